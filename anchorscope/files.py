@@ -1,0 +1,90 @@
+"""Reading and writing products: whole or not at all, and with nothing changed on the way."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anchorscope.errors import AnchorscopeError
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a path beside `path` that takes its place when the block ends well.
+
+    The block may make a file or a folder there. If it raises, whatever it made is removed and
+    `path` is left as it was.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.draft")
+    _remove(draft)
+    try:
+        yield draft
+        if draft.is_dir():
+            _remove(path)
+        draft.replace(path)
+    finally:
+        _remove(draft)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a table; list columns stay lists."""
+    with atomic(path) as draft:
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), draft)
+
+
+def read_parquet(path: str | Path) -> pd.DataFrame:
+    """Read a table; list columns come back as Python lists, missing text as None.
+
+    Raises:
+        AnchorscopeError: the file is no parquet file.
+    """
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise AnchorscopeError(
+            f"cannot read the table: {error}", path, "delete the file and run snakemake again"
+        ) from error
+    frame = table.to_pandas()
+    for field in table.schema:
+        if pa.types.is_nested(field.type):
+            frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
+        elif pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
+    return frame
+
+
+def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a CSV table, floats at 6 significant digits."""
+    with atomic(path) as draft:
+        frame.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def read_csv(path: str | Path) -> pd.DataFrame:
+    """Read a CSV table; only an empty cell is missing, the text `NA` stays text."""
+    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+
+
+def write_json(value: Any, path: str | Path) -> None:
+    """Write JSON, readable and with a stable order of keys."""
+    with atomic(path) as draft:
+        draft.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file."""
+    return json.loads(Path(path).read_text(encoding="utf-8"))

@@ -1,0 +1,91 @@
+"""What a product was made from: counts, settings, versions, device."""
+
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from anchorscope.files import read_json, write_json
+
+LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many samples came in, stayed, and were dropped for which reason.
+
+    `notes` counts what is worth knowing but drops nothing (folded duplicates, rebuilt spans).
+
+    Raises:
+        ValueError: kept and dropped do not add up to total.
+    """
+
+    total: int
+    kept: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.total != self.kept + sum(self.dropped.values()):
+            raise ValueError(f"counts do not add up: {self}")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "in": self.total,
+            "kept": self.kept,
+            "dropped": dict(self.dropped),
+            "notes": dict(self.notes),
+        }
+
+
+def libraries() -> dict[str, str]:
+    """Versions of Python and of the libraries that numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def beside(product: str | Path) -> Path:
+    """Path of the provenance record of a product."""
+    product = Path(product)
+    return product.with_name(product.name + ".provenance.json")
+
+
+def record(
+    product: str | Path,
+    *,
+    identity: str,
+    settings: Mapping[str, Any],
+    counts: Counts | None = None,
+    **facts: Any,
+) -> None:
+    """Write `<product>.provenance.json`.
+
+    Args:
+        product: path of the file or folder described.
+        identity: run identity, a hash of the settings that change numbers.
+        settings: the resolved settings the stage was given.
+        counts: samples in, kept and dropped by reason.
+        facts: whatever else the stage knows (model revision, device, dtype, row counter, ...).
+    """
+    content = {
+        "product": Path(product).name,
+        "identity": identity,
+        "settings": dict(settings),
+        "libraries": libraries(),
+        **facts,
+    }
+    if counts is not None:
+        content["counts"] = counts.as_dict()
+    write_json(content, beside(product))
+
+
+def read(product: str | Path) -> dict[str, Any]:
+    """Read the provenance record of a product."""
+    return read_json(beside(product))
