@@ -1,0 +1,387 @@
+"""Models: which families can be measured, and loading a checkpoint with nothing made up on the way.
+
+A family is data: where a block's parts are. To add one, add a line to `FAMILIES` and a checkpoint
+to the parity tests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anchorscope.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+SITES = ("attn", "mlp", "resid")
+DTYPES = ("float32", "bfloat16", "float16")
+WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
+UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "spiece.model",
+    "tekken.json",
+)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where the parts of a model family are.
+
+    Attributes:
+        model_type: the `model_type` of config.json.
+        layers: the list of blocks, seen from the base model (without the LM head).
+        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name.
+        may_slide: whether the config may ask for a sliding attention window.
+    """
+
+    model_type: str
+    layers: str = "layers"
+    attn: str = "self_attn"
+    mlp: str = "mlp"
+    may_slide: bool = False
+
+
+FAMILIES: dict[str, Family] = {
+    family.model_type: family
+    for family in (
+        Family("llama"),
+        Family("qwen2", may_slide=True),
+        Family("qwen3", may_slide=True),
+        Family("mistral", may_slide=True),
+        Family("gemma3_text", may_slide=True),
+        Family("gpt_neox", attn="attention"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be measured.
+
+    Attributes:
+        model: the causal language model, in evaluation mode, without gradients.
+        tokenizer: its fast tokenizer.
+        family: where its parts are.
+        window: the most tokens that every layer attends to, None without a sliding window.
+        device: where the input ids belong.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    family: Family
+    window: int | None
+    device: torch.device
+
+
+def load(
+    source: str | Path,
+    *,
+    dtype: str = "float32",
+    device: str = "cpu",
+    revision: str | None = None,
+) -> Loaded:
+    """Load a checkpoint from a folder, or from the hub's cache, without touching the network.
+
+    Args:
+        source: a folder made by `save_pretrained`, or a hub id that `fetch` has downloaded.
+        dtype: `float32`, `bfloat16` or `float16`.
+        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` to spread the layers over all GPUs.
+        revision: commit, for a hub id.
+
+    Raises:
+        AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
+    """
+    folder = _folder(source, revision)
+    family = _family(folder)
+    tokenizer = _tokenizer(folder)
+    model = _weights(folder, dtype, device)
+    _check_vocabulary(tokenizer, model, folder)
+    placed = model.get_input_embeddings().weight.device
+    return Loaded(model, tokenizer, family, window(model.config, family), placed)
+
+
+def window(config: Any, family: Family) -> int | None:
+    """The most tokens that every layer attends to, or None without a sliding window."""
+    if not family.may_slide or getattr(config, "sliding_window", None) is None:
+        return None
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None and "sliding_attention" not in kinds:
+        return None
+    return int(config.sliding_window)
+
+
+def layers(loaded: Loaded) -> list[torch.nn.Module]:
+    """The blocks of the model, first to last."""
+    return list(loaded.model.base_model.get_submodule(loaded.family.layers))
+
+
+def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
+    """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
+    if site == "resid":
+        return layer
+    return layer.get_submodule({"attn": loaded.family.attn, "mlp": loaded.family.mlp}[site])
+
+
+def first_tensor(output: Any) -> torch.Tensor:
+    """What a module returned, be it a tensor or a tuple that starts with one."""
+    return output[0] if isinstance(output, tuple) else output
+
+
+def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
+    """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
+
+    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`.
+
+    Returns:
+        The folder, and the commit it holds.
+
+    Raises:
+        AnchorscopeError: gated, missing, no such revision, no network, or no safetensors.
+    """
+    from huggingface_hub import snapshot_download
+
+    with _hub_errors(hub_id, revision):
+        path = Path(
+            snapshot_download(
+                hub_id,
+                revision=revision,
+                allow_patterns=list(WANTED_FILES),
+                ignore_patterns=list(UNWANTED_FILES),
+            )
+        )
+    _check_safetensors(path, hub_id)
+    return path, path.name
+
+
+@contextmanager
+def _hub_errors(hub_id: str, revision: str | None) -> Iterator[None]:
+    """Turn what the hub's client raises into one clear message.
+
+    Its own text is left out and the cause cut off: a header or a URL may hold the token.
+    """
+    from huggingface_hub import errors
+
+    where = hub_id if revision is None else f"{hub_id} at revision {revision}"
+    try:
+        yield
+    except errors.GatedRepoError:
+        raise _gated(where) from None
+    except errors.RevisionNotFoundError:
+        raise AnchorscopeError(
+            "the hub has no such revision of the model", where, "set `revision` to null or a commit"
+        ) from None
+    except errors.RepositoryNotFoundError:
+        raise AnchorscopeError(
+            "the hub has no such model, or it is private",
+            where,
+            "check `hub` in config.yaml; for a private model set HF_TOKEN to a token that may read it",
+        ) from None
+    except errors.HFValidationError:
+        raise AnchorscopeError(
+            "this is not a hub id", where, "write `hub: owner/name`, or `local:` for a folder"
+        ) from None
+    except errors.HfHubHTTPError as error:
+        status = getattr(error.response, "status_code", None)
+        if status in (401, 403):
+            raise _gated(where) from None
+        raise AnchorscopeError(
+            f"the hub answered with status {status}", where, "try again later"
+        ) from None
+    except (errors.LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
+        raise _unreachable(where, error) from None
+    except OSError as error:
+        raise AnchorscopeError(
+            f"the download could not be stored ({error.strerror or type(error).__name__})",
+            where,
+            "check that the disk of HF_HOME has room and may be written to",
+        ) from None
+    except errors.HTTPError as error:  # what the transport raises: no route, no answer in time
+        raise _unreachable(where, error) from None
+
+
+def _gated(where: str) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the model is gated and access was not granted",
+        where,
+        "accept its terms on its hub page, then set HF_TOKEN to a token of that account",
+    )
+
+
+def _unreachable(where: str, error: Exception) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"the model is not in the cache and the hub cannot be reached ({type(error).__name__})",
+        where,
+        "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
+        "or give a folder with `local:`",
+    )
+
+
+def _folder(source: str | Path, revision: str | None) -> Path:
+    """The folder of a checkpoint; a hub id is looked up in the cache only."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path
+    text = str(source)
+    if isinstance(source, Path) or path.is_absolute() or text.startswith((".", "~")):
+        raise AnchorscopeError(
+            "there is no such model folder", path, "check `local` in config.yaml"
+        )
+    if text.count("/") != 1:
+        raise AnchorscopeError(
+            "this is neither a folder nor a hub id",
+            text,
+            "give a folder with `local:`, or `hub: owner/name`",
+        )
+    from huggingface_hub import snapshot_download
+
+    with _hub_errors(text, revision):
+        return Path(snapshot_download(text, revision=revision, local_files_only=True))
+
+
+def _family(folder: Path) -> Family:
+    path = folder / "config.json"
+    try:
+        model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
+    except FileNotFoundError:
+        raise AnchorscopeError(
+            "the model folder holds no config.json", folder, "save it with `save_pretrained`"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise AnchorscopeError(
+            f"config.json cannot be read or names no model_type ({type(error).__name__})",
+            path,
+            "save the model again with `save_pretrained`",
+        ) from error
+    if model_type not in FAMILIES:
+        raise AnchorscopeError(
+            f"there is no adapter for the model family {model_type!r}",
+            path,
+            f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
+            "anchorscope/models.py and to the parity tests",
+        )
+    return FAMILIES[model_type]
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    from transformers import AutoTokenizer
+
+    do = "put the model's tokenizer.json and tokenizer_config.json into the folder"
+    # Without files, transformers makes up an empty tokenizer from the model type.
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise AnchorscopeError("the model folder holds no tokenizer", folder, do)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+    except Exception as error:  # converters raise whatever the broken file makes them raise
+        raise AnchorscopeError(
+            f"the tokenizer cannot be loaded ({type(error).__name__})", folder, do
+        ) from error
+    if not tokenizer.is_fast:
+        raise AnchorscopeError(
+            "the tokenizer has only the slow form, which cannot tell where a token's text lies",
+            folder,
+            f"{do} (the fast form)",
+        )
+    return tokenizer
+
+
+def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if dtype not in DTYPES:
+        raise AnchorscopeError(f"unknown dtype {dtype!r}", folder, f"use one of {DTYPES}")
+    _check_safetensors(folder, folder)
+    _check_device(device)
+    try:
+        model, info = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=getattr(torch, dtype),
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+            device_map="auto" if device == "auto" else None,
+        )
+    except torch.cuda.OutOfMemoryError as error:
+        raise AnchorscopeError(
+            "the model does not fit on the GPU", folder, "ask for more GPUs, or dtype: bfloat16"
+        ) from error
+    except Exception as error:  # safetensors, json and shape errors share no base class
+        raise AnchorscopeError(
+            f"the weights cannot be loaded ({type(error).__name__}: {_first_line(error)})",
+            folder,
+            "download or save the model again; the files may be cut short",
+        ) from error
+    _check_complete(info, folder)
+    return _place(model.eval().requires_grad_(False), device)
+
+
+def _place(model: PreTrainedModel, device: str) -> PreTrainedModel:
+    return model if device == "auto" else model.to(device)  # type: ignore[arg-type]
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")[:200]
+
+
+def _check_complete(info: dict[str, Any], folder: Path) -> None:
+    """Refuse weights that were made up because the file had none of that name and shape."""
+    made_up = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
+    if made_up:
+        raise AnchorscopeError(
+            f"{len(made_up)} weights are not in the file and would be random, "
+            f"the first: {', '.join(made_up[:3])}",
+            folder,
+            "save the whole causal language model (with its LM head) with `save_pretrained`",
+        )
+
+
+def _check_safetensors(folder: Path, where: object) -> None:
+    if any(folder.glob("*.safetensors")):
+        return
+    raise AnchorscopeError(
+        "the model has no weights in safetensors format",
+        where,
+        "save it with `save_pretrained`, which writes model.safetensors; "
+        "pickled weights (.bin, .pt) are not read because they can run code",
+    )
+
+
+def _check_device(device: str) -> None:
+    import torch
+
+    if device != "cpu" and not torch.cuda.is_available():
+        raise AnchorscopeError(
+            "there is no usable GPU", f"device {device}", "run with device cpu, or on a GPU node"
+        )
+
+
+def _check_vocabulary(
+    tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, folder: Path
+) -> None:
+    rows = model.get_input_embeddings().weight.shape[0]
+    highest = max(tokenizer.get_vocab().values(), default=-1)
+    if highest < 0:
+        raise AnchorscopeError(
+            "the tokenizer is empty", folder, "put the model's own tokenizer.json into the folder"
+        )
+    if highest >= rows:
+        raise AnchorscopeError(
+            f"the tokenizer has ids up to {highest}, the embedding only {rows} rows",
+            folder,
+            "use the tokenizer that the model was trained with, or resize its embedding",
+        )
