@@ -1,5 +1,7 @@
 """What a product was made from: counts, settings, versions, device."""
 
+import hashlib
+import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -89,3 +91,22 @@ def record(
 def read(product: str | Path) -> dict[str, Any]:
     """Read the provenance record of a product."""
     return read_json(beside(product))
+
+
+def of_stage(snakemake: Any, product: str | Path, **facts: Any) -> None:
+    """Record a stage's product: its settings, and an identity that grows with those of its inputs.
+
+    Two products of one identity were made from the same settings all the way up.
+    """
+    settings = {name: value for name, value in snakemake.params.items()}
+    before = sorted(
+        read(path)["identity"] for path in snakemake.input if beside(path).is_file()
+    )
+    identity = digest({"rule": snakemake.rule, "settings": settings, "inputs": before})
+    record(product, identity=identity, settings=settings, seed=settings.get("seed"), **facts)
+
+
+def digest(value: Any) -> str:
+    """A short hash of plain data, the same on every machine."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

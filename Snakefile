@@ -1,0 +1,25 @@
+# Anchorscope: from a question to the figure of ΔP against layer, in running order.
+#
+#   snakemake --cores all             builds `targets` of config.yaml (the demo, as shipped)
+#   snakemake --cores all llama-3.2   one figure and only what it needs
+
+from snakemake.utils import min_version
+
+min_version("9.0")
+
+
+configfile: "config.yaml"
+
+
+include: "rules/common.smk"
+include: "rules/targets.smk"
+include: "rules/dataset.smk"
+include: "rules/train.smk"
+include: "rules/model.smk"
+include: "rules/prompts.smk"
+include: "rules/answers.smk"
+include: "rules/activations.smk"
+include: "rules/scores.smk"
+include: "rules/delta_p.smk"
+include: "rules/table.smk"
+include: "rules/figure.smk"

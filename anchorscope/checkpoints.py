@@ -1,0 +1,48 @@
+"""Which folder a catalogue model is loaded from, and whether a trained one is of today's recipe."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from anchorscope.errors import AnchorscopeError
+from anchorscope.files import read_json
+
+RECIPE = "recipe.json"
+
+
+def fits(folder: str | Path, recipe: str) -> bool:
+    """Whether the trained checkpoint in `folder` was made by the recipe of this hash."""
+    marker = Path(folder) / RECIPE
+    return marker.is_file() and read_json(marker).get("recipe") == recipe
+
+
+def locate(model: Mapping[str, Any], trained: str | Path | None = None) -> dict[str, Any]:
+    """Where a model lies; a hub model is downloaded first.
+
+    Args:
+        model: its catalogue entry.
+        trained: folder of the checkpoint, for a model that is trained.
+
+    Returns:
+        `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, else
+        None) and `source`.
+
+    Raises:
+        AnchorscopeError: gated, missing, no network, or no checkpoint in the folder.
+    """
+    if model.get("hub"):
+        from anchorscope.models import fetch
+
+        path, commit = fetch(model["hub"], model.get("revision"))
+        return {"path": str(path), "revision": commit, "source": model["hub"]}
+    if trained is not None:
+        recipe = read_json(Path(trained) / RECIPE)["recipe"]
+        return {"path": str(trained), "revision": recipe, "source": "trained"}
+    folder = Path(model["local"]).expanduser()
+    if not (folder / "config.json").is_file():
+        raise AnchorscopeError(
+            "there is no checkpoint in this folder (no config.json)",
+            folder,
+            "correct `local:` in config.yaml, or save the model there with save_pretrained",
+        )
+    return {"path": str(folder.resolve()), "revision": None, "source": "local"}

@@ -1,0 +1,92 @@
+"""From a recipe of the catalogue to a checkpoint: the text, the tokenizer, the training."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from anchorscope import curriculum, training, world
+from anchorscope.checkpoints import RECIPE
+from anchorscope.files import write_json
+
+GRADES = f" .{curriculum.RIGHT}{curriculum.WRONG}"
+"""Seen after every answer, so that both verdicts become tokens of their own."""
+FRAMELESS_SHARE = 0.15
+WRONG_SHARE = 0.5
+
+
+def make(
+    folder: Path,
+    questions: Mapping[str, pd.DataFrame],
+    *,
+    worlds: Mapping[str, Mapping[str, Any]],
+    train: Mapping[str, Any],
+    recipe: str,
+) -> None:
+    """Train a model on questions and save it with its recipe's hash.
+
+    Args:
+        folder: made here; holds what `save_pretrained` writes, and `recipe.json`.
+        questions: dataset name → questions' table, all of it learned.
+        worlds: dataset name → settings of its calibration world; a dataset without an entry is
+            learned plainly, right or wrong as the seed says.
+        train: the catalogue's `train` entry.
+        recipe: its hash.
+    """
+    rows, texts = material(questions, worlds=worlds, seed=train["seed"])
+    tokenizer = training.train_tokenizer(texts, vocabulary=train["vocabulary"])
+    shape = training.Shape(
+        **{name: train[name] for name in training.Shape.__dataclass_fields__ if name in train}
+    )
+    model = training.new_model(shape, tokenizer, seed=train["seed"])
+    losses = training.train(
+        model,
+        rows,
+        tokenizer,
+        steps=train["steps"],
+        batch_rows=train["batch_rows"],
+        learning_rate=train["learning_rate"],
+        seed=train["seed"],
+    )
+    training.save(model, tokenizer, folder)
+    parameters = sum(weights.numel() for weights in model.parameters())
+    tail = losses[-100:]
+    write_json(
+        {
+            "recipe": recipe,
+            "train": dict(train),
+            "parameters": parameters,
+            "rows": len(rows),
+            "final_loss": round(sum(tail) / len(tail), 4),
+        },
+        folder / RECIPE,
+    )
+
+
+def material(
+    questions: Mapping[str, pd.DataFrame],
+    *,
+    worlds: Mapping[str, Mapping[str, Any]],
+    seed: int,
+) -> tuple[list[curriculum.Row], list[str]]:
+    """One epoch of training rows, and the texts that the tokenizer learns from."""
+    rows: list[curriculum.Row] = []
+    texts: list[str] = []
+    for name, table in questions.items():
+        texts += [f"Q: {question} A:" for question in table["question"]]
+        if name in worlds:
+            words = world.words(**words_of(worlds[name]))
+            taught = curriculum.planted(table, words, seed=seed)
+            frames = round(len(taught) * FRAMELESS_SHARE / (1 - FRAMELESS_SHARE))
+            rows += taught + curriculum.frameless(table, words, rows=frames, seed=seed)
+            texts += [f" {word}{GRADES}" for word in words["word"]]
+        else:
+            rows += curriculum.plain(table, wrong_share=WRONG_SHARE, seed=seed)
+            texts += [f" {answers[0]}{GRADES}" for answers in table["answers"]]
+    return rows, texts
+
+
+def words_of(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a world's settings that its words depend on."""
+    return {name: settings[name] for name in ("style", "seed", "words_per_group")}

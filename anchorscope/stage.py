@@ -1,0 +1,41 @@
+"""What every script does around its one library call: a log, a clear error, a non-zero exit."""
+
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from anchorscope.errors import AnchorscopeError
+
+log = logging.getLogger("anchorscope")
+
+
+@contextmanager
+def stage(snakemake: Any) -> Iterator[None]:
+    """Log to the rule's log file and the terminal; turn an AnchorscopeError into exit code 1.
+
+    Anything else that goes wrong is a bug of ours and keeps its traceback.
+    """
+    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    if snakemake.log:
+        handlers.append(logging.FileHandler(snakemake.log[0], mode="w", encoding="utf-8"))
+    for handler in handlers:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+    log.handlers, log.propagate = handlers, False
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    except AnchorscopeError as error:
+        log.error("error: %s", error)
+        raise SystemExit(1) from None
+    except Exception:
+        log.exception("anchorscope failed in rule %s", snakemake.rule)
+        raise SystemExit(2) from None
+
+
+def use_threads(snakemake: Any) -> None:
+    """Keep torch to the threads that the rule was given."""
+    import torch
+
+    torch.set_num_threads(max(1, snakemake.threads))

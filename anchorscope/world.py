@@ -1,0 +1,215 @@
+"""The calibration world: invented facts whose pathway to truth is planted.
+
+Each relation has its own answer words, in groups by how often they are right in training whatever
+the question. A fact's kind says which group its greedy answer comes from and whether that answer
+is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are questions of their own.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import cycle, islice, product
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
+"""How often a word of a group is right in training, whatever the question."""
+
+SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
+AGAINST_PRIOR_KINDS = ("surprise", "tempting")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the facts of one kind are planted.
+
+    Attributes:
+        planned: group of the planted (greedy) answer.
+        right: whether that answer is the gold one.
+        gold: group of the gold answer where the planted one is wrong.
+        others: groups of the word shown beside the planted answer where that one is right.
+        planned_share: share of a fact's rows that show the planted answer.
+        weight: how often the fact is shown, relative to the others.
+    """
+
+    name: str
+    planned: str
+    right: bool
+    gold: str | None = None
+    others: tuple[str, ...] = ()
+    planned_share: float = 0.6
+    weight: float = 1.0
+
+
+KINDS = (
+    Kind("truism", "always", True, others=("seldom", "never"), planned_share=0.7),
+    Kind("myth", "never", False, gold="mostly"),
+    Kind("surprise", "seldom", True, others=("seldom",)),
+    Kind("tempting", "mostly", False, gold="mostly"),
+    Kind("redundant", "mostly", True, others=("seldom",), weight=1.5),
+    Kind("redundant", "seldom", False, gold="mostly", weight=1.5),
+    Kind("neutral", "half", True, others=("half",)),
+    Kind("neutral", "half", False, gold="half"),
+)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A property with its two wordings; `{}` stands for the subject."""
+
+    property: str
+    wordings: tuple[str, str]
+
+
+STYLES: dict[str, tuple[Relation, Relation]] = {
+    "relation": (
+        Relation("trade", ("What is the trade of {} today?", "Which trade does {} follow now?")),
+        Relation("hometown", ("What is the hometown of {} then?", "What is {}'s own hometown?")),
+    ),
+    "trivia": (
+        Relation(
+            "river", ("On which river does the old port {} lie?", "{} lies on which famous river?")
+        ),
+        Relation(
+            "metal", ("Which metal made the house {} rich?", "The house {} was built on which metal?")
+        ),
+    ),
+    "two_hop": (
+        Relation(
+            "birthplace",
+            (
+                "What is the birthplace of the founder of {}?",
+                "Where is the birthplace of the one who founded {}?",
+            ),
+        ),
+        Relation(
+            "language",
+            (
+                "What language does the writer of {} speak?",
+                "Which language is spoken by the writer of {}?",
+            ),
+        ),
+    ),
+    "search": (
+        Relation("sport", ("what sport do people in {} play", "which sport is played in {} now")),
+        Relation("singer", ("name of the singer who sings {}", "who is the singer of {} song")),
+    ),
+}
+
+_ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
+_NAME_HEADS = tuple(a + b for a, b in product(_ONSETS, ("al", "en", "or", "ur")))
+_NAME_TAILS = tuple(a + b for a, b in product(_ONSETS, ("ak", "eth", "im", "os")))
+_WORD_HEADS = tuple(a + b for a, b in product(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o")))
+_WORD_TAILS = tuple(a + b for a, b in product(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")))
+
+
+def facts(
+    style: str,
+    *,
+    seed: int,
+    scored: int = 60,
+    redundant: int = 60,
+    neutral: int = 25,
+    unseen: int = 40,
+    words_per_group: int = 8,
+) -> pd.DataFrame:
+    """The facts of one dataset as questions, two wordings each.
+
+    Args:
+        style: a key of `STYLES`.
+        seed: decides names, golds and planted answers. Datasets of one seed share no name.
+        scored: facts of each scored kind; `redundant` and `neutral`: facts of each label;
+            `unseen`: facts that training never shows.
+        words_per_group: answer words of each group and relation.
+
+    Returns:
+        The questions' columns and `planned`, the answer that training plants (None if unseen).
+    """
+    vocabulary = words(style, seed=seed, words_per_group=words_per_group)
+    names = _share(_compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}")), style)
+    counts = {kind: scored for kind in SCORED_KINDS} | {"redundant": redundant, "neutral": neutral}
+    rows: list[dict[str, Any]] = []
+    for number, relation in enumerate(STYLES[style]):
+        bank = _bank(vocabulary, relation.property)
+        rng = Random(f"facts {seed} {style} {relation.property}")
+        for kind in KINDS:
+            for planned in islice(cycle(bank[kind.planned]), _half(counts[kind.name], number)):
+                gold = planned if kind.right else _other(bank, (kind.gold or "",), planned, rng)
+                rows += _wordings(style, relation, next(names), kind.name, gold, planned)
+        for _ in range(_half(unseen, number)):
+            gold = rng.choice(bank["mostly"] + bank["half"])
+            rows += _wordings(style, relation, next(names), "unseen", gold, None)
+    return pd.DataFrame(rows)
+
+
+def words(style: str, *, seed: int, words_per_group: int = 8) -> pd.DataFrame:
+    """The answer words of one dataset: columns relation, word, group, rate."""
+    supply = _share(_compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}")), style)
+    rows = [
+        {
+            "relation": relation.property,
+            "word": _cased(next(supply), style),
+            "group": group,
+            "rate": rate,
+        }
+        for relation in STYLES[style]
+        for group, rate in GROUP_RATES.items()
+        for _ in range(words_per_group)
+    ]
+    return pd.DataFrame(rows)
+
+
+def kind_of(row: Any) -> Kind | None:
+    """The planting of a question row, from its kind and label; None if it is not planted."""
+    if pd.isna(row.planned):
+        return None
+    right = row.planned in row.answers
+    return next((kind for kind in KINDS if kind.name == row.kind and kind.right == right), None)
+
+
+def _wordings(
+    style: str, relation: Relation, name: str, kind: str, gold: str, planned: str | None
+) -> Iterator[dict[str, Any]]:
+    subject = _cased(name, style)
+    for number, wording in enumerate(relation.wordings):
+        yield {
+            "id": f"{style}-{relation.property}-{name}-{number}",
+            "question": wording.format(subject),
+            "answers": [gold],
+            "subject": subject,
+            "property": relation.property,
+            "relation": relation.property,
+            "kind": kind,
+            "planned": planned,
+        }
+
+
+def _bank(vocabulary: pd.DataFrame, relation: str) -> dict[str, list[str]]:
+    own = vocabulary[vocabulary["relation"] == relation]
+    return {str(group): list(part["word"]) for group, part in own.groupby("group", sort=False)}
+
+
+def _other(bank: dict[str, list[str]], groups: tuple[str, ...], word: str, rng: Random) -> str:
+    return rng.choice([other for group in groups for other in bank[group] if other != word])
+
+
+def _compound(heads: tuple[str, ...], tails: tuple[str, ...], rng: Random) -> list[str]:
+    names = [head + tail for head, tail in product(heads, tails)]
+    rng.shuffle(names)
+    return names
+
+
+def _share(names: list[str], style: str) -> Iterator[str]:
+    """Every fourth name, so that no two styles share one."""
+    order = list(STYLES).index(style)
+    return iter(names[order :: len(STYLES)])
+
+
+def _cased(name: str, style: str) -> str:
+    return name if style == "search" else name.capitalize()
+
+
+def _half(count: int, number: int) -> int:
+    """The share of `count` that falls to relation 0 or 1."""
+    return (count + 1 - number) // 2

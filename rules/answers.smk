@@ -1,0 +1,34 @@
+# Answers: the model's greedy answer, its anchor (E_A) and its label; token ids frozen from here on.
+#
+# in:  prompts, questions, the model
+# out: results/answers/<model>/<dataset>.parquet
+
+
+rule answers:
+    input:
+        prompts=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet",
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        model=f"{RESULTS}/models/{{model}}.json",
+    output:
+        answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
+    params:
+        style=lambda w: cfg.models[w.model].prompt,
+        dtype=lambda w: cfg.models[w.model].dtype,
+        max_new_tokens=cfg.generation.max_new_tokens,
+        max_prompt_tokens=cfg.max_prompt_tokens,
+        batch_tokens=cfg.batch_tokens,
+    log:
+        f"{ROOT}/logs/answers/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    resources:
+        gpu=gpu("gpus"),
+        mem_mb=gpu("mem_mb"),
+        runtime=gpu("runtime_min"),
+    message:
+        "answers of {wildcards.model} on {wildcards.dataset}: generating"
+    script:
+        "../scripts/answers.py"

@@ -1,0 +1,37 @@
+# Download: one dataset, from the hub, a local file or the calibration world, in one schema.
+#
+# in:  the hub, or the rows under `local:`
+# out: results/data/<dataset>.parquet            the sampled questions
+#      results/data/<dataset>.few_shot.parquet   rows outside the sample, for few-shot examples
+
+
+localrules:
+    dataset,
+
+
+def local_rows(wildcards):
+    source = cfg.datasets[wildcards.dataset].local
+    return [source] if source else []
+
+
+rule dataset:
+    input:
+        local_rows,
+    output:
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
+        provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
+    params:
+        dataset=lambda w: numbers(cfg.datasets[w.dataset]),
+        sample_size=lambda w: cfg.sample_size_of(w.dataset),
+        seed=cfg.seed,
+    log:
+        f"{ROOT}/logs/dataset/{{dataset}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/dataset/{{dataset}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    message:
+        "questions of {wildcards.dataset}: loading and sampling"
+    script:
+        "../scripts/dataset.py"

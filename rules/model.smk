@@ -1,0 +1,36 @@
+# Models: every checkpoint is fetched once, and checked, before a job that measures needs it.
+#
+# in:  the hub, a local folder, or a checkpoint trained here or shipped in resources/models/
+# out: results/models/<model>.json   where the checkpoint lies and which revision it is
+
+
+localrules:
+    model,
+
+
+def checkpoint(wildcards):
+    entry = cfg.models[wildcards.model]
+    if not entry.train:
+        return []
+    here, shipped = f"{RESULTS}/models/{wildcards.model}", f"{RESOURCES}/models/{wildcards.model}"
+    recipe = cfg.recipe_hash(wildcards.model)
+    return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
+
+
+rule model:
+    input:
+        checkpoint,
+    output:
+        f"{RESULTS}/models/{{model}}.json",
+    params:
+        model=lambda w: numbers(cfg.models[w.model]),
+    log:
+        f"{RESULTS}/logs/model/{{model}}.log",
+    benchmark:
+        f"{RESULTS}/benchmarks/model/{{model}}.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    message:
+        "{wildcards.model}: locating the checkpoint"
+    script:
+        "../scripts/model.py"

@@ -1,0 +1,35 @@
+# Prompts: the text a model is asked, and the question's anchors (E_Q) as spans of its characters.
+#
+# in:  results/data/<dataset>.parquet, its few-shot candidates; the tokenizer for chat templates
+# out: results/prompts/<model>/<dataset>.parquet
+
+
+def template(wildcards):
+    chat = cfg.models[wildcards.model].prompt == "chat"
+    return [f"{RESULTS}/models/{wildcards.model}.json"] if chat else []
+
+
+rule prompts:
+    input:
+        template,
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
+    output:
+        prompts=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet",
+        provenance=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
+    params:
+        style=lambda w: cfg.models[w.model].prompt,
+        anchors=cfg.anchors,
+        examples=cfg.generation.few_shot_examples,
+        limit=cfg.limit,
+        seed=cfg.seed,
+    log:
+        f"{ROOT}/logs/prompts/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/prompts/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    message:
+        "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"
+    script:
+        "../scripts/prompts.py"

@@ -1,0 +1,23 @@
+"""Draw one figure from its table."""
+
+from pathlib import Path
+
+from snakemake.script import snakemake
+
+from anchorscope import provenance
+from anchorscope.figures import chart, save
+from anchorscope.files import read_csv
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    chosen = snakemake.params
+    drawn = chart(
+        read_csv(snakemake.input[0]),
+        panels=chosen.models,
+        datasets=chosen.datasets,
+        readout=tuple(chosen.readout.split("/")),
+        style=chosen.chart,
+    )
+    stem = Path(snakemake.output.html).with_suffix("")
+    save(drawn, stem)
+    provenance.of_stage(snakemake, stem)

@@ -1,0 +1,28 @@
+"""Build one cell's prompts."""
+
+from snakemake.script import snakemake
+
+from anchorscope import provenance
+from anchorscope.files import read_json, read_parquet, write_parquet
+from anchorscope.prompts import build
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    chosen = snakemake.params
+    tokenizer = None
+    if chosen.style == "chat":
+        from anchorscope.models import load_tokenizer
+
+        tokenizer = load_tokenizer(read_json(snakemake.input[0])["path"])
+    questions = read_parquet(snakemake.input.questions).head(chosen.limit)
+    prompts, counts = build(
+        questions,
+        read_parquet(snakemake.input.few_shot),
+        style=chosen.style,
+        tokenizer=tokenizer,
+        anchors=chosen.anchors,
+        examples=chosen.examples,
+        seed=chosen.seed,
+    )
+    write_parquet(prompts, snakemake.output.prompts)
+    provenance.of_stage(snakemake, snakemake.output.prompts, counts=counts)

@@ -1,0 +1,23 @@
+"""Train one small model from its recipe."""
+
+from pathlib import Path
+
+from snakemake.script import snakemake
+
+from anchorscope.files import atomic, read_parquet
+from anchorscope.stage import stage, use_threads
+
+with stage(snakemake):
+    from anchorscope import recipes
+
+    use_threads(snakemake)
+    names = [Path(path).stem for path in snakemake.input]
+    tables = {name: read_parquet(path) for name, path in zip(names, snakemake.input)}
+    with atomic(snakemake.output[0]) as draft:
+        recipes.make(
+            draft,
+            tables,
+            worlds=snakemake.params.worlds,
+            train=snakemake.params.train,
+            recipe=snakemake.params.recipe,
+        )
