@@ -107,8 +107,13 @@ def load(
     tokenizer = _tokenizer(folder)
     model = _weights(folder, dtype, device)
     _check_vocabulary(tokenizer, model, folder)
-    placed = model.get_input_embeddings().weight.device
-    return Loaded(model, tokenizer, family, window(model.config, family), placed)
+    return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
+
+
+def _embedding(model: PreTrainedModel) -> torch.Tensor:
+    """The weights of the input embedding, [ids, width]."""
+    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
+    return weights
 
 
 def window(config: Any, family: Family) -> int | None:
@@ -123,7 +128,7 @@ def window(config: Any, family: Family) -> int | None:
 
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
     """The blocks of the model, first to last."""
-    return list(loaded.model.base_model.get_submodule(loaded.family.layers))
+    return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())
 
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
@@ -281,7 +286,7 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     if not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise AnchorscopeError("the model folder holds no tokenizer", folder, do)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
+        tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
     except Exception as error:  # converters raise whatever the broken file makes them raise
@@ -306,7 +311,7 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
     _check_safetensors(folder, folder)
     _check_device(device)
     try:
-        model, info = AutoModelForCausalLM.from_pretrained(
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=getattr(torch, dtype),
             attn_implementation="sdpa",
@@ -326,6 +331,7 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
             folder,
             "download or save the model again; the files may be cut short",
         ) from error
+    model, info = loaded
     _check_complete(info, folder)
     return _place(model.eval().requires_grad_(False), device)
 
@@ -373,7 +379,7 @@ def _check_device(device: str) -> None:
 def _check_vocabulary(
     tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, folder: Path
 ) -> None:
-    rows = model.get_input_embeddings().weight.shape[0]
+    rows = _embedding(model).shape[0]
     highest = max(tokenizer.get_vocab().values(), default=-1)
     if highest < 0:
         raise AnchorscopeError(

@@ -1,0 +1,152 @@
+"""Tiny checkpoints with random weights, saved to disk and loaded like any model of the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORPUS = [
+    "Q: What is George Rankin's occupation? A: politician .",
+    "Q: What is Mary-Ann O'Neill's occupation? A: painter .",
+    "Q: In what city was Zoltán Szabó born? A: Győr .",
+    "Q: Who wrote The  Red House in 1894? A: The answer is Anna Lund. She was born in 1867 .",
+    "Q: who is the author of 東京物語 A: 小津安二郎 .",
+    "Q: Кто написал роман Тихий Дон? A: Михаил Шолохов .",
+    "Q: Which film has the director of Second Street, or The 39 Steps? A: yes .",
+    "Q: what year did the 2nd bridge over the river open A: in 1932 .",
+]
+FAMILIES = ("llama", "qwen3", "mistral", "gemma3_text")
+ALL_FAMILIES = (*FAMILIES, "qwen2", "gpt_neox")
+WINDOW = 64
+LAYERS = 4
+WIDTH = 32
+
+
+def _byte_level() -> Any:
+    """Byte-level BPE without a start token, as Qwen has it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=340,
+        special_tokens=["<|endoftext|>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS * 4, trainer)
+    return tokenizer, {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+
+
+def _metaspace() -> Any:
+    """Metaspace BPE with byte fallback and a start token, as Llama 2 and Mistral have it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    special = ["<unk>", "<s>", "</s>"]
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", byte_fallback=True, fuse_unk=True))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first")
+    tokenizer.decoder = decoders.Sequence(
+        [decoders.ByteFallback(), decoders.Fuse(), decoders.Metaspace(prepend_scheme="first")]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=420,
+        special_tokens=[*special, *(f"<0x{byte:02X}>" for byte in range(256))],
+        limit_alphabet=60,
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(CORPUS * 4, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", tokenizer.token_to_id("<s>"))]
+    )
+    return tokenizer, {"unk_token": "<unk>", "bos_token": "<s>", "eos_token": "</s>"}
+
+
+TOKENIZERS = {"byte_level": _byte_level, "metaspace": _metaspace}
+
+
+@cache
+def tokenizer(name: str) -> Any:
+    """A fast tokenizer trained on CORPUS: `byte_level` or `metaspace`."""
+    from transformers import PreTrainedTokenizerFast
+
+    trained, special = TOKENIZERS[name]()
+    return PreTrainedTokenizerFast(tokenizer_object=trained, **special)
+
+
+def config(family: str, vocabulary: int) -> Any:
+    """The config of a tiny model; weights wide enough that attention is far from even."""
+    from transformers import AutoConfig
+
+    sizes: dict[str, Any] = {
+        "vocab_size": vocabulary,
+        "hidden_size": WIDTH,
+        "intermediate_size": 2 * WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": 4,
+        "initializer_range": 0.25,
+        "max_position_embeddings": 256,
+        "bos_token_id": None,
+        "eos_token_id": 0,
+        "pad_token_id": None,
+    }
+    if family != "gpt_neox":
+        sizes |= {"num_key_value_heads": 2, "head_dim": 8}
+    if family == "mistral":
+        sizes |= {"sliding_window": WINDOW}
+    if family == "gemma3_text":
+        kinds = ["sliding_attention", "full_attention"] * (LAYERS // 2)
+        sizes |= {"sliding_window": WINDOW, "layer_types": kinds, "query_pre_attn_scalar": 8}
+    return AutoConfig.for_model(family, **sizes)
+
+
+@pytest.fixture(scope="session")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """`checkpoint(family, tokenizer="byte_level")`: the folder of a saved fp32 model."""
+
+    @cache
+    def save(family: str, name: str = "byte_level") -> Path:
+        import torch
+        from transformers import AutoModelForCausalLM
+
+        torch.set_num_threads(1)
+        torch.manual_seed(0)
+        folder = tmp_path_factory.mktemp(f"{family}-{name}")
+        fast = tokenizer(name)
+        model = AutoModelForCausalLM.from_config(config(family, len(fast)), dtype=torch.float32)
+        for parameter in model.parameters():
+            if parameter.ndim == 1:  # norms and biases start at exactly 1 or 0, which hides errors
+                parameter.data += 0.1 * torch.randn_like(parameter)
+        model.save_pretrained(folder)
+        fast.save_pretrained(folder)
+        return folder
+
+    return save
+
+
+@pytest.fixture(scope="session")
+def load(checkpoint: Callable[..., Path]) -> Callable[..., Any]:
+    """`load(family, tokenizer="byte_level")`: that model loaded; shared, so leave it unchanged."""
+    from anchorscope import models
+
+    @cache
+    def loaded(family: str, name: str = "byte_level") -> models.Loaded:
+        return models.load(checkpoint(family, name))
+
+    return loaded
+
+
+@pytest.fixture(scope="session")
+def byte_level() -> Any:
+    """The byte-level tokenizer."""
+    return tokenizer("byte_level")
+
+
+@pytest.fixture(scope="session")
+def metaspace() -> Any:
+    """The metaspace tokenizer."""
+    return tokenizer("metaspace")
