@@ -231,11 +231,11 @@ def test_settings_that_cannot_be_met_are_refused(folder, monkeypatch):
 class Response:
     """The little that the hub's errors read of an answer."""
 
-    headers: dict[str, str] = {"authorization": f"Bearer {SECRET}"}
     request = None
 
     def __init__(self, status):
         self.status_code = status
+        self.headers = {"authorization": f"Bearer {SECRET}"}
 
 
 @pytest.mark.parametrize(
