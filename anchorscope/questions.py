@@ -1,0 +1,391 @@
+"""Questions: rows of any QA dataset in one schema, equal questions folded, sampled by the seed."""
+
+import ast
+import hashlib
+import json
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from anchorscope import question_anchors, reading
+from anchorscope.errors import AnchorscopeError
+from anchorscope.labels import squad_normalise
+from anchorscope.provenance import Counts
+
+COLUMNS = (
+    "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
+    "split", "titles", "response", "label", "folded",
+)  # fmt: skip
+FIELDS = (*COLUMNS[:8], "titles", "response", "label")
+CANDIDATES = 200  # few-shot candidates kept beside a sample
+
+Row = Mapping[str, Any]
+Fields = Mapping[str, Any]
+
+
+def load_rows(
+    *,
+    fields: Fields,
+    hub: str | None = None,
+    local: str | Path | None = None,
+    config: str | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+) -> list[dict[str, Any]]:
+    """Rows of a dataset on the hub, or in a local file or folder, with the columns of `fields`.
+
+    Args:
+        fields: schema name → dotted path of a column (`answers`: a list of paths).
+        hub: hub id, read with the `datasets` library.
+        local: a .jsonl, .json, .csv or .parquet file, or a folder of them.
+        config: the dataset's configuration; for a folder, a subfolder of that name if there is one.
+        split: split on the hub; for a folder, chooses the files `<split>*`.
+        revision: commit on the hub; None is the newest.
+
+    Raises:
+        AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
+            of `fields` missing.
+    """
+    if (hub is None) == (local is None):
+        raise AnchorscopeError(
+            "a dataset needs exactly one source", f"hub: {hub}, local: {local}", "give one of them"
+        )
+    columns = sorted({path.split(".")[0] for _, path in _paths(fields)})
+    exact = sorted({path for _, path in _paths(fields)})
+    if hub is not None:
+        rows = reading.hub_rows(hub, config, split, revision, columns)
+        _check_columns(rows, fields, hub)
+        return rows
+    rows = []
+    for file in reading.local_files(Path(str(local)), config, split):
+        part = reading.file_rows(file)
+        _check_columns(part, fields, file)
+        keep = {*columns, *exact}
+        rows += [{key: value for key, value in row.items() if key in keep} for row in part]
+    return rows
+
+
+def normalise(
+    rows: Sequence[Row], fields: Fields, *, split: str | None, source: object = "the dataset"
+) -> tuple[pd.DataFrame, Counts]:
+    """Rows in the schema of the questions' table, one row for each different question.
+
+    Two questions are equal if their text is the same after Unicode NFC and with every run of
+    whitespace taken as one space; case counts. The fold keeps the row with the smallest id, whose
+    text stays verbatim, and unites answers and titles; `popularity` is that of the most popular;
+    `folded` counts the other rows.
+
+    An id is the dataset's where it is not empty and occurs once, else a hash of question and
+    answers. Gold answers that are empty, or that normalise to nothing, are left out and counted.
+
+    Args:
+        rows: as `load_rows` returns them.
+        fields: as for `load_rows`; `id`, `subject`, `property`, `relation`, `kind`, `popularity`,
+            `titles`, `response` and `label` are optional.
+        split: name of the split, kept in the table.
+        source: what error messages call the dataset.
+
+    Returns:
+        A table with the columns `COLUMNS`, and counts of what was dropped, folded and left out.
+
+    Raises:
+        AnchorscopeError: a column is missing, or a label is not 0 or 1 (or true, false).
+    """
+    _check_columns(rows, fields, source)
+    ids = _usable_ids(rows, fields)
+    dropped: Counter[str] = Counter()
+    notes: Counter[str] = Counter()
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for number, (row, given) in enumerate(zip(rows, ids, strict=True), start=1):
+        entry = _entry(row, fields, given, notes, f"{source}, row {number}")
+        reason = _unusable(entry)
+        if reason:
+            dropped[reason] += 1
+        else:
+            groups.setdefault(_folded_text(entry["question"]), []).append(entry)
+    kept = [_fold(group, notes) for group in groups.values()]
+    if folded := sum(entry["folded"] for entry in kept):
+        dropped["equal question folded"] = folded
+    frame = _frame({**entry, "split": split} for entry in kept)
+    return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))
+
+
+def sample(frame: pd.DataFrame, size: int | None, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Draw `size` questions, and few-shot candidates from the rest.
+
+    The draw depends on ids and seed only, not on the order of rows; a smaller sample is the
+    beginning of a larger one with the same seed.
+
+    Returns:
+        The sample, and at most 200 of the other rows, see `candidates`.
+    """
+    if size is not None and size < 0:
+        raise AnchorscopeError(f"a sample of {size} questions", "sample_size", "give 0 or more")
+    ordered = _shuffled(frame, seed)
+    size = len(ordered) if size is None else size
+    sampled = ordered.iloc[:size].reset_index(drop=True)
+    return sampled, candidates(ordered.iloc[size:], sampled, seed)
+
+
+def candidates(
+    pool: pd.DataFrame, sampled: pd.DataFrame, seed: int, limit: int = CANDIDATES
+) -> pd.DataFrame:
+    """Rows of `pool` that may serve as few-shot examples: none shares a question or a subject.
+
+    A row's subjects are its `subject` and `titles`; where it has neither, the names of several
+    words, and the quoted spans, that the offline finder sees in its question.
+    """
+    questions = {_folded_text(text) for text in sampled["question"]}
+    subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}
+    chosen: list[Mapping[Any, Any]] = []
+    for row in _shuffled(pool, seed).to_dict("records"):
+        if len(chosen) == limit:
+            break
+        if _folded_text(row["question"]) in questions or subjects & set(_subjects(row)):
+            continue
+        chosen.append(row)
+    return _frame(chosen)
+
+
+# Reading one row
+
+
+def _paths(fields: Fields) -> Iterator[tuple[str, str]]:
+    for name, value in fields.items():
+        if name not in FIELDS:
+            raise AnchorscopeError(
+                f"unknown field `{name}`",
+                "fields",
+                reading.nearest(name, FIELDS) or f"use one of {', '.join(FIELDS)}",
+            )
+        for path in [value] if isinstance(value, str) else value or []:
+            yield name, path
+    for name in ("question", "answers"):
+        if not fields.get(name):
+            raise AnchorscopeError(f"no column is named for `{name}`", "fields", "name one")
+
+
+def _check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
+    """A column that no row has is a mistake; one that some rows lack is empty there."""
+    if not rows:
+        raise AnchorscopeError("the dataset has no rows", source, "check the file, or the split")
+    for name, path in _paths(fields):
+        if any(_has(row, path) for row in rows):
+            continue
+        existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
+        hint = reading.nearest(path, existing)
+        raise AnchorscopeError(
+            f"column `{path}` (field `{name}`) is missing",
+            f"{source}; its columns are {', '.join(existing)}",
+            hint or f"name an existing column under fields: {name}",
+        )
+
+
+def _column_names(row: Row) -> Iterator[str]:
+    for key, value in row.items():
+        yield key
+        if isinstance(value, Mapping):
+            yield from (f"{key}.{inner}" for inner in _column_names(value))
+
+
+def _has(row: Any, path: str) -> bool:
+    if isinstance(row, list):
+        return not row or any(_has(item, path) for item in row)
+    if not isinstance(row, Mapping):
+        return row is None
+    if path in row:
+        return True
+    head, _, rest = path.partition(".")
+    return bool(rest) and head in row and _has(row[head], rest)
+
+
+def _get(row: Any, path: str) -> Any:
+    """Value at a dotted path; lists of records give the list of their values."""
+    if isinstance(row, list):
+        return [_get(item, path) for item in row]
+    if not isinstance(row, Mapping):
+        return None
+    if path in row:
+        return row[path]
+    head, _, rest = path.partition(".")
+    return _get(row.get(head), rest) if rest else None
+
+
+def _entry(
+    row: Row, fields: Fields, given: str | None, notes: Counter[str], where: str
+) -> dict[str, Any]:
+    def text(name: str) -> str | None:
+        return _text(_get(row, fields[name])) if fields.get(name) else None
+
+    question = _get(row, fields["question"])
+    paths = fields["answers"]
+    raw = [_get(row, path) for path in ([paths] if isinstance(paths, str) else paths)]
+    answers = _answers(raw, notes)
+    entry: dict[str, Any] = {
+        name: text(name) for name in ("subject", "property", "relation", "kind", "response")
+    }
+    entry |= {
+        "question": question if isinstance(question, str) else _text(question),
+        "answers": answers,
+        "popularity": _number(text("popularity"), where),
+        "titles": _titles(_get(row, fields["titles"])) if fields.get("titles") else [],
+        "label": _label(_get(row, fields["label"]), where) if fields.get("label") else None,
+    }
+    if entry["label"] is not None and entry["response"] is None:
+        raise AnchorscopeError(
+            "a label without a response", where, "name the responses' column under fields: response"
+        )
+    hashed = given is None and entry["question"] is not None
+    entry["id"] = _hashed_id(entry["question"], answers) if hashed else given
+    return entry
+
+
+def _text(value: Any) -> str | None:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return str(value).strip() or None
+
+
+def _number(text: str | None, where: str) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        raise AnchorscopeError(
+            f"popularity `{text}` is no number", where, "correct it or leave it empty"
+        ) from None
+
+
+def _titles(value: Any) -> list[str]:
+    return list(dict.fromkeys(title for v in _flat(value) if (title := _text(v))))
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    """Single values of a value that may be a list, a string, or a string that holds a list."""
+    if isinstance(value, str) and (listed := _listed(value)) is not None:
+        value = listed
+    if isinstance(value, list | tuple):
+        for item in value:
+            yield from _flat(item) if isinstance(item, list | tuple) else [item]
+    else:
+        yield value
+
+
+def _listed(text: str) -> list[Any] | None:
+    """The list that a string spells, as PopQA's columns do in JSON, or tables saved by pandas."""
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return None
+    parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)
+    for parse in parsers:
+        try:
+            value = parse(text)
+        except (ValueError, SyntaxError, RecursionError):
+            continue
+        return value if isinstance(value, list) else None
+    return None
+
+
+def _answers(raw: Iterable[Any], notes: Counter[str]) -> list[str]:
+    answers: dict[str, None] = {}
+    for value in raw:
+        for item in _flat(value):
+            text = _text(item)
+            if text is None:
+                # No list at all is a row without answers, not an empty gold.
+                notes["empty golds left out"] += int(item is not None)
+            elif not squad_normalise(text):
+                notes["golds that normalise to nothing left out"] += 1
+            else:
+                answers[text] = None
+    return list(answers)
+
+
+def _label(value: Any, where: str) -> int | None:
+    text = _text(value)
+    labels = {"0": 0, "1": 1, "false": 0, "true": 1}
+    if text is None:
+        return None
+    if text.lower() not in labels:
+        raise AnchorscopeError(
+            f"label `{text}` is none of 0, 1, true, false",
+            where,
+            "write 1 (true) for a hallucinated answer, 0 (false) for a right one",
+        )
+    return labels[text.lower()]
+
+
+def _unusable(entry: Mapping[str, Any]) -> str | None:
+    if not (entry["question"] or "").strip():
+        return "no question"
+    return None if entry["answers"] else "no answers"
+
+
+# Ids, folding, order
+
+
+def _usable_ids(rows: Sequence[Row], fields: Fields) -> list[str | None]:
+    path = fields.get("id")
+    given = [_text(_get(row, path)) if path else None for row in rows]
+    times = Counter(given)
+    return [text if text is not None and times[text] == 1 else None for text in given]
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _hashed_id(question: str, answers: Sequence[str]) -> str:
+    return _digest(_folded_text(question), *sorted(answers))[:16]
+
+
+def _folded_text(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> dict[str, Any]:
+    # By id, so that the outcome does not hang on the order of rows.
+    group = sorted(group, key=lambda entry: (entry["id"], json.dumps(entry, sort_keys=True)))
+    first = dict(group[0])
+    popularity = [e["popularity"] for e in group if e["popularity"] is not None]
+    first["answers"] = list(dict.fromkeys(a for e in group for a in e["answers"]))
+    first["titles"] = list(dict.fromkeys(t for e in group for t in e["titles"]))
+    first["popularity"] = max(popularity, default=None)
+    first["folded"] = len(group) - 1
+    lost = sum((e["response"], e["label"]) != (first["response"], first["label"]) for e in group)
+    if lost:
+        notes["folded rows with another response or label"] += lost
+    return first
+
+
+def _shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
+    keys = [_digest(str(seed), name) for name in frame["id"]]
+    return frame.iloc[sorted(range(len(frame)), key=keys.__getitem__)]
+
+
+def _subjects(row: Mapping[Any, Any]) -> list[str]:
+    names = [row["subject"], *row["titles"]]
+    if not any(names):
+        question = row["question"]
+        spans = question_anchors.find(question)
+        sure = ("title", "quoted", "capitalised run")
+        names = [question[s.start : s.end] for s in spans if s.found_by in sure]
+    return [_folded_text(name).casefold() for name in names if name]
+
+
+def _frame(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
+    entries = list(entries)
+    columns = {name: [entry.get(name) for entry in entries] for name in COLUMNS}
+    frame = pd.DataFrame({name: pd.Series(v, dtype=object) for name, v in columns.items()})
+    frame["popularity"] = frame["popularity"].astype("float64")
+    frame["folded"] = frame["folded"].astype("int64")
+    frame["label"] = pd.array(
+        [None if pd.isna(value) else int(value) for value in columns["label"]], dtype="Int64"
+    )
+    return frame

@@ -1,0 +1,327 @@
+"""Questions: every oddity of real files is read, counted, and nothing else is changed."""
+
+import json
+import sys
+import types
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from anchorscope import questions, reading
+from anchorscope.errors import AnchorscopeError
+from anchorscope.files import read_parquet, write_parquet
+
+DATA = Path(__file__).resolve().parent.parent / ".." / "shared" / "data"
+PLAIN = {"question": "question", "answers": ["answer"]}
+REAL = {
+    "popqa/test.jsonl": {
+        "id": "id", "question": "question", "answers": ["possible_answers"], "subject": "subj",
+        "property": "prop", "relation": "prop", "popularity": "s_pop",
+    },
+    "trivia_qa/validation.jsonl": {
+        "id": "question_id", "question": "question", "answers": ["answer.value", "answer.aliases"],
+    },
+    "hotpot_qa/validation.jsonl": {
+        "id": "id", "question": "question", "answers": ["answer"],
+        "titles": "supporting_facts.title",
+    },
+    "hotpot_qa/train.jsonl": {
+        "id": "id", "question": "question", "answers": ["answer"],
+        "titles": "supporting_facts.title",
+    },
+    "nq_open/validation.jsonl": PLAIN,
+}  # fmt: skip
+
+
+def table(rows: list[dict], fields: dict | None = None):
+    return questions.normalise(rows, fields or PLAIN, split="test")
+
+
+def numbered(n: int, **more) -> pd.DataFrame:
+    fields = {**PLAIN, "id": "id", **{name: name for name in more}}
+    rows = [{"id": i, "question": f"q {i}", "answer": f"gold {i}"} for i in range(n)]
+    for i, row in enumerate(rows):
+        row.update({name: value(i) for name, value in more.items()})
+    return table(rows, fields)[0]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path: Path) -> None:
+    if not (DATA / name).is_file():
+        pytest.skip(f"../shared/data/{name} is absent")
+    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    assert len(rows) == (100 if "train" in name else 2000)
+    frame, counts = questions.normalise(rows, REAL[name], split="x", source=name)
+    assert (counts.total, counts.kept) == (len(rows), len(frame))
+    # Their only golds are `---`, `)` and `The The`.
+    nameless = {"nq_open/validation.jsonl": 2, "hotpot_qa/validation.jsonl": 1}.get(name, 0)
+    assert counts.dropped.get("no answers", 0) == nameless
+    assert set(counts.dropped) <= {"equal question folded", "no answers"}
+    assert counts.dropped.get("equal question folded", 0) == frame["folded"].sum()
+    assert frame["id"].is_unique and frame["answers"].map(len).min() >= 1
+    assert set(frame["question"]) <= {row["question"] for row in rows}, "text stays verbatim"
+    write_parquet(frame, tmp_path / "q.parquet")
+    back = read_parquet(tmp_path / "q.parquet")
+    assert back["answers"].tolist() == frame["answers"].tolist()
+    assert back["titles"].tolist() == frame["titles"].tolist()
+
+
+def test_real_popqa_lists_in_strings_are_lists_and_equal_questions_unite_answers() -> None:
+    name = "popqa/test.jsonl"
+    if not (DATA / name).is_file():
+        pytest.skip(f"../shared/data/{name} is absent")
+    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    frame, counts = questions.normalise(rows, REAL[name], split="test")
+    assert counts.dropped["equal question folded"] == len(rows) - len({r["question"] for r in rows})
+    assert not frame["answers"].map(lambda a: any(x.startswith("[") for x in a)).any()
+    folded = frame[frame["folded"] > 0].iloc[0]
+    same = [r for r in rows if r["question"] == folded["question"]]
+    assert set(folded["answers"]) == {x for r in same for x in json.loads(r["possible_answers"])}
+
+
+def test_json_lines_are_cut_at_newlines_only(tmp_path: Path) -> None:
+    text = "a\u0085b\u2028c"
+    file = tmp_path / "x.jsonl"
+    file.write_text(
+        json.dumps({"question": text, "answer": "y"}, ensure_ascii=False) + "\n\n", "utf-8"
+    )
+    (row,) = questions.load_rows(local=file, fields=PLAIN)
+    assert row["question"] == text
+
+
+@pytest.mark.parametrize(
+    ("given", "answers"),
+    [
+        ("one", ["one"]),
+        (["one", "one", "two"], ["one", "two"]),
+        ('["one", "two"]', ["one", "two"]),
+        ("['one', 'two']", ["one", "two"]),
+        ("[sic", ["[sic"]),
+        (9, ["9"]),
+        (9.0, ["9"]),
+        ([" ", None, "the", "x"], ["x"]),
+    ],
+)
+def test_answers_may_be_text_a_list_or_a_list_in_text(given, answers) -> None:
+    assert table([{"question": "q", "answer": given}])[0]["answers"].tolist() == [answers]
+
+
+def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
+    rows = [
+        {"question": "q1", "answer": ["", "the", "gold"]},
+        {"question": " ", "answer": "gold"},
+        {"question": None, "answer": "gold"},
+        {"question": "q2", "answer": []},
+        {"question": "q3", "answer": None},
+        {"question": " q1 ", "answer": "other"},
+    ]
+    frame, counts = table(rows)
+    assert counts.dropped == {"no question": 2, "no answers": 2, "equal question folded": 1}
+    assert counts.notes == {
+        "empty golds left out": 1,
+        "golds that normalise to nothing left out": 1,
+    }
+    assert sorted(frame["answers"][0]) == ["gold", "other"] and frame["folded"].tolist() == [1]
+
+
+def test_equal_means_equal_after_nfc_and_whitespace_but_case_counts() -> None:
+    texts = ["Caf\u00e9  noir?", "Cafe\u0301 noir?", "caf\u00e9 noir?"]
+    frame, _ = table([{"question": q, "answer": str(i)} for i, q in enumerate(texts)])
+    assert sorted(frame["folded"]) == [0, 1]
+
+
+def test_ids_are_the_files_only_where_unique_and_not_empty() -> None:
+    ids = ["a", "a", "", None, 7]
+    rows = [{"id": v, "question": f"q{i}", "answer": "x"} for i, v in enumerate(ids)]
+    frame, _ = table(rows, {**PLAIN, "id": "id"})
+    assert frame["id"].tolist()[-1] == "7" and "a" not in set(frame["id"])
+    assert frame["id"].is_unique
+    assert frame["id"].tolist() == table(rows, {**PLAIN, "id": "id"})[0]["id"].tolist()
+
+
+def test_folding_and_sampling_do_not_depend_on_the_order_of_rows() -> None:
+    rows = [{"question": f"q{i % 7}", "answer": f"a{i}"} for i in range(20)]
+    one, two = table(rows)[0], table(rows[::-1])[0]
+    first, second = (questions.sample(frame, 4, seed=3)[0] for frame in (one, two))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_a_smaller_sample_begins_a_larger_one_and_the_seed_matters() -> None:
+    frame = numbered(50)
+    small, large = (questions.sample(frame, n, seed=1)[0]["id"].tolist() for n in (5, 30))
+    assert large[:5] == small
+    assert questions.sample(frame, 30, seed=2)[0]["id"].tolist() != large
+
+
+def test_candidates_share_no_question_and_no_subject_with_the_sample() -> None:
+    frame = numbered(600, subject=lambda i: f"Subject {i % 40}", titles=lambda i: [f"T{i % 90}"])
+    sampled, rest = questions.sample(frame, 20, seed=0)
+    assert 0 < len(rest) <= questions.CANDIDATES
+    assert not set(rest["subject"]) & set(sampled["subject"])
+    assert not {t[0] for t in rest["titles"]} & {t[0] for t in sampled["titles"]}
+    assert not set(rest["question"]) & set(sampled["question"])
+
+
+def test_without_subjects_candidates_share_no_name_with_the_sample() -> None:
+    rows = [{"question": f"In what year was Ada Lovelace {v}?", "answer": v} for v in "abcdef"]
+    rows.append({"question": "In what year was Alan Turing born?", "answer": "1912"})
+    frame, _ = table(rows)
+    sampled = frame.iloc[:1]
+    assert questions.candidates(frame, sampled, seed=0)["answers"].tolist() == [["1912"]]
+
+
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [(0, 0), (1, 1), (True, 1), (False, 0), ("true", 1), ("FALSE", 0), (1.0, 1), (None, None)],
+)
+def test_a_users_label_is_taken_in_every_usual_spelling(given, label) -> None:
+    fields = {**PLAIN, "response": "r", "label": "l"}
+    rows = [
+        {"question": "q", "answer": "gold", "r": "said", "l": given},
+        {"question": "p", "answer": "gold", "r": "said", "l": 1},
+    ]
+    frame, _ = table(rows, fields)
+    value = frame["label"][0]
+    assert (None if pd.isna(value) else value) == label
+    assert frame["response"].tolist() == ["said", "said"]
+
+
+@pytest.mark.parametrize("bad", [{"l": "maybe", "r": "x"}, {"l": 2, "r": "x"}, {"l": 1, "r": None}])
+def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
+    rows = [{"question": "q", "answer": "gold", "l": 0, "r": "x"}, {"question": "p", "answer": "a"}]
+    rows[1].update(bad)
+    with pytest.raises(AnchorscopeError, match="row 2"):
+        table(rows, {**PLAIN, "response": "r", "label": "l"})
+
+
+def test_folded_rows_with_other_responses_are_counted() -> None:
+    rows = [{"id": i, "question": "q", "answer": "gold", "r": f"said {i}"} for i in range(3)]
+    frame, counts = table(rows, {**PLAIN, "id": "id", "response": "r"})
+    assert counts.notes["folded rows with another response or label"] == 2
+    assert frame["response"].tolist() == ["said 0"]
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"question": "q", "answer": {"value": "v"}}\n')
+    with pytest.raises(AnchorscopeError) as error:
+        questions.load_rows(local=file, fields={**PLAIN, "answers": ["answer.vlaue"]})
+    for part in ("answer.vlaue", "x.jsonl", "did you mean `answer.value`?"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.jsonl", '{"question": "q", "answer": "gold"}\n{"question": "q2", \n', "line 2"),
+        ("x.jsonl", '{"question": "q", "answer": "gold"}\n[1]\n', "line 2"),
+        ("x.jsonl", "", "no rows"),
+        ("x.json", '{"question": "q"}', "list of rows"),
+        ("x.csv", "question,answer\nq,a\nq2\n", "line 3"),
+        ("x.csv", 'question,answer\nq,"a\n', "broken CSV"),
+        ("x.parquet", "no parquet", "broken parquet"),
+        ("x.txt", "q", "files ending in"),
+    ],
+)
+def test_a_broken_file_stops_with_file_and_line(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(AnchorscopeError) as error:
+        questions.load_rows(local=tmp_path / name, fields=PLAIN)
+    assert said in str(error.value) and name in str(error.value)
+
+
+def test_text_that_is_not_utf8_names_its_line(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_bytes(b'{"question": "q", "answer": "gold"}\n{"q": "\xff"}\n')
+    with pytest.raises(AnchorscopeError, match="line 2"):
+        questions.load_rows(local=tmp_path / "x.jsonl", fields=PLAIN)
+
+
+def test_all_kinds_of_files_give_the_same_table(tmp_path: Path) -> None:
+    rows = [{"question": 'NA, or "null"?', "answer": "NA"}, {"question": "é\n2", "answer": "b"}]
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    (tmp_path / "x.jsonl").write_text("\ufeff" + "\n".join(map(json.dumps, rows)), "utf-8")
+    tables = [
+        table(questions.load_rows(local=tmp_path / f"x.{end}", fields=PLAIN))[0]
+        for end in ("csv", "parquet", "json", "jsonl")
+    ]
+    assert [t["answers"].tolist() for t in tables] == [[["NA"], ["b"]]] * 4
+    for other in tables[1:]:
+        pd.testing.assert_frame_equal(tables[0], other)
+
+
+def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
+    for name in ("train-0.jsonl", "train-1.jsonl", "training.jsonl", "test.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"question": name, "answer": "gold"}))
+    (tmp_path / "dataset_info.json").write_text("{}")
+    rows = questions.load_rows(local=tmp_path, split="train", fields=PLAIN)
+    assert [r["question"] for r in rows] == ["train-0.jsonl", "train-1.jsonl"]
+    with pytest.raises(AnchorscopeError, match="validation"):
+        questions.load_rows(local=tmp_path, split="validation", fields=PLAIN)
+    with pytest.raises(AnchorscopeError, match="no such file"):
+        questions.load_rows(local=tmp_path / "absent", fields=PLAIN)
+
+
+def fake_hub(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def load_dataset(*args, **kwargs):
+        raise error
+
+    class DatasetsError(Exception):
+        pass
+
+    module = types.SimpleNamespace(
+        load_dataset=load_dataset, exceptions=types.SimpleNamespace(DatasetsError=DatasetsError)
+    )
+    monkeypatch.setitem(sys.modules, "datasets", module)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionError("Couldn't reach 'a/b' on the Hub (OfflineModeIsEnabled)"), "local:"),
+        (FileNotFoundError("Dataset 'a/b' is a gated dataset on the Hub."), "HF_TOKEN"),
+        (OSError("403 Client Error: Forbidden, token hf_abcdefghijkl"), "accept its terms"),
+        (FileNotFoundError("Dataset 'a/b' doesn't exist on the Hub"), "check the id"),
+        (ValueError("Unknown split \"dev\". Should be one of ['test']."), "check config, split"),
+    ],
+)
+def test_what_fails_on_the_hub_is_said_without_the_token(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
+    fake_hub(monkeypatch, error)
+    with pytest.raises(AnchorscopeError) as raised:
+        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
+    assert said in str(raised.value) and "a/b" in str(raised.value)
+    assert "hf_abcdefghijkl" not in str(raised.value)
+    assert raised.value.__suppress_context__, "the cause may hold the token"
+
+
+def test_offline_the_real_library_ends_in_the_same_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(AnchorscopeError, match="cannot be reached"):
+        questions.load_rows(hub="nobody/nothing-here", split="test", fields=PLAIN)
+
+
+def test_an_unknown_field_is_named_with_the_nearest() -> None:
+    with pytest.raises(AnchorscopeError, match="did you mean `subject`"):
+        table([{"question": "q", "answer": "gold"}], {**PLAIN, "subjet": "s"})
+
+
+def test_reading_questions_does_not_import_the_hub_library() -> None:
+    import subprocess
+
+    code = "import sys, anchorscope.questions; sys.exit('datasets' in sys.modules)"
+    root = Path(reading.__file__).resolve().parent.parent
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0
