@@ -1,0 +1,389 @@
+"""Probes: L2-regularised logistic regressions, all of them in one batched solve.
+
+A problem is one probe: which rows it learns from, and how strongly it is penalised. All problems
+of a layer share that layer's features, which are read once. The objective is scikit-learn's
+`LogisticRegression(C=c)` on features standardised by the problem's own training rows:
+
+    ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
+
+The solver is L-BFGS over all problems at once. Its inverse Hessian starts at
+(I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes correlated features converge like
+independent ones; Gram is the layer's correlation matrix, taken apart once for all problems.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from anchorscope.errors import AnchorscopeError
+
+MEMORY = 10
+TOLERANCE = 1e-4
+MAX_ITERATIONS = 500
+BUDGET_BYTES = 4 << 30
+CONSTANT = 1e-12
+SLOPE_KEPT = 0.3
+SEARCH_STEPS = 10
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Fitted probes, on features as they come (standardisation is folded in).
+
+    Attributes:
+        weights: float32 [layers, problems, width].
+        bias: float32 [layers, problems].
+        centre: float32 [layers, width], taken off the features first: large means would
+            cost the logits their last digits.
+        iterations: of the slowest problem.
+        unconverged: number of problems, over all layers, stopped by the limit on iterations.
+    """
+
+    weights: Tensor
+    bias: Tensor
+    centre: Tensor
+    iterations: int
+    unconverged: int
+
+    def take(self, problems: Tensor) -> Probes:
+        """The probes numbered `problems`, int64 [layers, chosen]: at each layer its own."""
+        index = problems.to(self.weights.device)
+        wide = index[..., None].expand(-1, -1, self.weights.shape[2])
+        return replace(self, weights=self.weights.gather(1, wide), bias=self.bias.gather(1, index))
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Logits of z = 1, float32 [layers, problems, n], of features [layers, n, width]."""
+        device = self.weights.device
+        parts = zip(x, self.weights, self.bias, self.centre, strict=True)
+        return torch.stack(
+            [w @ (rows.to(device).float() - mid).T + b[:, None] for rows, w, b, mid in parts]
+        )
+
+
+def layer(fitted: Probes, number: int) -> Probes:
+    """The probes of one layer, as a stack of one."""
+    part = slice(number, number + 1)
+    return replace(
+        fitted,
+        weights=fitted.weights[part],
+        bias=fitted.bias[part],
+        centre=fitted.centre[part],
+    )
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Some layers and the problems still being solved there.
+
+    Attributes:
+        x: [layers, n, width], standardised over all rows.
+        z: [n].
+        mask: 1 for training rows, [problems, n].
+        c, size: penalty and training rows, [problems, 1].
+        mean, inv_std: of the training rows, in units of `x`; [layers, problems, width].
+        vectors, values: eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of
+            the correlation matrix.
+    """
+
+    x: Tensor
+    z: Tensor
+    mask: Tensor
+    c: Tensor
+    size: Tensor
+    mean: Tensor
+    inv_std: Tensor
+    vectors: Tensor
+    values: Tensor
+
+    def take(self, keep: Tensor) -> _Block:
+        return replace(
+            self,
+            mask=self.mask[keep],
+            c=self.c[keep],
+            size=self.size[keep],
+            mean=self.mean[:, keep],
+            inv_std=self.inv_std[:, keep],
+        )
+
+    def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and bias on `x` of weights [..., width + 1] on x̂, the bias last."""
+        weights = w[..., :-1] * self.inv_std
+        return weights, w[..., -1] - (weights * self.mean).sum(-1)
+
+    def logits(self, w: Tensor) -> Tensor:
+        weights, bias = self.folded(w)
+        return torch.baddbmm(bias[..., None], weights, self.x.mT)
+
+    def residuals(self, logits: Tensor) -> Tensor:
+        """p − z on training rows, else 0; overwrites `logits`."""
+        return logits.sigmoid_().sub_(self.z).mul_(self.mask)
+
+    def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
+        total = residuals.sum(-1, keepdim=True)
+        slope = (residuals @ self.x - total * self.mean) * self.inv_std
+        gradient = self.c * torch.cat([slope, total], dim=-1)
+        gradient[..., :-1] += w[..., :-1]
+        return gradient
+
+    def curvature(self, residuals: Tensor) -> Tensor:
+        """c · Σ p(1−p) over training rows, [layers, problems, 1]; |p − z| is p or 1 − p."""
+        first = torch.linalg.vector_norm(residuals, 1, dim=-1, keepdim=True)
+        second = torch.linalg.vector_norm(residuals, 2, dim=-1, keepdim=True) ** 2
+        return self.c * torch.clamp(first - second, min=1e-4 * self.size)
+
+    def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
+        """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
+        head = g[..., :-1]
+        shrink = curvature * self.values
+        inside = (head @ self.vectors) * (shrink / (1 + shrink))
+        return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
+
+
+@dataclass
+class _Search:
+    """A bracket [low, high] of the step at which the slope along the direction vanishes."""
+
+    step: Tensor
+    low: Tensor
+    low_slope: Tensor
+    high: Tensor
+    high_slope: Tensor
+
+    def narrow(self, slope: Tensor, settled: Tensor) -> None:
+        """Move every step that is not settled to the secant's root, safeguarded."""
+        before = slope < 0
+        self.low = torch.where(before, self.step, self.low)
+        self.low_slope = torch.where(before, slope, self.low_slope)
+        self.high = torch.where(before, self.high, self.step)
+        self.high_slope = torch.where(before, self.high_slope, slope)
+        span = self.high - self.low
+        root = self.low + span * self.low_slope / (self.low_slope - self.high_slope)
+        inside = torch.minimum(torch.maximum(root, self.low + 0.1 * span), self.high - 0.1 * span)
+        moved = torch.where(torch.isfinite(self.high), inside, 3 * self.low)
+        self.step = torch.where(settled, self.step, moved)
+
+
+def fit(
+    x: Tensor,
+    z: Tensor,
+    train_masks: Tensor,
+    c: Tensor,
+    *,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = MAX_ITERATIONS,
+    device: str | torch.device = "cpu",
+    budget_bytes: int = BUDGET_BYTES,
+) -> Probes:
+    """Fit every problem at every layer.
+
+    Args:
+        x: features, float [layers, n, width].
+        z: labels 0 or 1, [n].
+        train_masks: training rows of each problem, bool or 0/1, [problems, n].
+        c: inverse penalty of each problem, [problems].
+        tolerance: a problem is solved when a full quasi-Newton step would change no row's logit
+            by more.
+        max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
+        device: where to solve.
+        budget_bytes: layers are solved in blocks that fit. On a CPU one by one: a layer's logits
+            then stay in the cache.
+
+    Returns:
+        The probes, on `device`.
+
+    Raises:
+        AnchorscopeError: features that are not finite, training rows of one class.
+    """
+    device = torch.device(device)
+    masks = train_masks.to(device, torch.float32)
+    z, c = z.to(device, torch.float32), c.to(device, torch.float32)
+    _check(x, z, masks)
+    at_once = _layers_at_once(x, masks, budget_bytes) if device.type == "cuda" else 1
+    parts, iterations, unconverged = [], 0, 0
+    for layers in x.split(at_once):
+        solved = _solve_layers(layers.to(device), z, masks, c, tolerance, max_iterations)
+        parts.append(solved)
+        iterations = max(iterations, solved.iterations)
+        unconverged += solved.unconverged
+    if unconverged:
+        log.warning("%d probes were stopped after %d steps", unconverged, max_iterations)
+    joined = [
+        torch.cat([getattr(p, name) for p in parts]) for name in ("weights", "bias", "centre")
+    ]
+    return Probes(*joined, iterations, unconverged)
+
+
+def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:
+    if not bool(torch.isfinite(x).all()):
+        layer = int((~torch.isfinite(x)).any(-1).any(-1).nonzero()[0])
+        raise AnchorscopeError(
+            "activations are not finite, no probe can be fitted",
+            f"layer {layer}",
+            "measure them again, with dtype: float32 for this model",
+        )
+    wrong, rows = masks @ z, masks.sum(-1)
+    bad = ((wrong == 0) | (wrong == rows)).nonzero()
+    if len(bad):
+        raise AnchorscopeError(
+            "a probe cannot be fitted: its training rows are all right or all wrong answers",
+            f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows",
+            "sample more questions, or use fewer folds",
+        )
+
+
+def _layers_at_once(x: Tensor, masks: Tensor, budget_bytes: int) -> int:
+    n, width = x.shape[1:]
+    problems = len(masks)
+    states = problems * (5 * n + (2 * MEMORY + 8) * (width + 1))
+    return max(1, budget_bytes // (4 * (4 * n * width + width * min(n, width) + states)))
+
+
+def _solve_layers(
+    x: Tensor, z: Tensor, masks: Tensor, c: Tensor, tolerance: float, max_iterations: int
+) -> Probes:
+    block, centre, scale = _standardised(x, z, masks, c)
+    w, iterations, unconverged = _minimise(block, tolerance, max_iterations)
+    weights, bias = block.folded(w)
+    return Probes(weights / scale[:, None], bias, centre, iterations, unconverged)
+
+
+def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Block, Tensor, Tensor]:
+    """The block, and the centre and scale [layers, width] that its features were given.
+
+    Statistics in float64. A feature that is constant gets weight 0 by way of an infinite std:
+    that is what the penalty would make of it.
+    """
+    exact = x.double()
+    std, centre = torch.std_mean(exact, dim=1, correction=0)
+    scale, centre = torch.where(std > 0, std, 1.0).float(), centre.float()
+    exact = (exact - centre.double()[:, None]) / scale.double()[:, None]
+    different, problem = torch.unique(masks, dim=0, return_inverse=True)
+    share = different.double() / different.double().sum(-1, keepdim=True)
+    mean = share @ exact
+    variance = share @ exact.square() - mean.square()
+    inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
+    features = exact.float()
+    vectors, values = _eigen(features)
+    block = _Block(
+        x=features,
+        z=z,
+        mask=masks,
+        c=c[:, None],
+        size=masks.sum(-1, keepdim=True),
+        mean=mean.float()[:, problem],
+        inv_std=inv_std.float()[:, problem],
+        vectors=vectors,
+        values=values[:, None],
+    )
+    return block, centre, scale
+
+
+def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Eigenvectors [layers, width, rank] and eigenvalues [layers, rank] of xᵀx / n.
+
+    By way of the smaller of xᵀx and xxᵀ. Directions that hardly vary are left to the identity.
+    """
+    n, width = x.shape[1:]
+    if width <= n:
+        values, vectors = torch.linalg.eigh(x.mT @ x / n)
+        return vectors, values.clamp(min=0)
+    values, rows = torch.linalg.eigh(x @ x.mT / n)
+    there = values > 1e-5 * values[:, -1:].clamp(min=1e-30)
+    values = torch.where(there, values, 1.0)
+    vectors = x.mT @ rows / (n * values).sqrt()[:, None]
+    return vectors * there[:, None], values * there
+
+
+def _minimise(block: _Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
+    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved."""
+    w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
+    solution, places = w.clone(), torch.arange(w.shape[1], device=w.device)
+    logits = block.logits(w)
+    residuals = block.residuals(logits.clone())
+    gradient = block.gradient(w, residuals)
+    pairs: list[tuple[Tensor, Tensor, Tensor]] = []
+    for step in range(max_iterations + 1):
+        curvature = block.curvature(residuals)
+        direction = _direction(block, gradient, pairs, curvature)
+        ahead = block.logits(direction)
+        done = torch.linalg.vector_norm(ahead, torch.inf, dim=-1) < tolerance
+        finished = done.all(0)
+        open_problems = int((~finished).sum())
+        if open_problems == 0 or step == max_iterations:
+            break
+        if open_problems < 0.8 * len(finished):
+            solution[:, places[finished]] = w[:, finished]
+            keep = ~finished
+            block, places, done = block.take(keep), places[keep], done[:, keep]
+            w, logits, gradient = w[:, keep], logits[:, keep], gradient[:, keep]
+            direction, ahead = direction[:, keep], ahead[:, keep]
+            pairs = [(s[:, keep], y[:, keep], rho[:, keep]) for s, y, rho in pairs]
+        length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
+        move = length[..., None] * direction
+        logits.addcmul_(length[..., None], ahead)
+        w = w + move
+        before, gradient = gradient, block.gradient(w, residuals)
+        pairs = [*pairs[1 - MEMORY :], _pair(move, gradient - before)]
+    solution[:, places] = w
+    return solution, step, int((~done).sum())
+
+
+def _pair(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """A step, its change of gradient and 1 / sᵀy; 0 where rounding has eaten the curvature."""
+    product = (s * y).sum(-1, keepdim=True)
+    usable = product > 1e-7 * s.norm(dim=-1, keepdim=True) * y.norm(dim=-1, keepdim=True)
+    return s, y, torch.where(usable, 1 / product, 0.0)
+
+
+def _direction(
+    block: _Block,
+    gradient: Tensor,
+    pairs: list[tuple[Tensor, Tensor, Tensor]],
+    curvature: Tensor,
+) -> Tensor:
+    """Two-loop recursion (Nocedal & Wright, algorithm 7.4), over all problems."""
+    q, shares = gradient, []
+    for s, y, rho in reversed(pairs):
+        share = rho * (s * q).sum(-1, keepdim=True)
+        q = q - share * y
+        shares.append(share)
+    q = block.precondition(q, curvature)
+    for (s, y, rho), share in zip(pairs, reversed(shares), strict=True):
+        q = q + (share - rho * (y * q).sum(-1, keepdim=True)) * s
+    return -q
+
+
+def _line_search(
+    block: _Block,
+    w: Tensor,
+    direction: Tensor,
+    logits: Tensor,
+    ahead: Tensor,
+    gradient: Tensor,
+    done: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Step lengths [layers, problems] and the residuals there.
+
+    Logits are linear in the step and the objective is convex: all it takes is the root of a rising
+    slope, and no further look at the features. Accepted once the slope is down to 0.3 of itself.
+    """
+    start = (gradient * direction).sum(-1)
+    head = direction[..., :-1]
+    fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
+    zero = torch.zeros_like(start)
+    search = _Search(zero + 1, zero, start, zero + torch.inf, zero)
+    for attempt in range(SEARCH_STEPS):
+        step = search.step
+        residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
+        slope = fixed + step * rising + block.c[:, 0] * (residuals * ahead).sum(-1)
+        settled = done | (slope.abs() <= SLOPE_KEPT * start.abs())
+        if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
+            break
+        search.narrow(slope, settled)
+    return step, residuals
