@@ -294,6 +294,7 @@ def test_samples_longer_than_the_sliding_window_are_refused_and_counted(load, fa
     assert "q0" not in {sample.id for sample in plan.samples}
     assert plan.counts.dropped == {"longer than the sliding window": 1}
     assert plan.counts.total == len(table) and plan.counts.kept == len(table) - 1
+    assert planned(long_table(loaded.tokenizer, WINDOW), window=loaded.window).counts.kept == 9
 
 
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
@@ -342,6 +343,21 @@ def test_the_plan_depends_on_the_cell_and_the_budget_only(byte_level):
     # A sample's random tokens are its own: they stay when others join or leave the cell.
     fewer = cuts(planned(answers.tail(3)))
     assert all(fewer[key][1] == cut for key, cut in drawn.items() if key in fewer)
+
+
+def test_samples_of_one_shape_draw_their_own_random_tokens(byte_level):
+    answers = answers_table(byte_level, CORPUS[:1] * 12, seed=0)
+    answers["eq_tokens"] = [[4, 5, 8]] * 12
+    answers["id"] = [f"n{number}" for number in range(12)]
+    drawn = {cut for key, (_, cut) in cuts(planned(answers)).items() if key[1] == "random"}
+    assert len(drawn) > 5
+
+
+def test_positions_are_the_closing_token_and_the_answers_neighbours(byte_level):
+    answers = answers_table(byte_level).head(1)
+    answers[["ea_start", "ea_end", "final"]] = [11, 14, 16]
+    (sample,) = planned(answers).samples
+    assert sample.positions == {"before_answer": 10, "last_answer": 13, "final": 16}
 
 
 def test_noop_takes_the_first_samples_through_other_batches_without_the_mask(load):
