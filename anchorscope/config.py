@@ -20,7 +20,7 @@ __all__ = ["Config", "Mistake", "identity", "load", "nearest"]
 
 KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 RESERVED = frozenset(
-    "all calibration controls report retrain retrain-seeds resume ship"
+    "all calibration controls report resume retrain retrain-seeds ship"
     " dataset model train prompts answers activations scores table figure".split()
 )
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""

@@ -112,7 +112,8 @@ def _section(name: str, sections: Mapping[str, Any]) -> str:
     section = sections[name]
     required = section.get("required", [])
     rows = [
-        f"| `{key}` | {_type(node)} | {_default(node, key in required)} | {_description(node, sections)} |\n"
+        f"| `{key}` | {_type(node)} | {_default(node, key in required)} "
+        f"| {_description(node, sections)} |\n"
         for key, node in section["properties"].items()
     ]
     return (

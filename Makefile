@@ -1,0 +1,72 @@
+# One command for each thing one does here; `make help` lists them.
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+READY := .venv/.ready
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup run resume retrain ship test check format docs lock clean
+
+help: ## list these targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
+
+setup: $(READY) ## set up .venv from requirements.lock, unless it is up to date
+
+run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="llama-3.2 -n" adds arguments)
+	snakemake --cores all $(ARGS)
+
+resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on
+	python -m anchorscope.resume $(if $(ARGS),--cores all $(ARGS))
+
+retrain: $(READY) ## train the calibration models anew from their recipes
+	snakemake --cores all retrain
+
+ship: $(READY) ## put the trained calibration models into resources/
+	python -m anchorscope.ship
+
+test: $(READY) ## set up if needed, then run the tests (ARGS="-k seal" chooses some)
+	python -m pytest $(ARGS)
+
+check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
+	ruff format --check .
+	ruff check .
+	snakefmt --check Snakefile rules
+	snakemake --lint
+	mypy
+	python -m anchorscope.config_docs --check
+	python -m anchorscope.envs --check
+
+format: $(READY) ## format all code
+	ruff check --fix .
+	ruff format .
+	snakefmt Snakefile rules
+
+docs: $(READY) ## write the schema and the reference page of config.yaml
+	python -m anchorscope.config_docs
+
+# Numbers depend on torch, so its version changes only on purpose.
+TORCH ?= $(shell grep '^torch==' requirements.lock)
+
+lock: ## pin the newest versions, torch kept (TORCH=torch==2.14.0 changes it); write envs/
+	rm -rf build/lock
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet 'setuptools>=77' '$(TORCH)'
+	build/lock/bin/python -m pip install --quiet --no-build-isolation '.[dev,slurm]' '$(TORCH)'
+	build/lock/bin/python -m pip freeze --all > build/lock/frozen.txt
+	build/lock/bin/python -m anchorscope.envs --lock < build/lock/frozen.txt
+	build/lock/bin/python -m anchorscope.envs
+	rm -rf build/lock
+
+clean: ## say what can be made again and how much room it takes, then remove it (YES=1: unasked)
+	@$(PYTHON) -m anchorscope.clean $(if $(filter 1,$(YES)),--yes)
+
+# torch first: it is by far the largest, and an interrupted set-up need not fetch it again.
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	python -m pip install --quiet -r requirements.lock
+	python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
