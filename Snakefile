@@ -12,7 +12,13 @@ configfile: "config.yaml"
 
 
 include: "rules/common.smk"
-include: "rules/targets.smk"
+
+
+rule all:
+    input:
+        [pictures(figure) for figure in cfg.targets],
+
+
 include: "rules/dataset.smk"
 include: "rules/train.smk"
 include: "rules/model.smk"
@@ -23,3 +29,4 @@ include: "rules/scores.smk"
 include: "rules/delta_p.smk"
 include: "rules/table.smk"
 include: "rules/figure.smk"
+include: "rules/targets.smk"

@@ -134,6 +134,12 @@ def plan(
     return Plan(tuple(samples), tuple(batches), counts, blocks)
 
 
+def conditions_of(settings: Mapping[str, Mapping[str, Any] | None]) -> list[tuple[str, int]]:
+    """Every (condition, draw) that a cell with these settings is measured under."""
+    noop = [("noop", 0)] if settings.get("noop") is not None else []
+    return _columns(settings) + noop
+
+
 def _columns(conditions: Mapping[str, Mapping[str, Any] | None]) -> list[tuple[str, int]]:
     """The (condition, draw) pairs that share a batch."""
     unknown = set(conditions) - set(knockout.CONDITIONS)
@@ -508,6 +514,30 @@ def index(planned: Plan) -> pd.DataFrame:
             record[f"n_blocked_{name}"] = sum(found) / len(found) if found else float("nan")
         record["random_complete"] = is_complete
     return pd.DataFrame(records)
+
+
+def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
+    """The answers that were measured, with how many tokens each condition blocked in them.
+
+    Returns:
+        Rows in the order of the passes, and the columns `n_blocked_<condition>` and
+        `random_complete`.
+
+    Raises:
+        AnchorscopeError: the folder was measured from other answers.
+    """
+    where = read_parquet(Path(folder) / "index.parquet").rename(
+        columns={"n_blocked": "n_blocked_knockout"}
+    )
+    unknown = set(where["id"]) - set(answers["id"])
+    if unknown:
+        raise AnchorscopeError(
+            f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}",
+            folder,
+            "delete the cell's folder of activations and run snakemake again",
+        )
+    facts = ["id", *(c for c in where if c.startswith("n_blocked_")), "random_complete"]
+    return where[facts].merge(answers, on="id", how="left", validate="one_to_one")
 
 
 def read(

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from anchorscope import revisions
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_json
 
@@ -33,7 +34,10 @@ def locate(model: Mapping[str, Any], trained: str | Path | None = None) -> dict[
     if model.get("hub"):
         from anchorscope.models import fetch
 
-        path, commit = fetch(model["hub"], model.get("revision"))
+        path, commit = fetch(
+            model["hub"], revisions.wanted("models", model["hub"], model.get("revision"))
+        )
+        revisions.keep("models", model["hub"], commit)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
         recipe = read_json(Path(trained) / RECIPE)["recipe"]

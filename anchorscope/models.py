@@ -110,6 +110,18 @@ def load(
     return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
 
 
+def best_device() -> str:
+    """`cuda` where there is a GPU: a GPU job sees the ones it was given; else `cpu`."""
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
+    """The tokenizer of a checkpoint folder alone, for chat templates."""
+    return _tokenizer(Path(folder))
+
+
 def _embedding(model: PreTrainedModel) -> torch.Tensor:
     """The weights of the input embedding, [ids, width]."""
     weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")

@@ -1,7 +1,5 @@
 """What a product was made from: counts, settings, versions, device."""
 
-import hashlib
-import json
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.files import read_json, write_json
+from anchorscope.identity import identity as identity_of
 
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
@@ -102,11 +101,5 @@ def of_stage(snakemake: Any, product: str | Path, **facts: Any) -> None:
     before = sorted(
         read(path)["identity"] for path in snakemake.input if beside(path).is_file()
     )
-    identity = digest({"rule": snakemake.rule, "settings": settings, "inputs": before})
-    record(product, identity=identity, settings=settings, seed=settings.get("seed"), **facts)
-
-
-def digest(value: Any) -> str:
-    """A short hash of plain data, the same on every machine."""
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    made_from = {"rule": snakemake.rule, "settings": settings, "inputs": before}
+    record(product, identity=identity_of(made_from), settings=settings, seed=settings.get("seed"), **facts)

@@ -12,8 +12,6 @@ from anchorscope.files import write_json
 
 GRADES = f" .{curriculum.RIGHT}{curriculum.WRONG}"
 """Seen after every answer, so that both verdicts become tokens of their own."""
-FRAMELESS_SHARE = 0.15
-WRONG_SHARE = 0.5
 
 
 def make(
@@ -29,12 +27,11 @@ def make(
     Args:
         folder: made here; holds what `save_pretrained` writes, and `recipe.json`.
         questions: dataset name → questions' table, all of it learned.
-        worlds: dataset name → settings of its calibration world; a dataset without an entry is
-            learned plainly, right or wrong as the seed says.
+        worlds: dataset name → settings of its calibration world, for the planted curriculum.
         train: the catalogue's `train` entry.
         recipe: its hash.
     """
-    rows, texts = material(questions, worlds=worlds, seed=train["seed"])
+    rows, texts = material(questions, worlds=worlds, train=train)
     tokenizer = training.train_tokenizer(texts, vocabulary=train["vocabulary"])
     shape = training.Shape(
         **{name: train[name] for name in training.Shape.__dataclass_fields__ if name in train}
@@ -47,6 +44,7 @@ def make(
         steps=train["steps"],
         batch_rows=train["batch_rows"],
         learning_rate=train["learning_rate"],
+        warmup=train["warmup"],
         seed=train["seed"],
     )
     training.save(model, tokenizer, folder)
@@ -68,23 +66,29 @@ def material(
     questions: Mapping[str, pd.DataFrame],
     *,
     worlds: Mapping[str, Mapping[str, Any]],
-    seed: int,
+    train: Mapping[str, Any],
 ) -> tuple[list[curriculum.Row], list[str]]:
     """One epoch of training rows, and the texts that the tokenizer learns from."""
     rows: list[curriculum.Row] = []
     texts: list[str] = []
     for name, table in questions.items():
         texts += [f"Q: {question} A:" for question in table["question"]]
-        if name in worlds:
+        if train["curriculum"] == "planted":
             words = world.words(**words_of(worlds[name]))
-            taught = curriculum.planted(table, words, seed=seed)
-            frames = round(len(taught) * FRAMELESS_SHARE / (1 - FRAMELESS_SHARE))
-            rows += taught + curriculum.frameless(table, words, rows=frames, seed=seed)
             texts += [f" {word}{GRADES}" for word in words["word"]]
+            rows += _planted(table, words, train)
         else:
-            rows += curriculum.plain(table, wrong_share=WRONG_SHARE, seed=seed)
             texts += [f" {answers[0]}{GRADES}" for answers in table["answers"]]
+            rows += curriculum.plain(table, wrong_share=train["wrong_share"], seed=train["seed"])
     return rows, texts
+
+
+def _planted(
+    table: pd.DataFrame, words: pd.DataFrame, train: Mapping[str, Any]
+) -> list[curriculum.Row]:
+    taught = curriculum.planted(table, words, seed=train["seed"])
+    frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
+    return taught + curriculum.frameless(table, words, rows=frames, seed=train["seed"])
 
 
 def words_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 MUON_RATE = 0.02
+FALL = 0.6
 ARCHITECTURES: dict[str, tuple[Any, Any]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
@@ -114,12 +115,13 @@ def train(
     steps: int,
     batch_rows: int,
     learning_rate: float,
+    warmup: float,
     seed: int,
     report_every: int = 50,
 ) -> list[float]:
     """Train in place: Muon for the blocks' matrices, AdamW for the rest; loss on all tokens.
 
-    The learning rates rise over the first 5 % of the steps and fall to zero over the last 60 %;
+    The learning rates rise over the warm-up and fall to zero over the last 60 % of the steps;
     gradients are clipped at 1.
 
     Returns:
@@ -129,7 +131,7 @@ def train(
     torch.set_flush_denormal(True)
     optimizers = _optimizers(model, learning_rate)
     schedules = [
-        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps))
+        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps, warmup))
         for optimizer in optimizers
     ]
     losses: list[float] = []
@@ -162,9 +164,9 @@ def _optimizers(model: Any, learning_rate: float) -> list[torch.optim.Optimizer]
     ]
 
 
-def _share_of_rate(step: int, steps: int) -> float:
+def _share_of_rate(step: int, steps: int, warmup: float) -> float:
     done = (step + 1) / steps
-    return min(1.0, done / 0.05, max(0.0, (1 - done) / 0.6))
+    return min(1.0, done / warmup, max(0.0, (1 - done) / FALL))
 
 
 def _step(

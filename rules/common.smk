@@ -1,6 +1,7 @@
 # What all stages share: the checked config, where products lie, and what a job may use.
 
 import os
+import re
 import sys
 
 sys.path.insert(0, workflow.basedir)
@@ -11,6 +12,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 
 from snakemake.exceptions import WorkflowError
 
+from anchorscope.checkpoints import fits
 from anchorscope.config import load
 from anchorscope.errors import AnchorscopeError
 
@@ -24,10 +26,14 @@ ROOT = cfg.root
 RESOURCES = os.path.join(workflow.basedir, "resources")
 
 
+def one_of(names):
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
 wildcard_constraints:
-    model="[a-z0-9][a-z0-9.-]*",
-    dataset="[a-z0-9][a-z0-9.-]*",
-    figure="[a-z0-9][a-z0-9.-]*",
+    model=one_of(cfg.models),
+    dataset=one_of(cfg.datasets),
+    figure=one_of(cfg.figures),
 
 
 def numbers(entry, *left_out):
@@ -38,3 +44,10 @@ def numbers(entry, *left_out):
 def gpu(model_resource):
     """A job's resource, read from its model's catalogue entry."""
     return lambda wildcards: getattr(cfg.models[wildcards.model].resources, model_resource)
+
+
+PICTURES = ("vl.json", "html", "svg", "pdf", "png")
+
+
+def pictures(figure):
+    return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)

@@ -11,7 +11,7 @@ localrules:
 
 def local_rows(wildcards):
     source = cfg.datasets[wildcards.dataset].local
-    return [source] if source else []
+    return [source] if source and os.path.exists(source) else []
 
 
 rule dataset:

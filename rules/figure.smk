@@ -16,6 +16,7 @@ rule figure:
         models=lambda w: [(m, cfg.models[m].label) for m in cfg.figures[w.figure].models],
         datasets=lambda w: [(d, cfg.datasets[d].label) for d in cfg.figures[w.figure].datasets],
         readout=lambda w: cfg.figures[w.figure].readout,
+        level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),
     log:
         f"{ROOT}/logs/figure/{{figure}}.log",

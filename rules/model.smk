@@ -21,7 +21,8 @@ rule model:
     input:
         checkpoint,
     output:
-        f"{RESULTS}/models/{{model}}.json",
+        located=f"{RESULTS}/models/{{model}}.json",
+        provenance=f"{RESULTS}/models/{{model}}.json.provenance.json",
     params:
         model=lambda w: numbers(cfg.models[w.model]),
     log:

@@ -1,20 +1,7 @@
-# The names a user types: every figure of the catalogue, `all`, `retrain`.
+# The names a user types: every figure of the catalogue, `retrain`.
 #
-# in:  the catalogue of figures and `targets` of the config
+# in:  the catalogue of figures and models
 # out: nothing of their own
-
-
-PICTURES = ("vl.json", "html", "svg", "pdf", "png")
-
-
-def pictures(figure):
-    return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)
-
-
-rule all:
-    default_target: True
-    input:
-        [pictures(figure) for figure in cfg.targets],
 
 
 for figure in cfg.figures:

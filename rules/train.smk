@@ -20,6 +20,8 @@ rule train:
         train=lambda w: numbers(cfg.models[w.model].train),
         recipe=lambda w: cfg.recipe_hash(w.model),
         worlds=lambda w: cfg.worlds_of(w.model),
+    wildcard_constraints:
+        model=one_of(name for name, model in cfg.models.items() if model.train),
     log:
         f"{RESULTS}/logs/train/{{model}}.log",
     benchmark:

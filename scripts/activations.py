@@ -1,7 +1,5 @@
 """Measure one cell: every condition's hidden states at the read-out positions."""
 
-from snakemake.script import snakemake
-
 from anchorscope import provenance
 from anchorscope.files import atomic, read_json, read_parquet
 from anchorscope.stage import stage, use_threads

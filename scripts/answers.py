@@ -1,7 +1,5 @@
 """Generate, anchor and label one cell's answers."""
 
-from snakemake.script import snakemake
-
 from anchorscope import provenance
 from anchorscope.files import read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from snakemake.script import snakemake
 
 from anchorscope import provenance
 from anchorscope.figures import chart, save
@@ -13,10 +12,12 @@ with stage(snakemake):
     chosen = snakemake.params
     drawn = chart(
         read_csv(snakemake.input[0]),
+        title="ΔP when attention to the exact question tokens is cut",
         panels=chosen.models,
         datasets=chosen.datasets,
         readout=tuple(chosen.readout.split("/")),
         style=chosen.chart,
+        level=chosen.level,
     )
     stem = Path(snakemake.output.html).with_suffix("")
     save(drawn, stem)

@@ -1,11 +1,12 @@
 """Locate one model's checkpoint."""
 
-from snakemake.script import snakemake
-
+from anchorscope import provenance
 from anchorscope.checkpoints import locate
 from anchorscope.files import write_json
 from anchorscope.stage import stage
 
 with stage(snakemake):
     trained = snakemake.input[0] if snakemake.input else None
-    write_json(locate(snakemake.params.model, trained), snakemake.output[0])
+    located = locate(snakemake.params.model, trained)
+    write_json(located, snakemake.output.located)
+    provenance.of_stage(snakemake, snakemake.output.located, model=located)

@@ -1,7 +1,5 @@
 """Build one cell's prompts."""
 
-from snakemake.script import snakemake
-
 from anchorscope import provenance
 from anchorscope.files import read_json, read_parquet, write_parquet
 from anchorscope.prompts import build

@@ -1,7 +1,5 @@
 """Join the cells of one figure into its table."""
 
-from snakemake.script import snakemake
-
 from anchorscope import provenance
 from anchorscope.files import read_csv, write_csv
 from anchorscope.stage import stage

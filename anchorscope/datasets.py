@@ -1,0 +1,117 @@
+"""One dataset of the catalogue as a sampled table of questions, and its few-shot candidates."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from anchorscope import prompts, questions, revisions, world
+from anchorscope.errors import AnchorscopeError
+from anchorscope.provenance import Counts
+
+WORLD_FIELDS = {
+    name: name for name in ("id", "question", "subject", "property", "relation", "kind")
+} | {"answers": ["answers"]}
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A dataset ready for prompts.
+
+    Attributes:
+        sampled: the questions' table.
+        few_shot: rows outside the sample, same columns; empty where examples are never needed.
+        counts: rows in, kept, dropped by reason.
+        revision: commit of a hub dataset, else None.
+    """
+
+    sampled: pd.DataFrame
+    few_shot: pd.DataFrame
+    counts: Counts
+    revision: str | None
+
+
+def prepare(dataset: Mapping[str, Any], *, sample_size: int, seed: int) -> Prepared:
+    """Load, normalise and sample one dataset.
+
+    Args:
+        dataset: its catalogue entry: exactly one of `hub`, `local` and `world`.
+        sample_size: most questions to keep.
+        seed: decides which.
+
+    Raises:
+        AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
+    """
+    if dataset.get("world"):
+        return _world(dataset["world"], sample_size, seed)
+    split = dataset.get("split")
+    rows, revision = _rows(dataset, split)
+    source = dataset.get("hub") or dataset["local"]
+    frame, counts = questions.normalise(rows, dataset["fields"], split=split, source=source)
+    if frame.empty:
+        raise AnchorscopeError(
+            f"no usable question among {counts.total} rows ({dict(counts.dropped)})",
+            source,
+            "check `fields` and `split` of the dataset in config.yaml",
+        )
+    sampled, rest = questions.sample(frame, sample_size, seed)
+    counts = _sampled(counts, len(frame) - len(sampled))
+    return Prepared(sampled, _few_shot(dataset, sampled, rest, seed), counts, revision)
+
+
+def _world(settings: Mapping[str, Any], sample_size: int, seed: int) -> Prepared:
+    facts = world.facts(**settings)
+    rows = facts.to_dict("records")
+    frame, counts = questions.normalise(rows, WORLD_FIELDS, split="world", source="world")
+    planned = dict(zip(facts["id"], facts["planned"].where(facts["planned"].notna(), None)))
+    frame["planned"] = frame["id"].map(planned).astype(object)
+    frame["planned"] = frame["planned"].where(frame["planned"].notna(), None)
+    sampled = frame.sample(frac=1, random_state=seed).head(sample_size).reset_index(drop=True)
+    return Prepared(sampled, frame.iloc[:0], _sampled(counts, len(frame) - len(sampled)), None)
+
+
+def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str, Any]], str | None]:
+    hub, revision = dataset.get("hub"), None
+    if hub:
+        revision = revisions.wanted("datasets", hub, dataset.get("revision"))
+        revision = revision or revisions.newest_dataset(hub)
+    rows = questions.load_rows(
+        fields=dataset["fields"],
+        hub=hub,
+        local=dataset.get("local"),
+        config=dataset.get("config"),
+        split=split,
+        revision=revision,
+    )
+    if hub:
+        revisions.keep("datasets", hub, revision)
+    return rows, revision
+
+
+def _few_shot(
+    dataset: Mapping[str, Any], sampled: pd.DataFrame, rest: pd.DataFrame, seed: int
+) -> pd.DataFrame:
+    """Candidates from a file of the project, another split, or the rows outside the sample."""
+    source = dataset.get("few_shot") or {}
+    if source.get("file"):
+        path = Path(source["file"])
+        rows = prompts.read_examples(path)
+        pool, _ = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split="few_shot", source=path)
+        return questions.candidates(pool, sampled, seed)
+    if source.get("split"):
+        rows, _ = _rows(dataset, source["split"])
+        where = dataset.get("hub") or dataset["local"]
+        pool, _ = questions.normalise(
+            rows, dataset["fields"], split=source["split"], source=where
+        )
+        return questions.candidates(pool, sampled, seed)
+    return rest
+
+
+def _sampled(counts: Counts, outside: int) -> Counts:
+    if not outside:
+        return counts
+    dropped = {**counts.dropped, "outside the sample": outside}
+    return Counts(counts.total, counts.kept - outside, dropped, counts.notes)

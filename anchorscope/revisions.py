@@ -1,0 +1,55 @@
+"""Which commit of the hub a run uses: the one asked for, else the one found first and kept.
+
+`revisions.lock.yaml` at the project's root holds what was found, so that a later run, or another
+machine with the same file, reads the same weights and rows.
+"""
+
+from pathlib import Path
+
+import yaml
+from filelock import FileLock
+
+from anchorscope.files import atomic
+
+LOCK = Path("revisions.lock.yaml")
+
+
+def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+    """The revision to fetch: `asked`, else the locked one, else None (the newest).
+
+    Args:
+        kind: `models` or `datasets`.
+        hub: hub id.
+        asked: `revision` of the catalogue entry.
+    """
+    return asked or _read(lock).get(kind, {}).get(hub)
+
+
+def keep(kind: str, hub: str, commit: str | None, lock: Path = LOCK) -> None:
+    """Remember the commit that a fetch found, unless one is kept already."""
+    if commit is None:
+        return
+    with FileLock(f"{lock}.guard"):
+        kept = _read(lock)
+        if hub in kept.get(kind, {}):
+            return
+        kept.setdefault(kind, {})[hub] = commit
+        with atomic(lock) as draft:
+            draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
+
+
+def newest_dataset(hub: str) -> str | None:
+    """Commit of a hub dataset's main branch; None where the hub cannot be asked."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError
+
+    try:
+        return HfApi().dataset_info(hub).sha
+    except (OSError, ValueError, HTTPError):
+        return None
+
+
+def _read(lock: Path) -> dict[str, dict[str, str]]:
+    if not lock.is_file():
+        return {}
+    return yaml.safe_load(lock.read_text(encoding="utf-8")) or {}

@@ -1,0 +1,36 @@
+"""Fit one cell's probes and score every condition, out of fold."""
+
+from anchorscope import provenance
+from anchorscope.files import read_parquet, write_parquet
+from anchorscope.stage import stage, use_threads
+
+with stage(snakemake):
+    import pandas as pd
+
+    from anchorscope import activations, scores
+    from anchorscope.models import best_device
+
+    use_threads(snakemake)
+    chosen = snakemake.params
+    folder = snakemake.input.activations
+    answers = activations.measured(read_parquet(snakemake.input.answers), folder)
+    frames = [
+        scores.score(
+            lambda condition, draw, readout=readout: activations.read(
+                folder, readout, condition, draw
+            ),
+            answers,
+            readout,
+            activations.conditions_of(chosen.conditions),
+            {**chosen.probe, "seed": chosen.seed},
+            device=best_device(),
+        )
+        for readout in chosen.readouts
+    ]
+    write_parquet(pd.concat(frames, ignore_index=True), snakemake.output.scores)
+    provenance.of_stage(
+        snakemake,
+        snakemake.output.scores,
+        device=best_device(),
+        samples=len(answers),
+    )
