@@ -1,0 +1,109 @@
+"""Intervals: percentile bootstrap over clusters of samples, the probes held fixed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """Draws of whole clusters, shared by every statistic, so that differences are paired.
+
+    Attributes:
+        clusters: cluster of each sample, numbered from 0, int64 [n].
+        weights: how often each cluster was drawn, float64 [draws, clusters].
+    """
+
+    clusters: np.ndarray
+    weights: np.ndarray
+
+    def sums(self, values: np.ndarray) -> np.ndarray:
+        """Sums over each cluster, [..., clusters], of values [..., n]."""
+        order = np.argsort(self.clusters, kind="stable")
+        starts = np.searchsorted(self.clusters[order], np.arange(self.weights.shape[1]))
+        return np.add.reduceat(np.asarray(values, dtype=np.float64)[..., order], starts, axis=-1)
+
+    def totals(self, values: np.ndarray) -> np.ndarray:
+        """Sums over each draw, [draws, ...], of values [..., n]."""
+        sums = self.sums(values)
+        flat = self.weights @ sums.reshape(-1, sums.shape[-1]).T
+        return flat.reshape(len(self.weights), *sums.shape[:-1])
+
+    def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """Means over the members of a group in each draw, [draws, ...]; NaN where it is empty.
+
+        The group is weighed anew in every draw: a member drawn twice counts twice.
+
+        Args:
+            values: [..., n].
+            members: 1 for members, else 0; [..., n].
+        """
+        counts = self.totals(members)
+        return ratio(self.totals(np.where(members, values, 0.0)), counts)
+
+    def clusters_in(self, members: np.ndarray) -> np.ndarray:
+        """Number of clusters that hold a member, [...], of members [..., n]."""
+        return (self.sums(members) > 0).sum(-1)
+
+
+def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> Bootstrap:
+    """Draw as many clusters as there are, with replacement, `draws` times."""
+    _, numbered = np.unique(clusters, return_inverse=True)
+    count = int(numbered.max()) + 1
+    generator = np.random.default_rng(seed)
+    weights = generator.multinomial(count, np.full(count, 1 / count), size=draws)
+    return Bootstrap(numbered, weights.astype(np.float64))
+
+
+def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """part / whole, NaN where whole is 0."""
+    part, whole = np.broadcast_arrays(np.asarray(part, dtype=np.float64), whole)
+    return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole != 0)
+
+
+def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
+    """Mean over what is not NaN; NaN where nothing is."""
+    known = ~np.isnan(values)
+    return ratio(np.where(known, values, 0.0).sum(axis), known.sum(axis))
+
+
+def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+    """Percentile interval of statistics [...], from replicates [draws, ...].
+
+    Draws in which a statistic does not exist (NaN, an empty group) are left out.
+    """
+    tails = [(1 - level) / 2, (1 + level) / 2]
+    never = np.isnan(replicates).all(0)
+    usable = np.where(never, 0.0, replicates)
+    find = np.nanquantile if np.isnan(usable).any() else np.quantile
+    low, high = np.where(never, np.nan, find(usable, tails, axis=0))
+    return low, high
+
+
+def simultaneous(
+    estimate: np.ndarray, replicates: np.ndarray, level: float, used: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Max-t band: covers the whole curve at once with probability `level`.
+
+    Args:
+        estimate: one curve, [layers].
+        replicates: [draws, layers].
+        level: of the band.
+        used: layers that the band is to cover, bool [layers]; others get NaN.
+
+    Returns:
+        Low and high, [layers].
+    """
+    empty = np.full(len(estimate), np.nan)
+    used = used & ~np.isnan(estimate) & (~np.isnan(replicates)).any(0)
+    if not used.any():
+        return empty, empty.copy()
+    here = replicates[:, used]
+    away = np.nan_to_num(np.abs(here - estimate[used]))
+    error = np.nanstd(here, axis=0)
+    t = np.divide(away, error, out=np.zeros_like(away), where=error > 0).max(1)
+    width = empty.copy()
+    width[used] = np.quantile(t, level) * error
+    return estimate - width, estimate + width

@@ -1,0 +1,57 @@
+"""Tables: the cells of a figure in one table, in the figure's order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from anchorscope.errors import AnchorscopeError
+
+COLUMNS = (
+    "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer", "n",
+    "share", "delta_p", "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked",
+)  # fmt: skip
+"""What every figure's table holds first; more columns may follow."""
+
+
+def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Put the tables of several cells below one another, `model` and `dataset` first.
+
+    Works for curves and for contrasts: rows keep their order within a cell, columns theirs.
+
+    Args:
+        cells: (model key, dataset key) of each cell, in the order of panels and legend.
+        frames: the cells' tables, in the same order.
+
+    Raises:
+        AnchorscopeError: a cell comes twice, cells and tables do not pair up, or their columns
+            differ.
+    """
+    keys = [(str(model), str(dataset)) for model, dataset in cells]
+    if len(keys) != len(frames) or not keys:
+        raise AnchorscopeError(
+            f"{len(keys)} cells but {len(frames)} tables", "table", "run snakemake again"
+        )
+    twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
+    if twice:
+        raise AnchorscopeError(
+            "a cell comes twice", " on ".join(twice[0]), "name each model and dataset once"
+        )
+    columns = list(frames[0].columns)
+    for (model, dataset), frame in zip(keys, frames, strict=True):
+        if list(frame.columns) != columns:
+            differing = sorted(set(frame.columns) ^ set(columns)) or ["their order"]
+            raise AnchorscopeError(
+                f"the cells' tables have different columns: {', '.join(differing)}",
+                f"{model} on {dataset}",
+                "delete the tables under delta_p/ and run snakemake again",
+            )
+    named = []
+    for (model, dataset), frame in zip(keys, frames, strict=True):
+        rest = frame.drop(columns=["model", "dataset"], errors="ignore")
+        rest.insert(0, "model", model)
+        rest.insert(1, "dataset", dataset)
+        named.append(rest)
+    filled = [frame for frame in named if len(frame)] or named[:1]
+    return pd.concat(filled, ignore_index=True)
