@@ -202,7 +202,7 @@ def _hub_errors(hub_id: str, revision: str | None) -> Iterator[None]:
         raise AnchorscopeError(
             "the hub has no such model, or it is private",
             where,
-            "check `hub` in config.yaml; for a private model set HF_TOKEN to a token that may read it",
+            "check `hub` in config.yaml; a private model needs an HF_TOKEN that may read it",
         ) from None
     except errors.HFValidationError:
         raise AnchorscopeError(

@@ -19,8 +19,7 @@ CORPUS = [
     "Q: Which film has the director of Second Street, or The 39 Steps? A: yes .",
     "Q: what year did the 2nd bridge over the river open A: in 1932 .",
 ]
-FAMILIES = ("llama", "qwen3", "mistral", "gemma3_text")
-ALL_FAMILIES = (*FAMILIES, "qwen2", "gpt_neox")
+ALL_FAMILIES = ("llama", "qwen3", "mistral", "gemma3_text", "qwen2", "gpt_neox")
 WINDOW = 96
 LAYERS = 4
 WIDTH = 32
@@ -67,6 +66,12 @@ def _metaspace() -> Any:
 
 
 TOKENIZERS = {"byte_level": _byte_level, "metaspace": _metaspace}
+
+
+def final_norm(loaded: Any) -> Any:
+    """The norm after the last block."""
+    base = loaded.model.base_model
+    return base.final_layer_norm if loaded.family.model_type == "gpt_neox" else base.norm
 
 
 @cache

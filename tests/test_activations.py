@@ -10,22 +10,22 @@ import random
 import pandas as pd
 import pytest
 import torch
-from conftest import CORPUS, FAMILIES, LAYERS, WIDTH, WINDOW
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, WIDTH, WINDOW, final_norm
 from safetensors import safe_open
 
 from anchorscope import activations, models
 from anchorscope.errors import AnchorscopeError
 
-TOKENIZER = {"llama": "metaspace", "qwen3": "byte_level"} | {
+TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | {
+    "llama": "metaspace",
     "mistral": "metaspace",
-    "gemma3_text": "byte_level",
 }
 READOUTS = [f"{site}/{place}" for site in models.SITES for place in activations.POSITIONS]
 CONDITIONS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 3}}
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=ALL_FAMILIES)
 def loaded(request, load):
     return load(request.param, TOKENIZER[request.param])
 
@@ -214,7 +214,7 @@ def test_clean_rows_equal_the_plain_models_outputs(loaded, answers):
                 if states is None:
                     continue
                 torch.testing.assert_close(states[:-1], plain[:-1], **CLOSE)
-                last = loaded.model.base_model.norm(states[-1])
+                last = final_norm(loaded)(states[-1])
                 torch.testing.assert_close(last, plain[-1], **CLOSE)
 
 
@@ -237,7 +237,7 @@ def test_a_later_token_changes_no_earlier_position(loaded, answers):
             assert torch.equal(states, again[id_, name]), (id_, name)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint, family):
     loaded = models.load(checkpoint(family, TOKENIZER[family]))
     loaded.model.set_attn_implementation("eager")
@@ -444,6 +444,25 @@ def test_the_index_says_how_much_was_cut(byte_level):
     assert index["n_blocked"].tolist() == [3, 3] and index["n_blocked_random"].iloc[1] == 3
     assert index["n_blocked_question"].isna().all() and not index["noop"].any()
     assert index["random_complete"].tolist() == [False, True]
+
+
+def test_measured_answers_carry_how_much_was_cut_in_the_order_of_the_passes(load, tmp_path):
+    loaded = load("llama")
+    answers = answers_table(loaded.tokenizer)
+    activations.write(tmp_path / "cell", loaded, planned(answers), ["mlp/final"])
+    shuffled = answers.sample(frac=1, random_state=0)
+    found = activations.measured(shuffled, tmp_path / "cell")
+    assert found["id"].tolist() == answers["id"].tolist()
+    assert found["input_ids"].tolist() == answers["input_ids"].tolist()
+    assert (found["n_blocked_knockout"] == 3).all() and found["random_complete"].all()
+    with pytest.raises(AnchorscopeError, match="2 measured samples have no answer, the first: q0"):
+        activations.measured(answers.tail(-2), tmp_path / "cell")
+
+
+def test_the_conditions_of_the_settings_are_those_of_the_passes(byte_level):
+    plan = planned(answers_table(byte_level))
+    passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
+    assert set(activations.conditions_of(CONDITIONS)) == passed
 
 
 def test_samples_dropped_before_are_counted_with_their_reason(byte_level):

@@ -8,7 +8,7 @@ import shutil
 import huggingface_hub
 import pytest
 import torch
-from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW
+from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, final_norm
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 
@@ -62,10 +62,7 @@ def test_resid_is_the_plain_models_hidden_state(load, family):
     for layer in range(LAYERS - 1):
         assert torch.equal(seen["resid"][layer], out.hidden_states[layer + 1])
     # The last hidden state of transformers is after the final norm, the read-out before it.
-    norm = (
-        getattr(loaded.model.base_model, "norm", None) or loaded.model.base_model.final_layer_norm
-    )
-    assert torch.equal(norm(seen["resid"][-1]), out.hidden_states[-1])
+    assert torch.equal(final_norm(loaded)(seen["resid"][-1]), out.hidden_states[-1])
     assert not torch.equal(seen["resid"][-1], out.hidden_states[-1])
 
 
@@ -226,6 +223,12 @@ def test_settings_that_cannot_be_met_are_refused(folder, monkeypatch):
     assert "unknown dtype" in refused(folder, dtype="int8")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "no usable GPU" in refused(folder, device="cuda")
+
+
+@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
+def test_the_tokenizer_can_be_loaded_alone(checkpoint, load, name):
+    alone, whole = models.load_tokenizer(checkpoint("llama", name)), load("llama", name).tokenizer
+    assert alone("Q: who? A:")["input_ids"] == whole("Q: who? A:")["input_ids"]
 
 
 class Response:
