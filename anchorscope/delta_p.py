@@ -289,7 +289,10 @@ def _readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     z = answers["label"].to_numpy(dtype=np.int64)
     for name, part in scores.groupby("readout", sort=False, observed=True):
         site, position = str(name).split("/")
-        parts = dict(iter(part.groupby(["condition", "draw"], observed=True)))
+        parts = {
+            (str(condition), int(str(draw))): rows
+            for (condition, draw), rows in part.groupby(["condition", "draw"], observed=True)
+        }
         if ("clean", 0) not in parts:
             raise _mismatch("the clean pass has no scores", f"read-out {name}")
         clean = _matrix(parts["clean", 0], ids, f"read-out {name}, clean")

@@ -13,7 +13,7 @@ from anchorscope.errors import AnchorscopeError
 
 def key(text: object) -> str | None:
     """What two texts must share to count as equal: letters and digits, folded; None if empty."""
-    if text is None or (not isinstance(text, str) and pd.isna(text)):
+    if text is None or text is pd.NA or text != text:  # NaN is what differs from itself
         return None
     folded = unicodedata.normalize("NFKC", str(text)).casefold()
     words = "".join(c if c.isalnum() else " " for c in folded).split()

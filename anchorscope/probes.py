@@ -213,10 +213,10 @@ def fit(
         unconverged += solved.unconverged
     if unconverged:
         log.warning("%d probes were stopped after %d steps", unconverged, max_iterations)
-    joined = [
-        torch.cat([getattr(p, name) for p in parts]) for name in ("weights", "bias", "centre")
-    ]
-    return Probes(*joined, iterations, unconverged)
+    weights, bias, centre = (
+        torch.cat([getattr(part, name) for part in parts]) for name in ("weights", "bias", "centre")
+    )
+    return Probes(weights, bias, centre, iterations, unconverged)
 
 
 def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:

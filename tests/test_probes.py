@@ -1,0 +1,168 @@
+"""Batched probes against scikit-learn, one problem at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from anchorscope import probes
+from anchorscope.errors import AnchorscopeError
+
+GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
+
+
+def features(kind: str, n: int, width: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Two layers of features, float32 [2, n, width], and labels."""
+    random = np.random.default_rng(seed)
+    z = (random.random(n) < 0.6).astype(int)
+    x = random.normal(size=(2, n, width))
+    if kind == "correlated":  # condition number of the correlation matrix: 1e5 and more
+        mixing = random.normal(size=(2, width, width))
+        x = x @ (mixing * np.logspace(0, -3, width)[:, None])
+    x[..., : width // 2] += (4.0 if kind == "separable" else 0.4) * z[:, None]
+    if kind == "offset":  # means far off, spreads from 0.001 to 1000, and a constant feature
+        x = x * np.logspace(-3, 3, width) + np.linspace(-50, 50, width)
+        x[..., -1] = 7.0
+    return x.astype(np.float32), z
+
+
+def problems(n: int, folds: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    """Training masks [problems, n] and penalties [problems]."""
+    fold = np.arange(n) % folds
+    masks = np.stack([fold != k for k in range(folds)])
+    return np.repeat(masks, len(GRID), axis=0), np.tile(GRID, folds)
+
+
+def fitted(x: np.ndarray, z: np.ndarray, masks: np.ndarray, c: np.ndarray) -> probes.Probes:
+    return probes.fit(*(torch.as_tensor(value) for value in (x, z, masks, c)))
+
+
+def reference(x: np.ndarray, z: np.ndarray, train: np.ndarray, c: float) -> np.ndarray:
+    """P(z = 1) of every row of x [n, width], by scikit-learn in float64."""
+    exact = x.astype(np.float64)
+    scaler = StandardScaler().fit(exact[train])
+    model = LogisticRegression(C=c, tol=1e-10, max_iter=100_000, solver="lbfgs")
+    model.fit(scaler.transform(exact[train]), z[train])
+    return model.predict_proba(scaler.transform(exact))[:, 1]
+
+
+@pytest.mark.parametrize(
+    ("kind", "n", "width"),
+    [
+        ("plain", 150, 12),
+        ("correlated", 150, 40),
+        ("separable", 120, 20),
+        ("offset", 150, 20),
+        ("plain", 60, 150),
+        ("correlated", 60, 150),
+    ],
+)
+def test_out_of_fold_probabilities_are_scikit_learns(kind: str, n: int, width: int) -> None:
+    x, z = features(kind, n, width)
+    masks, c = problems(n)
+    solved = fitted(x, z, masks, c)
+    p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()
+    assert solved.unconverged == 0
+    for layer in range(len(x)):
+        for problem, (train, penalty) in enumerate(zip(masks, c, strict=True)):
+            expected = reference(x[layer], z, train, penalty)
+            held_out = np.abs(p[layer, problem] - expected)[~train]
+            assert held_out.max() < 1e-3, (layer, problem, penalty)
+
+
+def test_the_solution_has_no_gradient() -> None:
+    x, z = features("correlated", 150, 40)
+    masks, c = problems(150)
+    solved = fitted(x, z, masks, c)
+    logits = solved.logits(torch.as_tensor(x)).double().numpy()
+    for layer in range(2):
+        for problem in range(len(c)):
+            train = masks[problem]
+            exact = x[layer].astype(np.float64)[train]
+            std = exact.std(0)
+            w = solved.weights[layer, problem].double().numpy() * std
+            rest = 1 / (1 + np.exp(-logits[layer, problem, train])) - z[train]
+            gradient = w + c[problem] * rest @ ((exact - exact.mean(0)) / std)
+            largest = c[problem] * np.abs(rest @ ((exact - exact.mean(0)) / std)).max()
+            assert np.abs(gradient).max() < 2e-3 * max(largest, 1e-2)
+
+
+def test_rows_outside_the_mask_teach_nothing() -> None:
+    x, z = features("plain", 90, 10)
+    masks, c = problems(90)
+    changed, flipped = x.copy(), z.copy()
+    changed[:, ~masks[0]] += 5.0
+    flipped[~masks[0]] = 1 - flipped[~masks[0]]
+    rows = torch.as_tensor(x)
+    here = fitted(x, z, masks[:6], c[:6]).logits(rows)
+    there = fitted(changed, flipped, masks[:6], c[:6]).logits(rows)
+    assert torch.allclose(here, there, atol=2e-3)
+
+
+def test_problems_and_layers_do_not_disturb_each_other() -> None:
+    x, z = features("plain", 90, 10)
+    masks, c = problems(90)
+    together = fitted(x, z, masks, c).logits(torch.as_tensor(x))
+    alone = fitted(x[1:], z, masks[7:8], c[7:8]).logits(torch.as_tensor(x[1:]))
+    assert torch.allclose(together[1, 7], alone[0, 0], atol=2e-3)
+
+
+def test_blocks_of_layers_equal_single_layers() -> None:
+    x, z = features("plain", 90, 10)
+    masks, c = problems(90)
+    rows, labels = torch.as_tensor(x), torch.as_tensor(z)
+    inputs = (torch.as_tensor(masks).float(), torch.as_tensor(c).float())
+    block = probes._solve_layers(rows, labels.float(), *inputs, 1e-4, 500)
+    single = fitted(x, z, masks, c)
+    assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
+
+
+def test_more_memory_means_larger_blocks_and_there_is_always_one_layer() -> None:
+    x, masks = torch.zeros(4, 100, 16), torch.zeros(30, 100)
+    sizes = [probes._layers_at_once(x, masks, budget) for budget in (1, 1 << 20, 1 << 30)]
+    assert sizes[0] == 1 < sizes[1] < sizes[2]
+
+
+def test_a_constant_feature_has_no_weight() -> None:
+    x, z = features("offset", 90, 10)
+    masks, c = problems(90)
+    assert not fitted(x, z, masks, c).weights[..., -1].any()
+
+
+def test_chosen_problems_are_each_layers_own() -> None:
+    x, z = features("plain", 90, 10)
+    solved = fitted(x, z, *problems(90))
+    chosen = solved.take(torch.tensor([[3, 0], [5, 17]]))
+    assert torch.equal(chosen.weights[1, 0], solved.weights[1, 5])
+    assert torch.equal(chosen.bias[0], solved.bias[0, [3, 0]])
+
+
+def test_a_solve_cut_short_says_so() -> None:
+    x, z = features("correlated", 150, 40)
+    inputs = (torch.as_tensor(value) for value in (x, z, *problems(150)))
+    assert probes.fit(*inputs, max_iterations=1).unconverged > 0
+
+
+def test_one_class_in_training_is_refused() -> None:
+    x, z = features("plain", 30, 4)
+    masks = np.stack([np.ones(30, dtype=bool), z == 1])
+    with pytest.raises(AnchorscopeError, match="all right or all wrong"):
+        fitted(x, z, masks, np.ones(2))
+
+
+def test_features_that_are_not_finite_are_refused_by_layer() -> None:
+    x, z = features("plain", 30, 4)
+    x[1, 3, 2] = np.nan
+    with pytest.raises(AnchorscopeError, match="layer 1"):
+        fitted(x, z, *problems(30))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_finds_the_same_probes() -> None:
+    x, z = features("correlated", 150, 40)
+    inputs = [torch.as_tensor(value) for value in (x, z, *problems(150))]
+    there = probes.fit(*inputs, device="cuda").logits(inputs[0]).cpu()
+    assert torch.allclose(there, probes.fit(*inputs).logits(inputs[0]), atol=4e-3)
