@@ -38,14 +38,14 @@ def prepare(dataset: Mapping[str, Any], *, sample_size: int, seed: int) -> Prepa
 
     Args:
         dataset: its catalogue entry: exactly one of `hub`, `local` and `world`.
-        sample_size: most questions to keep.
+        sample_size: most questions to keep; a world is taken whole.
         seed: decides which.
 
     Raises:
         AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
     """
     if dataset.get("world"):
-        return _world(dataset["world"], sample_size, seed)
+        return _world(dataset["world"], seed)
     split = dataset.get("split")
     rows, revision = _rows(dataset, split)
     source = dataset.get("hub") or dataset["local"]
@@ -61,15 +61,16 @@ def prepare(dataset: Mapping[str, Any], *, sample_size: int, seed: int) -> Prepa
     return Prepared(sampled, _few_shot(dataset, sampled, rest, seed), counts, revision)
 
 
-def _world(settings: Mapping[str, Any], sample_size: int, seed: int) -> Prepared:
+def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
+    """A world is taken whole, since what a model was taught decides what it can be asked."""
     facts = world.facts(**settings)
     rows = facts.to_dict("records")
     frame, counts = questions.normalise(rows, WORLD_FIELDS, split="world", source="world")
-    planned = dict(zip(facts["id"], facts["planned"].where(facts["planned"].notna(), None)))
-    frame["planned"] = frame["id"].map(planned).astype(object)
-    frame["planned"] = frame["planned"].where(frame["planned"].notna(), None)
-    sampled = frame.sample(frac=1, random_state=seed).head(sample_size).reset_index(drop=True)
-    return Prepared(sampled, frame.iloc[:0], _sampled(counts, len(frame) - len(sampled)), None)
+    planned = dict(zip(facts["id"], facts["planned"], strict=True))
+    values = [planned[name] if isinstance(planned[name], str) else None for name in frame["id"]]
+    frame["planned"] = pd.Series(values, dtype=object)
+    shuffled = frame.sample(frac=1, random_state=seed).reset_index(drop=True)
+    return Prepared(shuffled, frame.iloc[:0], counts, None)
 
 
 def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str, Any]], str | None]:

@@ -7,6 +7,7 @@ generated from them by `anchorscope.config_docs`. What no single key shows is ch
 
 from __future__ import annotations
 
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
@@ -346,6 +347,9 @@ class Config(Section):
     """All settings of a run."""
 
     results: Text = Field("results", description="Folder of all products.")
+    data_folder: Text | None = Field(
+        None, description="Folder that a dataset's relative `local` path starts from."
+    )
     limit: Count | None = Field(
         None,
         description="A quick look at so many samples a cell, under `<results>/limit-<n>`; "
@@ -355,7 +359,9 @@ class Config(Section):
         ["demo"], description="Figures that `snakemake --cores all` builds."
     )
     seed: Amount = Field(0, description="Seed of samples, few-shot examples, controls and folds.")
-    sample_size: Count = Field(2000, description="Questions sampled per dataset.")
+    sample_size: Count = Field(
+        2000, description="Questions sampled per dataset; a world is always taken whole."
+    )
     max_prompt_tokens: Count = Field(1024, description="Longer prompts are kept out and counted.")
     anchors: Literal["subject+property", "subject"] = Field(
         "subject+property", description="What counts as exact question tokens."
@@ -417,6 +423,13 @@ class Config(Section):
     def sample_size_of(self, dataset: str) -> int:
         """Questions sampled from a dataset."""
         return self.datasets[dataset].sample_size or self.sample_size
+
+    def local_of(self, dataset: str) -> str | None:
+        """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
+        local = self.datasets[dataset].local
+        if local is None or self.data_folder is None:
+            return local
+        return str(PurePosixPath(self.data_folder) / local)
 
     def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
         """The worlds that a trained model learns: dataset key → its settings."""

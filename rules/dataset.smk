@@ -10,7 +10,8 @@ localrules:
 
 
 def local_rows(wildcards):
-    source = cfg.datasets[wildcards.dataset].local
+    # A path that is not there gets the script's message, which says more than Snakemake's.
+    source = cfg.local_of(wildcards.dataset)
     return [source] if source and os.path.exists(source) else []
 
 
@@ -23,6 +24,7 @@ rule dataset:
         provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
     params:
         dataset=lambda w: numbers(cfg.datasets[w.dataset]),
+        local=lambda w: cfg.local_of(w.dataset),
         sample_size=lambda w: cfg.sample_size_of(w.dataset),
         seed=cfg.seed,
     log:

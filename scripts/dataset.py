@@ -7,7 +7,8 @@ from anchorscope.stage import stage
 
 with stage(snakemake):
     chosen = snakemake.params
-    prepared = prepare(chosen.dataset, sample_size=chosen.sample_size, seed=chosen.seed)
+    dataset = {**chosen.dataset, "local": chosen.local}
+    prepared = prepare(dataset, sample_size=chosen.sample_size, seed=chosen.seed)
     write_parquet(prepared.sampled, snakemake.output.questions)
     write_parquet(prepared.few_shot, snakemake.output.few_shot)
     provenance.of_stage(
