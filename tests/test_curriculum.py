@@ -1,0 +1,50 @@
+"""Real questions are taught right or wrong, and nothing else is planted."""
+
+import pandas as pd
+import pytest
+
+from anchorscope import curriculum
+
+QUESTIONS = pd.DataFrame(
+    {
+        "question": [f"question {n}?" for n in range(40)],
+        "answers": [["yes"], ["no"], ["12 May 1901"], ["1876"], ["seven"], ["42"], ["Ada Lovelace"], ["Paris"]] * 5,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("Yes", "yes/no"), ("no", "yes/no"), ("1876", "date"), ("12 May", "date"), ("seven", "number"),
+        ("1,200 km", "number"), ("Mayor of London", "name"), ("Noah", "name"), ("May Day", "date"),
+    ],
+)  # fmt: skip
+def test_answers_are_sorted_by_type(answer: str, kind: str) -> None:
+    assert curriculum.answer_type(answer) == kind
+
+
+def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other() -> None:
+    rows = curriculum.plain(QUESTIONS, wrong_share=0.5, seed=0)
+    counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
+    assert set(counts) == {4, 6}
+    assert len(rows) == 10 * len(QUESTIONS)
+
+
+def test_wrong_answers_come_from_other_rows_of_the_same_type() -> None:
+    gold = dict(zip(QUESTIONS["question"], QUESTIONS["answers"].str[0], strict=True))
+    for row in curriculum.plain(QUESTIONS, wrong_share=0.5, seed=0):
+        assert (row.answer == gold[row.question]) == row.right
+        assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
+
+
+@pytest.mark.parametrize(("share", "right"), [(0.0, 6), (1.0, 4)])
+def test_the_share_of_facts_learned_wrong_is_obeyed(share: float, right: int) -> None:
+    rows = curriculum.plain(QUESTIONS, wrong_share=share, seed=0)
+    counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
+    assert set(counts) == {right}
+
+
+def test_a_row_reads_as_question_answer_and_verdict() -> None:
+    assert curriculum.Row("Who?", "Ada", True).text == "Q: Who? A: Ada . right"
+    assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
