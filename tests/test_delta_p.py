@@ -1,0 +1,282 @@
+"""ΔP, grouping, shares and contrasts on tables worked out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope import delta_p
+from anchorscope.errors import AnchorscopeError
+
+IDS = ["a", "b", "c", "d"]
+# p = P(z = 1) by layer and sample. On clean, a and b are called wrong, c and d right, at layer 0;
+# all four wrong at layer 1.
+CLEAN = [[0.9, 0.6, 0.2, 0.4], [0.8, 0.7, 0.6, 0.9]]
+KNOCKOUT = [[0.3, 0.7, 0.1, 0.8], [0.8, 0.7, 0.6, 0.9]]
+RANDOM = [[[0.4, 0.5001, 0.2, 0.4], [0.8, 0.7, 0.6, 0.9]], [[0.9, 0.2, 0.3, 0.4], CLEAN[1]]]
+
+
+def rows(condition: str, p: list[list[float]], draw: int = 0, ids: list[str] = IDS) -> pd.DataFrame:
+    """Scores of one condition and draw."""
+    table = np.array(p)
+    return pd.DataFrame(
+        {
+            "id": ids * len(table),
+            "layer": np.repeat(np.arange(len(table)), len(ids)),
+            "readout": "mlp/final",
+            "condition": condition,
+            "draw": draw,
+            "s": np.log(table / (1 - table)).ravel(),
+            "p": table.ravel(),
+        }
+    )
+
+
+def scores() -> pd.DataFrame:
+    parts = [rows("knockout", KNOCKOUT), rows("clean", CLEAN)]
+    parts += [rows("random", p, draw) for draw, p in enumerate(RANDOM)]
+    parts += [rows("noop", [[0.9, 0.55], [0.45, 0.7]], ids=["a", "b"])]
+    return pd.concat(parts, ignore_index=True)
+
+
+def answers() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "id": IDS,
+            "question": ["q1", "q2", "q3", "q4"],
+            "subject": ["s1", "s1", None, "s4"],
+            "label": [1, 0, 0, 1],
+            "n_blocked": [2, 4, 6, 8],
+            "n_blocked_random": [2.0, 4.0, 5.0, 8.0],
+            "random_complete": [True, True, False, True],
+        }
+    )
+
+
+def at(table: pd.DataFrame, **where: Any) -> pd.Series:
+    """The one row with these keys."""
+    for name, value in where.items():
+        table = table[table[name] == value]
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def curve(**settings: Any) -> pd.DataFrame:
+    return delta_p.curve(scores(), answers(), **settings)
+
+
+def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
+    # layer 0: a .9 → .3 flips, ΔP −60; b .6 → .7, +10; c 1 − .2 → 1 − .1, +10;
+    #          d 1 − .4 → 1 − .8 flips, −40.
+    table = curve()
+    expected = {"Q": (2, 0.5, -50.0, 0.0, 5.0), "A": (2, 0.5, 10.0, 1.0, 5.0)}
+    expected["all"] = (4, 1.0, -20.0, 0.5, 5.0)
+    for anchor, (n, share, points, accuracy, blocked) in expected.items():
+        row = at(table, condition="knockout", anchor=anchor, layer=0)
+        assert (row["n"], row["share"]) == (n, share)
+        assert row["delta_p"] == pytest.approx(points)
+        assert row["answer_accuracy"] == accuracy
+        assert row["n_blocked"] == blocked
+    assert at(table, condition="knockout", anchor="A", layer=0)["n_clusters"] == 2
+    assert at(table, condition="knockout", anchor="all", layer=0)["n_clusters"] == 3
+
+
+def test_delta_logit_counts_towards_the_class_predicted_on_clean() -> None:
+    logit = {p: np.log(p / (1 - p)) for p in (0.9, 0.3, 0.4, 0.8)}
+    row = at(curve(), condition="knockout", anchor="Q", layer=0)
+    by_hand = ((logit[0.3] - logit[0.9]) + (logit[0.4] - logit[0.8])) / 2
+    assert row["delta_logit"] == pytest.approx(by_hand)
+
+
+def test_an_empty_group_is_a_row_of_blanks() -> None:
+    row = at(curve(), condition="knockout", anchor="Q", layer=1)
+    assert (row["n"], row["share"], row["thin"]) == (0, 0, True)
+    blanks = ["delta_p", "ci_low", "ci_high", "answer_accuracy", "n_blocked", "delta_logit"]
+    assert row[blanks].isna().all()
+
+
+def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -> None:
+    # draw 0 flips a (−50); draw 1 flips b (−40).
+    table = curve()
+    row = at(table, condition="random", anchor="Q", layer=0)
+    assert (row["n"], row["share"]) == (1, 0.25)
+    assert row["delta_p"] == pytest.approx((-50 - 40) / 2)
+    assert row["answer_accuracy"] == 0.5
+    # draw 0 leaves b at −9.99, c and d at 0; draw 1 leaves c at −10, a and d at 0.
+    row = at(table, condition="random", anchor="A", layer=0)
+    assert row["delta_p"] == pytest.approx((-9.99 / 3 - 10 / 3) / 2)
+
+
+def test_noop_is_a_share_of_the_samples_it_measured() -> None:
+    table = curve()
+    row = at(table, condition="noop", anchor="Q", layer=1)
+    assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.5, 0)
+    assert row["delta_p"] == pytest.approx(-35)
+    assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
+
+
+def test_the_clean_auc_stands_in_every_row() -> None:
+    # layer 0: wrong a, d at .9, .4 against right b, c at .6, .2: three of four pairs in order
+    table = curve()
+    assert (table.loc[table["layer"] == 0, "probe_auc"] == 0.75).all()
+    assert (table.loc[table["layer"] == 1, "probe_auc"] == 1.0).all()
+
+
+def test_a_reference_layer_decides_for_all_layers() -> None:
+    # layer 1 has the best AUC and no flips under knockout
+    table = curve(grouping="reference_layer")
+    knockout = table[(table["condition"] == "knockout") & (table["anchor"] == "Q")]
+    assert (knockout["n"] == 0).all()
+    assert (table["grouping"] == "reference_layer").all()
+    # noop flips a at layer 1 and neither at layer 0, where it moves b by −5
+    for anchor, points in (("Q", 0), ("A", -5)):
+        row = at(table, condition="noop", anchor=anchor, layer=0)
+        assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
+
+
+def test_the_headline_layer_is_the_deepest_within_a_hundredth_of_the_best() -> None:
+    assert delta_p.headline_layer(np.array([0.5, 0.905, 0.9, 0.896, 0.89])) == 3
+
+
+def test_rows_and_columns_come_in_a_fixed_order() -> None:
+    table = delta_p.curve(scores().sample(frac=1, random_state=0), answers())
+    assert list(table.columns) == list(delta_p.CURVE)
+    assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
+    assert table["anchor"][:6].tolist() == ["Q", "Q", "A", "A", "all", "all"]
+    assert table["layer"][:4].tolist() == [0, 1, 0, 1]
+    pd.testing.assert_frame_equal(table, curve())
+
+
+def test_the_order_of_the_answers_does_not_matter() -> None:
+    turned = delta_p.curve(scores(), answers()[::-1])
+    numbers = ["n", "share", "delta_p", "probe_auc", "answer_accuracy", "n_blocked", "n_clusters"]
+    pd.testing.assert_frame_equal(turned[numbers], curve()[numbers])
+
+
+def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores at two layers where knockout moves a third of the samples, and answers in pairs."""
+    random = np.random.default_rng(seed)
+    z = np.arange(n) % 2
+    clean = (2 * z - 1) * 2 + random.normal(size=(2, n)) * 0.3
+    third = np.arange(n) // 2 % 3 == 0
+    ids = [f"i{i}" for i in range(n)]
+    moved = {
+        "clean": clean,
+        "knockout": clean - np.where(third, 4, 0.1) * np.sign(clean),
+        "random": clean + random.normal(size=(2, n)) * 0.1,
+    }
+    probability = {name: (1 / (1 + np.exp(-s))).tolist() for name, s in moved.items()}
+    parts = [rows(name, p, ids=ids) for name, p in probability.items()]
+    subjects = [f"s{i // 2}" for i in range(n)]
+    table = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
+    return pd.concat(parts, ignore_index=True), table
+
+
+def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
+    measured, table = cell(60)
+    found = at(
+        delta_p.curve(measured, table, draws=200, seed=4), condition="knockout", anchor="Q", layer=0
+    )
+    wide = measured[measured["layer"] == 0].pivot(index="id", columns="condition", values="p")
+    wide = wide.loc[table["id"]]
+    sign = np.where(wide["clean"] > 0.5, 1, -1)
+    points = (100 * sign * (wide["knockout"] - wide["clean"])).to_numpy()
+    flips = ((wide["knockout"] > 0.5) != (wide["clean"] > 0.5)).to_numpy()
+    random, means, shares = np.random.default_rng(4), [], []
+    for weights in random.multinomial(30, np.full(30, 1 / 30), size=200):
+        copies = np.repeat(np.arange(60), np.repeat(weights, 2))
+        means.append(points[copies][flips[copies]].mean())
+        shares.append(flips[copies].mean())
+    assert [found["ci_low"], found["ci_high"]] == pytest.approx(np.quantile(means, [0.025, 0.975]))
+    expected = np.quantile(shares, [0.025, 0.975])
+    assert [found["share_ci_low"], found["share_ci_high"]] == pytest.approx(expected)
+
+
+def test_intervals_hold_their_estimate_and_bands_are_wider() -> None:
+    table = delta_p.curve(*cell())
+    whole = table[~table["thin"] & (table["condition"] == "knockout")]
+    assert len(whole) == 6
+    assert (whole["ci_low"] <= whole["delta_p"]).all()
+    assert (whole["delta_p"] <= whole["ci_high"]).all()
+    width = whole["ci_high"] - whole["ci_low"]
+    assert (whole["band_high"] - whole["band_low"] > 0.9 * width).all()
+
+
+def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
+    measured, table = cell(60)
+    few = delta_p.curve(measured, table, draws=20)
+    assert not at(few, condition="knockout", anchor="Q", layer=0)["thin"]
+    assert at(
+        delta_p.curve(measured, table, draws=20, min_n=21),
+        condition="knockout",
+        anchor="Q",
+        layer=0,
+    )["thin"]
+    linked = table.assign(subject=[f"s{i // 2 % 9}" for i in range(60)])
+    assert delta_p.curve(measured, linked, draws=20)["thin"].all()
+
+
+def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
+    # a, b, d; random draws averaged. Flips: knockout a, d; random a ½, b ½.
+    # ΔP: knockout −60, +10, −40; random (−50 + 0)/2, (−9.99 − 40)/2, 0.
+    table = delta_p.contrasts(scores(), answers())
+    shares = at(table, contrast="knockout-random", quantity="share", layer=0)
+    assert shares["n"] == 3
+    assert shares["estimate"] == pytest.approx(100 * (2 - 1) / 3)
+    points = at(table, contrast="knockout-random", quantity="delta_p", layer=0)
+    assert points["estimate"] == pytest.approx((-90 - (-25 - 24.995)) / 3)
+    alone = at(table, contrast="random", quantity="delta_p", layer=0)
+    assert alone["estimate"] == pytest.approx((-25 - 24.995) / 3)
+
+
+def test_no_effect_is_said_of_a_quiet_control_and_not_of_the_knockout() -> None:
+    table = delta_p.contrasts(*cell())
+    assert table[table["contrast"] == "random"]["no_effect"].all()
+    assert not table[table["contrast"] != "random"]["no_effect"].any()
+    assert (table["ci_low"] <= table["ci90_low"]).all()
+    assert (table["ci90_high"] <= table["ci_high"]).all()
+
+
+def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:
+    measured, table = cell(60)
+    blank = delta_p.contrasts(measured, table.assign(random_complete=False))
+    assert (blank["n"] == 0).all()
+    assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
+    assert not blank["no_effect"].any()
+    absent = delta_p.contrasts(measured[measured["condition"] != "random"], table)
+    assert absent.empty
+    assert list(absent.columns) == list(delta_p.CONTRASTS)
+
+
+def test_dropped_answers_need_no_scores() -> None:
+    extra = answers().iloc[[0]].assign(id="x", dropped="prompt too long")
+    both = pd.concat([answers().assign(dropped=None), extra])
+    pd.testing.assert_frame_equal(delta_p.curve(scores(), both), curve())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda s, a: (s, a[:3]), "without answer, id d"),
+        (lambda s, a: (s[s["id"] != "c"], a), "no scores of 1 samples, id c first"),
+        (lambda s, a: (s[s["condition"] != "clean"], a), "clean pass has no scores"),
+        (lambda s, a: (pd.concat([s, s[:1]]), a), "scored twice"),
+        (lambda s, a: (s[(s["layer"] == 0) | (s["id"] != "b")], a), "not at every layer"),
+        (
+            lambda s, a: (s[(s["layer"] == 0) | (s["draw"] != 1)], a),
+            "not scored at the same layers",
+        ),
+    ],
+)
+def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:
+    measured, table = spoil(scores(), answers())
+    with pytest.raises(AnchorscopeError, match=message):
+        delta_p.curve(measured, table)
+
+
+def test_a_grouping_that_needs_another_cell_is_refused() -> None:
+    with pytest.raises(AnchorscopeError, match="replicate"):
+        curve(grouping="replicate")

@@ -1,0 +1,59 @@
+"""The figure's table: order of rows and columns."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from anchorscope import delta_p, tables
+from anchorscope.errors import AnchorscopeError
+
+
+def frame(share: float) -> pd.DataFrame:
+    """Two rows of a curve."""
+    row = dict.fromkeys(delta_p.CURVE, 0) | {"share": share}
+    return pd.DataFrame([row | {"layer": 1}, row | {"layer": 0}])
+
+
+CELLS = [("z-model", "popqa"), ("z-model", "nq"), ("a-model", "popqa")]
+
+
+def test_cells_come_in_the_figures_order_and_rows_in_the_cells() -> None:
+    table = tables.join(CELLS, [frame(0.1), frame(0.2), frame(0.3)])
+    assert list(zip(table["model"], table["dataset"], strict=True))[::2] == CELLS
+    assert table["layer"].tolist() == [1, 0] * 3
+    assert table["share"].tolist() == [0.1, 0.1, 0.2, 0.2, 0.3, 0.3]
+
+
+def test_the_contracts_columns_come_first() -> None:
+    table = tables.join(CELLS[:1], [frame(0.1)])
+    assert tuple(table.columns[: len(tables.COLUMNS)]) == tables.COLUMNS
+
+
+def test_a_cell_without_rows_keeps_the_others() -> None:
+    empty = frame(0.1)[:0]
+    table = tables.join(CELLS[:2], [empty, frame(0.2)])
+    assert table["dataset"].tolist() == ["nq", "nq"]
+    assert tables.join(CELLS[:1], [empty]).empty
+
+
+def test_joining_leaves_the_cells_tables_as_they_were() -> None:
+    one = frame(0.1)
+    tables.join(CELLS[:1], [one])
+    assert list(one.columns) == list(delta_p.CURVE)
+
+
+@pytest.mark.parametrize(
+    ("cells", "frames", "message"),
+    [
+        (CELLS[:2], [frame(0.1)], "2 cells but 1 tables"),
+        ([], [], "0 cells"),
+        ([CELLS[0], CELLS[0]], [frame(0.1), frame(0.1)], "comes twice"),
+        (CELLS[:2], [frame(0.1), frame(0.1).drop(columns="share")], "different columns: share"),
+    ],
+)
+def test_tables_that_do_not_belong_together_are_refused(
+    cells: list[tuple[str, str]], frames: list[pd.DataFrame], message: str
+) -> None:
+    with pytest.raises(AnchorscopeError, match=message):
+        tables.join(cells, frames)
