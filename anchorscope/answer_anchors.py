@@ -1,0 +1,229 @@
+"""E_A: the answer proper inside what a model wrote, found without looking at gold or label.
+
+One procedure for every answer, right or wrong:
+
+1. skip spaces, bullets and opening punctuation;
+2. strip a lead-in (`LEAD_INS`: "The answer is", "A:", "It was written by", "The capital of X is");
+3. cut at the first line break, bracket or sentence end;
+4. drop articles, then quotes, markup and punctuation at both ends.
+
+A full stop ends a sentence where white space, a closing quote or the end of the text follows,
+unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
+a title or the like ("St. Louis"), "No." before a digit. Even then it ends the sentence where a word
+such as "It" or "The" follows ("U.S. It is ..."), and always where a space stands before it. A full
+stop inside a number or word ("3.5", "S.p.A") has no space after it. `!` and `?` have no exceptions.
+
+Limits, on purpose: commas, dashes and colons never cut; lead-ins and articles are English.
+"""
+
+import re
+
+NEWLINES = "\n\r\v\f\x85\u2028\u2029"
+FULL_STOPS = ".。．｡।۔։"
+_MARKS = FULL_STOPS + "!?！？؟…"
+_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
+_BRACKETS = "()[]{}（）［］｛｝【】〔〕"
+_INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+
+_PAIRS = {
+    '"': '"',
+    "'": "'",
+    "“": "”",
+    "”": "”",
+    "„": "“",
+    "‘": "’",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+    "*": "*",
+    "_": "_",
+    "`": "`",
+}
+_OPENERS = frozenset(_PAIRS)
+_CLOSERS = frozenset(_PAIRS.values())
+_APOSTROPHES = frozenset("'’‘")
+_CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
+
+_ABBREVIATIONS = frozenset(
+    "st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres "
+    "jr sr bros mt ft ave blvd vs vol approx ca pop etc inc ltd co corp "
+    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+)
+_KEEP_STOP = frozenset("jr sr bros inc ltd co corp etc".split())
+_SENTENCE_OPENERS = frozenset(
+    "The It He She This That These They There His Her Its Their However In On At As If".split()
+)
+
+_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
+_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_]*$")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
+_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*(\w+)")  # on the same line
+
+_COPULA = r"(?:is|was|are|were|has been|would be)"
+_PASSIVE = (
+    r"(?:(?:born|located|situated|based|found|held|set|written|directed|produced|composed|created|"
+    r"invented|discovered|founded|painted|designed|built|performed|sung|recorded|played|portrayed|"
+    r"voiced|published|released|developed|called|named)\b(?: (?:in|at|on|by|from))?)"
+)
+# Case matters in the copula: "It is Paris" leads in, the title "It Is What It Is" does not.
+LEAD_INS = (
+    re.compile(
+        r"(?i:(?:so,? |and )?(?:the |my )?(?:correct |right |final |short |best )?answer"
+        r"(?: to (?:the|this|that|your) question)?)(?:\s*[:：]| (?:is|was|would be)\b:?)"
+    ),
+    re.compile(r"(?:A|a)\s*[:：](?=\s|$)"),
+    re.compile(rf"(?:[Ii]t|[Hh]e|[Ss]he|[Tt]hey) {_COPULA}(?: {_PASSIVE})?(?=\s|$)"),
+    # "The <lower-case word> ... is": a clause; "The Who ...": a name.
+    re.compile(rf"[Tt]he [a-z][^,;]{{0,80}}? {_COPULA}(?: {_PASSIVE})?:?(?=\s)"),
+    re.compile(rf"[^,;]{{1,60}}?['’]s? [a-z]+(?: [a-z]+)? {_COPULA}(?: {_PASSIVE})?:?(?=\s)"),
+    re.compile(rf"[^,;]{{1,80}}? {_COPULA} {_PASSIVE}(?=\s)"),
+)
+_ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
+_SKIP = re.compile(rf"(?:[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+")
+
+
+def find(answer: str) -> tuple[int, int] | None:
+    """Where the answer proper (E_A) stands in an answer.
+
+    Args:
+        answer: the text that a model wrote, or the start of it; gold answers are not asked for.
+
+    Returns:
+        Characters [start, end), no white space at either edge; None if nothing is left.
+    """
+    start = _skip(answer, 0)
+    end = _cut(answer, start)
+    while (after := _after_lead_in(answer, start, end)) > start:  # "A: The answer is: ..."
+        start = _skip(answer, after)
+        end = _cut(answer, start)
+    start, end = _strip(answer, start, end)
+    while article := _ARTICLE.match(answer, start, end):
+        start, end = _strip(answer, article.end(), end)
+    return (start, end) if start < end else None
+
+
+def closer(text: str, start: int) -> int | None:
+    """The first line break or sentence-ending full stop at or after a character, None without."""
+    for place in range(start, len(text)):
+        if text[place] in NEWLINES:
+            return place
+        if text[place] in FULL_STOPS and ends_sentence(text, place):
+            return place
+    return None
+
+
+def ends_sentence(text: str, place: int) -> bool:
+    """Whether the mark at a character ends its sentence (rules above)."""
+    mark = text[place]
+    if mark in _UNSPACED_MARKS:
+        return True
+    if mark not in _MARKS or not _AFTER_STOP.match(text, place + 1):
+        # "..." ends a sentence as a whole, at its first dot
+        return mark == "." and bool(re.match(r"\.+\s", text[place : place + 8])) and place > 0
+    if mark != "." or place == 0 or text[place - 1].isspace():
+        return True
+    return not _abbreviated(text, place)
+
+
+def _abbreviated(text: str, place: int) -> bool:
+    """Whether the full stop belongs to the word before it and the sentence goes on."""
+    following = _NEXT_WORD.match(text, place + 1)
+    if following is None:
+        return _keeps_stop(text, place)
+    if following[1] in _SENTENCE_OPENERS:
+        return False
+    word = _last_word(text, place)
+    if word.casefold() == "no":
+        return following[1][0].isdigit()
+    one_letter = len(word) == 1 and word.isalpha()
+    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in _ABBREVIATIONS
+
+
+def _keeps_stop(text: str, place: int) -> bool:
+    """Whether the full stop is the spelling of the last word: "U.S.", "Jr."."""
+    word = _last_word(text, place)
+    return bool(_DOTTED.fullmatch(word)) or word.casefold() in _KEEP_STOP
+
+
+def _last_word(text: str, place: int) -> str:
+    found = _LAST_WORD.search(text[max(0, place - 40) : place])
+    return found[0].lstrip("'‘’") if found else ""
+
+
+def _skip(text: str, start: int) -> int:
+    """Past white space, bullets, brackets and quotes whose partner ends the text."""
+    while True:
+        found = _SKIP.match(text, start)
+        after = found.end() if found else start
+        if after < len(text) and text[after] in _BRACKETS:
+            after += 1
+        if after == start:
+            return start
+        start = after
+
+
+def _cut(text: str, start: int) -> int:
+    """The first line break, bracket or sentence end at or after a character."""
+    for place in range(start, len(text)):
+        if text[place] in NEWLINES or text[place] in _BRACKETS or ends_sentence(text, place):
+            return place
+    return len(text)
+
+
+def _after_lead_in(text: str, start: int, end: int) -> int:
+    """Where a lead-in ends, else `start`; a line break after its colon is no end of the answer."""
+    opened = start
+    while opened < end and text[opened] in _OPENERS:
+        opened += 1
+    for lead_in in LEAD_INS:
+        found = lead_in.match(text, opened)
+        if found and found.end() <= end:
+            return found.end()
+    return start
+
+
+def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without white space, punctuation, quotes and markup at both ends."""
+    while start < end:
+        before = (start, end)
+        start, end = _strip_spaces(text, start, end)
+        start, end = _strip_quotes(text, start, end)
+        if end > start and text[end - 1] in _CLOSING and not _spelt(text, start, end):
+            end -= 1
+        if (start, end) == before:
+            break
+    return start, end
+
+
+def _spelt(text: str, start: int, end: int) -> bool:
+    return (
+        text[end - 1] == "." and end - 1 > start and _keeps_stop(text[start:end], end - 1 - start)
+    )
+
+
+def _strip_spaces(text: str, start: int, end: int) -> tuple[int, int]:
+    found = re.search(rf"[^\s{_INVISIBLE}]", text[start:end])
+    if found is None:
+        return start, start
+    start += found.start()
+    while text[end - 1].isspace() or re.match(f"[{_INVISIBLE}]", text[end - 1]):
+        end -= 1
+    return start, end
+
+
+def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without quotes at the ends whose partner is not inside; an apostrophe goes in pairs only."""
+    if end - start < 1:
+        return start, end
+    first, last = text[start], text[end - 1]
+    if end - start > 1 and first in _OPENERS and last in {_PAIRS[first], first}:
+        return start + 1, end - 1
+    inside = text[start + 1 : end - 1]
+    if first in _OPENERS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
+        return start + 1, end
+    partners = {a for a, b in _PAIRS.items() if b == last}
+    if last in _CLOSERS and last not in _APOSTROPHES and not partners & set(inside):
+        return start, end - 1
+    return start, end

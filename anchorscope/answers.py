@@ -1,0 +1,605 @@
+"""Answers: what the model says to each prompt, where the answer proper stands, and its label.
+
+Token ids are frozen here: every later stage passes exactly these ids through the model.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from anchorscope import answer_anchors, labels, tokens
+from anchorscope.errors import AnchorscopeError
+from anchorscope.provenance import Counts
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+STYLES = ("plain", "few_shot", "chat")
+CLOSING = {"plain": " .", "few_shot": "\n"}
+CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
+SECONDS_BETWEEN_LOG_LINES = 5.0
+
+TOO_LONG = "prompt too long"
+BEYOND_WINDOW = "longer than the sliding window"
+BEYOND_POSITIONS = "longer than the model's positions"
+SPANS_LOST = "spans do not decode back"
+NO_ANCHOR = "no answer anchor"
+NO_GOLD = "no gold answer"
+
+COLUMNS = (
+    "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
+    "final", "eq_tokens", "question_tokens", "label", "repeats_subject", "teacher_forced_close",
+    "from_user", "dropped", "subject", "property", "relation", "kind", "popularity", "split",
+)  # fmt: skip
+CARRIED = COLUMNS[COLUMNS.index("subject") :]
+INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
+FLAGS = ("repeats_subject", "teacher_forced_close", "from_user")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an answer ends.
+
+    Attributes:
+        style: prompt style, see `answer`.
+        closing: token ids appended to an answer that has no end of its own; the last one closes.
+        eos: ids of all end-of-sequence tokens.
+    """
+
+    style: str
+    closing: tuple[int, ...]
+    eos: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt as tokens, with what is known of its question.
+
+    Attributes:
+        row: its rows of the prompts and of the questions table, merged.
+        ids: token ids.
+        eq_tokens, question_tokens: indices in `ids`.
+        response: token ids of the user's own answer, None where the model is to answer.
+        dropped: why it is not measured, else None.
+    """
+
+    row: Mapping[str, Any]
+    ids: tuple[int, ...] = ()
+    eq_tokens: tuple[int, ...] = ()
+    question_tokens: tuple[int, ...] = ()
+    response: tuple[int, ...] | None = None
+    dropped: str | None = None
+
+
+@dataclass(frozen=True)
+class Trimmed:
+    """An answer cut after its closing token; indices count the answer's own tokens.
+
+    Attributes:
+        ids: token ids, the closing token last.
+        text: what was said, up to the closing token.
+        anchor: E_A as token indices [start, end), None if there is no answer proper.
+        anchor_text: what E_A says.
+        forced: whether the closing token was appended.
+        merged: whether the closing token is the last of E_A, too ("Paris." as one token).
+    """
+
+    ids: tuple[int, ...]
+    text: str
+    anchor: tuple[int, int] | None = None
+    anchor_text: str | None = None
+    forced: bool = False
+    merged: bool = False
+
+
+def answer(
+    prompts: pd.DataFrame,
+    questions: pd.DataFrame,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    style: str,
+    max_new_tokens: int = 32,
+    max_prompt_tokens: int = 1024,
+    batch_tokens: int = 8192,
+    window: int | None = None,
+) -> tuple[pd.DataFrame, Counts]:
+    """Answer every prompt greedily, find E_A, cut after the closing token, and label.
+
+    The closing token (`final`) holds the first line break or full stop after E_A, or is the
+    end-of-sequence token; where the model came to neither, or a response ends without one, it is
+    appended. A row with a `response` of the user's own is not generated; its `label`, where there
+    is one, is taken as it is.
+
+    Args:
+        prompts: the prompts table; rows with a `dropped` reason are passed on as dropped.
+        questions: the questions table.
+        model: a causal language model in evaluation mode.
+        tokenizer: its fast tokenizer.
+        style: `plain` (the model stops after a full stop), `few_shot` (after a line break) or
+            `chat` (at an end-of-sequence token; the prompt's text holds its special tokens).
+        max_new_tokens: most tokens of an answer.
+        max_prompt_tokens: longer prompts are dropped.
+        batch_tokens: most rows × (prompt + answer) tokens of a batch.
+        window: the model's sliding window in tokens; what may reach beyond it is dropped.
+
+    Returns:
+        A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
+        and its counts; `notes` hold, among others, E_A's success per class.
+
+    Raises:
+        AnchorscopeError: a prompt without its question, no end-of-sequence token, not enough
+            memory.
+    """
+    ending = _ending(model, tokenizer, style)
+    room = {
+        TOO_LONG: (max_prompt_tokens, 0),
+        BEYOND_WINDOW: (window, max_new_tokens + len(ending.closing)),
+        BEYOND_POSITIONS: (
+            getattr(model.config, "max_position_embeddings", None),
+            max_new_tokens + len(ending.closing),
+        ),
+    }
+    rows = _joined(prompts, questions)
+    notes: Counter[str] = Counter()
+    asked = [
+        _limited(prompt, room, len(ending.closing))
+        for prompt in _prompts(rows, tokenizer, style, notes)
+    ]
+    said = _said(asked, model, tokenizer, ending, max_new_tokens, batch_tokens)
+    records = []
+    for prompt, ids in zip(asked, said, strict=True):
+        trimmed = None if ids is None else trim(prompt.ids, ids, tokenizer, ending)
+        records.append(_record(prompt, trimmed, notes))
+    return _table(records, rows), _counts(records, notes)
+
+
+def trim(
+    prompt: Sequence[int],
+    said: Sequence[int],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+) -> Trimmed:
+    """Find E_A in an answer and cut the answer after its closing token.
+
+    Args:
+        prompt: token ids of the prompt.
+        said: token ids that follow it; what stands after the closing token does not matter.
+        tokenizer: the model's tokenizer.
+        ending: how an answer ends.
+    """
+    stop = next((place for place, token in enumerate(said) if token in ending.eos), None)
+    body = tuple(said[:stop])
+    text, spans = tokens.char_spans(tokenizer, body, prompt[-CONTEXT:])
+    found = answer_anchors.find(_first_turn(text, ending.style))
+    close = answer_anchors.closer(text, found[1] if found else 0)
+    if close is not None:
+        final = max(i for i, (start, end) in enumerate(spans) if start <= close < end)
+        ids, text = body[: final + 1], text[: spans[final][1]]
+    else:
+        ids = body + ((said[stop],) if stop is not None else ending.closing)
+    if found is None:
+        return Trimmed(ids, text.strip())
+    inside = tokens.overlapping(text, spans, *found)
+    return Trimmed(
+        ids,
+        text.strip(),
+        anchor=(inside[0], inside[-1] + 1),
+        anchor_text=text[slice(*found)],
+        forced=close is None and stop is None,
+        merged=inside[-1] == len(ids) - 1,
+    )
+
+
+def generate(
+    prompts: Sequence[Sequence[int]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    *,
+    max_new_tokens: int,
+    batch_tokens: int,
+) -> list[tuple[int, ...]]:
+    """Greedy answers, left-padded in batches of like length, each row up to its own end.
+
+    Returns:
+        The new token ids of each prompt, in the order of the prompts.
+
+    Raises:
+        AnchorscopeError: a batch does not fit on the GPU.
+    """
+    written: dict[int, tuple[int, ...]] = {}
+    started = logged = time.monotonic()
+    with _greedy(model):
+        for batch in _batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens):
+            rows = [prompts[number] for number in batch]
+            new = _generate_batch(rows, model, tokenizer, ending, max_new_tokens)
+            written.update(zip(batch, new, strict=True))
+            now = time.monotonic()
+            if now - logged >= SECONDS_BETWEEN_LOG_LINES or len(written) == len(prompts):
+                logged, rate = now, len(written) / max(now - started, 1e-9)
+                left = (len(prompts) - len(written)) / rate
+                log.info(
+                    "%d of %d answers, %.1f a second, %.0f s left",
+                    len(written), len(prompts), rate, left,
+                )  # fmt: skip
+    return [written[number] for number in range(len(prompts))]
+
+
+# What goes in
+
+
+def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
+    if style not in STYLES:
+        raise ValueError(f"unknown style {style!r}, expected one of {STYLES}")
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    several = configured if isinstance(configured, list) else [configured]
+    eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
+    if style != "chat":
+        return Ending(style, tokens.continuation(tokenizer, CLOSING[style]), frozenset(eos))
+    if not eos:
+        raise AnchorscopeError(
+            "the tokenizer has no end-of-sequence token, so a chat answer never ends",
+            "tokenizer_config.json, eos_token",
+            "name the token there, or use the prompt style `few_shot`",
+        )
+    return Ending(style, (eos[0],), frozenset(eos))
+
+
+def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
+    """Each prompt's row, with its question's."""
+    known = {row["id"]: row for row in questions.to_dict("records")}
+    missing = [name for name in prompts["id"] if name not in known]
+    if missing:
+        raise AnchorscopeError(
+            f"{len(missing)} prompts have no question, the first: {missing[0]}",
+            "prompts, column id",
+            "delete the prompts of this cell and run again",
+        )
+    return [{**known[row["id"]], **row} for row in prompts.to_dict("records")]
+
+
+def _prompts(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: PreTrainedTokenizerFast,
+    style: str,
+    notes: Counter[str],
+) -> Iterator[Prompt]:
+    """Every prompt as tokens, the spans among them; one dropped before stays so."""
+    special = style != "chat"
+    open_rows = [row for row in rows if not _given(row["dropped"])]
+    texts = [row["prompt"] for row in open_rows]
+    encodings = iter(tokens.encode(tokenizer, texts, add_special_tokens=special))
+    for row in rows:
+        if _given(row["dropped"]):
+            yield Prompt(row, dropped=str(row["dropped"]))
+            continue
+        encoded = next(encodings)
+        anchors = list(zip(row["eq_start"], row["eq_end"], strict=True))
+        spans = [(row["question_start"], row["question_end"]), *anchors]
+        found = tokens.span_tokens(tokenizer, encoded, spans)
+        notes["spans rebuilt"] += found.rebuilt - found.failed
+        notes["spans failed"] += found.failed
+        question, *anchored = found.tokens
+        yield Prompt(
+            row,
+            encoded.ids,
+            tuple(sorted({token for span in anchored for token in span})),
+            question,
+            _response(row, encoded, tokenizer, style),
+            SPANS_LOST if found.failed else None,
+        )
+
+
+def _response(
+    row: Mapping[str, Any],
+    prompt: tokens.Encoded,
+    tokenizer: PreTrainedTokenizerFast,
+    style: str,
+) -> tuple[int, ...] | None:
+    """Token ids of the user's own response; the prompt's ids stay what they are."""
+    if not _given(row.get("response")):
+        return None
+    said = row["response"].lstrip().rstrip(" \t")
+    if not said:
+        return ()
+    said = said if style == "chat" else f" {said}"
+    whole = tokens.encode(tokenizer, [prompt.text + said], add_special_tokens=style != "chat")[0]
+    if whole.ids[: len(prompt.ids)] == prompt.ids:
+        return whole.ids[len(prompt.ids) :]
+    return tokens.continuation(tokenizer, said)
+
+
+def _limited(prompt: Prompt, room: Mapping[str, tuple[int | None, int]], closing: int) -> Prompt:
+    """The prompt, dropped if it leaves no room for its answer under one of the limits."""
+    for reason, (limit, needed) in room.items():
+        if needed and prompt.response is not None:
+            needed = len(prompt.response) + closing
+        if prompt.dropped is None and limit is not None and len(prompt.ids) + needed > limit:
+            prompt = replace(prompt, dropped=reason)
+    return prompt
+
+
+def _given(value: Any) -> bool:
+    """Whether a table's cell holds a value (not None, NaN or NA)."""
+    return value is not None and not pd.isna(value)
+
+
+# Generation
+
+
+def _said(
+    prompts: Sequence[Prompt],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    max_new_tokens: int,
+    batch_tokens: int,
+) -> list[tuple[int, ...] | None]:
+    """Each prompt's answer: the user's, or the model's; None for a dropped prompt."""
+    open_prompts = [p for p in prompts if p.dropped is None and p.response is None]
+    written = iter(
+        generate(
+            [p.ids for p in open_prompts],
+            model,
+            tokenizer,
+            ending,
+            max_new_tokens=max_new_tokens,
+            batch_tokens=batch_tokens,
+        )
+    )
+    return [
+        None if p.dropped else next(written) if p.response is None else p.response for p in prompts
+    ]
+
+
+def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
+    """Numbers of the prompts of each batch, longest first: what does not fit fails at once."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
+        if batch:
+            longest = lengths[batch[0]] + max_new_tokens
+            if (len(batch) + 1) * longest > batch_tokens:
+                yield batch
+                batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+@contextmanager
+def _greedy(model: PreTrainedModel) -> Iterator[None]:
+    """Without the checkpoint's own generation defaults.
+
+    A repetition penalty or a temperature of an instruct model would otherwise be merged into ours.
+    """
+    from transformers import GenerationConfig
+
+    saved = model.generation_config
+    model.generation_config = GenerationConfig()
+    try:
+        yield
+    finally:
+        model.generation_config = saved
+
+
+def _generate_batch(
+    rows: Sequence[Sequence[int]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    max_new_tokens: int,
+) -> list[tuple[int, ...]]:
+    import torch
+    from transformers import GenerationConfig
+    from transformers.generation import StoppingCriteriaList
+
+    pad = tokenizer.pad_token_id
+    pad = min(ending.eos, default=0) if pad is None else pad
+    width = max(map(len, rows))
+    device: Any = model.get_input_embeddings().weight.device
+    ids = torch.tensor([[pad] * (width - len(row)) + list(row) for row in rows], device=device)
+    seen = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
+    stopper = _Stopper(tokenizer, [row[-CONTEXT:] for row in rows], width, ending.style)
+    config = GenerationConfig(
+        do_sample=False,
+        max_new_tokens=max_new_tokens,
+        pad_token_id=pad,
+        eos_token_id=sorted(ending.eos) or None,
+    )
+    try:
+        with torch.inference_mode():
+            write: Any = model.generate
+            whole = write(
+                input_ids=ids,
+                attention_mask=seen,
+                generation_config=config,
+                stopping_criteria=StoppingCriteriaList([stopper]),
+            )
+    except torch.cuda.OutOfMemoryError as error:
+        raise AnchorscopeError(
+            f"generating {len(rows)} answers of {width} + {max_new_tokens} tokens does not fit",
+            "GPU memory",
+            "lower `batch_tokens`",
+        ) from error
+    return [
+        _up_to_eos(new[: stopper.lengths.get(number)], ending.eos)
+        for number, new in enumerate(whole[:, width:].tolist())
+    ]
+
+
+def _up_to_eos(ids: Sequence[int], eos: frozenset[int]) -> tuple[int, ...]:
+    stop = next((place for place, token in enumerate(ids) if token in eos), len(ids))
+    return tuple(ids[: stop + 1])
+
+
+@dataclass
+class _Stopper:
+    """Stops each row of `generate` once nothing written later could change its trimmed answer.
+
+    Attributes:
+        contexts: the last prompt tokens of each row.
+        width: padded prompt length.
+        lengths: row → how many new tokens it had when it was done.
+        watched: rows that have written a line break or full stop; only these are decoded.
+    """
+
+    tokenizer: PreTrainedTokenizerFast
+    contexts: Sequence[Sequence[int]]
+    width: int
+    style: str
+    lengths: dict[int, int] = field(default_factory=dict)
+    watched: set[int] = field(default_factory=set)
+    marks: dict[int, bool] = field(default_factory=dict)
+
+    def __call__(self, ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
+        import torch
+
+        if self.style != "chat":
+            for row, new in enumerate(ids[:, self.width :].tolist()):
+                if row not in self.lengths and self._done(row, new):
+                    self.lengths[row] = len(new)
+        done = [row in self.lengths for row in range(len(ids))]
+        return torch.tensor(done, dtype=torch.bool, device=ids.device)
+
+    def _done(self, row: int, new: list[int]) -> bool:
+        if self._marked(new[-1]):
+            self.watched.add(row)
+        if row not in self.watched:
+            return False
+        return settled(tokens.char_spans(self.tokenizer, new, self.contexts[row])[0], self.style)
+
+    def _marked(self, token: int) -> bool:
+        if token not in self.marks:
+            text = self.tokenizer.decode([token], clean_up_tokenization_spaces=False)
+            # A mark of several bytes may come in several tokens, each an incomplete character.
+            wanted = answer_anchors.NEWLINES + answer_anchors.FULL_STOPS + "\ufffd"
+            self.marks[token] = any(char in wanted for char in text)
+        return self.marks[token]
+
+
+def settled(text: str, style: str) -> bool:
+    """Whether an answer is over for its style, whatever the model would write next.
+
+    In `plain` text a full stop with spaces around it counts at once; another only two words later,
+    when it can no longer turn out to be part of an abbreviation or number.
+    """
+    if any(char in answer_anchors.NEWLINES for char in text):
+        return True
+    if style != "plain":
+        return False
+    found = answer_anchors.find(text)
+    close = answer_anchors.closer(text, found[1] if found else 0)
+    if close is None:
+        return False
+    before, after = text[:close], text[close + 1 :]
+    if not before or before[-1].isspace():
+        return any(char.isspace() for char in after)
+    return len(after.split()) >= 2
+
+
+def _first_turn(text: str, style: str) -> str:
+    """Up to the first line break, which ends an answer even if nothing stands before it.
+
+    Not in chats, where an answer may open with line breaks.
+    """
+    breaks = [place for place, char in enumerate(text) if char in answer_anchors.NEWLINES]
+    return text if style == "chat" or not breaks else text[: breaks[0]]
+
+
+# What comes out
+
+
+def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dict[str, Any]:
+    """One row of the answers table."""
+    row = prompt.row
+    record = dict[str, Any](dict.fromkeys(COLUMNS)) | {
+        "id": row["id"],
+        "question": row["question"],
+        "input_ids": [],
+        "eq_tokens": [],
+        "question_tokens": [],
+        "repeats_subject": False,
+        "teacher_forced_close": False,
+        "from_user": _given(row.get("response")),
+        "dropped": prompt.dropped,
+    }
+    if trimmed is None:
+        return record
+    label = _label(row, trimmed)
+    _note(notes, trimmed, label)
+    record |= {"answer": trimmed.text, "dropped": _unusable(trimmed, label)}
+    if trimmed.anchor is None:
+        return record
+    shift = len(prompt.ids)
+    return record | {
+        "input_ids": [*prompt.ids, *trimmed.ids],
+        "prompt_length": shift,
+        "ea_start": shift + trimmed.anchor[0],
+        "ea_end": shift + trimmed.anchor[1],
+        "ea_text": trimmed.anchor_text,
+        "final": shift + len(trimmed.ids) - 1,
+        "eq_tokens": list(prompt.eq_tokens),
+        "question_tokens": list(prompt.question_tokens),
+        "label": label,
+        "repeats_subject": labels.repeats_subject(trimmed.anchor_text or "", row.get("subject")),
+        "teacher_forced_close": trimmed.forced,
+    }
+
+
+def _unusable(trimmed: Trimmed, label: int | None) -> str | None:
+    if trimmed.anchor is None:
+        return NO_ANCHOR
+    return NO_GOLD if label is None else None
+
+
+def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
+    """1 if hallucinated, 0 if right; without E_A by the whole text, which only counts."""
+    if _given(row.get("response")) and _given(row.get("label")):
+        return int(row["label"])
+    golds = row["answers"]
+    if golds is None or not len(golds):
+        return None
+    return int(not labels.matches(trimmed.anchor_text or trimmed.text, golds))
+
+
+def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
+    if label is not None:
+        found = "found" if trimmed.anchor else "not found"
+        notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
+    notes["closing token appended"] += trimmed.forced
+    notes["closing token merged with the answer"] += trimmed.merged
+
+
+def _table(records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(
+        {name: pd.Series([record[name] for record in records], dtype=object) for name in COLUMNS}
+    )
+    for name in CARRIED:
+        frame[name] = pd.Series([row.get(name) for row in rows], dtype=object)
+    types = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(FLAGS, "bool")
+    return frame.astype(types | {"popularity": "float64"})
+
+
+def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:
+    dropped = Counter(record["dropped"] for record in records if record["dropped"])
+    kept = [record for record in records if not record["dropped"]]
+    wrong = sum(record["label"] for record in kept)
+    every = dict(notes) | {
+        "n_right": len(kept) - wrong,
+        "n_wrong": wrong,
+        "from the user": sum(record["from_user"] for record in kept),
+        "repeats the subject": sum(record["repeats_subject"] for record in kept),
+    }
+    return Counts(len(records), len(kept), dict(dropped), dict(sorted(every.items())))

@@ -1,0 +1,214 @@
+"""Characters and tokens: which tokens hold a span of text, and which characters a token holds.
+
+Tokenizers report character offsets for text that they encode, and released ones have reported
+wrong offsets. So every span found by offsets is decoded back, and where that fails the offsets are
+rebuilt by decoding the tokens one after the other.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+Offsets = Sequence[tuple[int, int]]
+_INCOMPLETE = "\ufffd"  # what decoders write for bytes that make no character (yet)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """A text as tokens.
+
+    Attributes:
+        text: the text.
+        ids: its token ids, special tokens included.
+        offsets: characters [start, end) of each token; empty ranges for special tokens added.
+    """
+
+    text: str
+    ids: tuple[int, ...]
+    offsets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class SpanTokens:
+    """The tokens of spans of one text.
+
+    Attributes:
+        tokens: for each span its token indices, consecutive; empty where none was found.
+        rebuilt: spans whose offsets from the tokenizer did not prove right.
+        failed: spans whose tokens do not decode back to the span's text even so.
+    """
+
+    tokens: tuple[tuple[int, ...], ...]
+    rebuilt: int = 0
+    failed: int = 0
+
+
+def encode(
+    tokenizer: PreTrainedTokenizerFast, texts: Sequence[str], *, add_special_tokens: bool
+) -> list[Encoded]:
+    """Encode texts, with offsets; an end token that the tokenizer adds is left out again."""
+    if not texts:
+        return []
+    found = tokenizer(
+        list(texts),
+        add_special_tokens=add_special_tokens,
+        return_offsets_mapping=True,
+        return_attention_mask=False,
+        padding=False,
+        truncation=False,
+    )
+    encoded = []
+    for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True):
+        added = bool(ids) and ids[-1] == tokenizer.eos_token_id and offsets[-1][0] == offsets[-1][1]
+        size = len(ids) - added
+        encoded.append(Encoded(text, tuple(ids[:size]), tuple((a, b) for a, b in offsets[:size])))
+    return encoded
+
+
+def span_tokens(
+    tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Sequence[tuple[int, int]]
+) -> SpanTokens:
+    """Token indices of character spans, each checked by decoding it back.
+
+    Args:
+        tokenizer: the tokenizer that made `encoded`.
+        encoded: the text and its tokens.
+        spans: characters [start, end) of the text.
+    """
+    rebuilt_offsets: Offsets | None = None
+    tokens: list[tuple[int, ...]] = []
+    rebuilt = failed = 0
+    for start, end in spans:
+        found = overlapping(encoded.text, encoded.offsets, start, end)
+        if not _decodes_back(tokenizer, encoded, found, (start, end)) or any(
+            _decodes_back(tokenizer, encoded, fewer, (start, end))
+            for fewer in (found[1:], found[:-1])  # a token too many is an error as well
+        ):
+            rebuilt += 1
+            if rebuilt_offsets is None:
+                rebuilt_offsets = rebuild_offsets(tokenizer, encoded)
+            found = overlapping(encoded.text, rebuilt_offsets, start, end)
+            if not _decodes_back(tokenizer, encoded, found, (start, end)):
+                failed += 1
+                found = ()
+        tokens.append(found)
+    return SpanTokens(tuple(tokens), rebuilt, failed)
+
+
+def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int, ...]:
+    """Indices of the tokens that hold a character of text[start:end] other than white space.
+
+    A token that overlaps the span's edge belongs to it, and so do the tokens between its first and
+    its last, such as the second of two spaces.
+    """
+    inside = [
+        index
+        for index, (a, b) in enumerate(offsets)
+        if a < end and b > start and not _blank(text[max(a, start) : min(b, end)])
+    ]
+    return tuple(range(inside[0], inside[-1] + 1)) if inside else ()
+
+
+def char_spans(
+    tokenizer: PreTrainedTokenizerFast, ids: Sequence[int], context: Sequence[int] = ()
+) -> tuple[str, list[tuple[int, int]]]:
+    """Decode token by token: the text of `ids`, and the characters [start, end) of each token.
+
+    A character whose bytes lie in several tokens belongs to each of them. Each step decodes only
+    the tokens since the last complete character but one, so the cost is linear.
+
+    Args:
+        tokenizer: any tokenizer with `decode`.
+        ids: token ids, for instance those a model wrote.
+        context: the tokens before them, the last few are enough. With it, the first token keeps
+            its leading space, which decoders with a dummy prefix drop at the start of a text.
+    """
+    every = [*context, *ids]
+    done = len(context)  # tokens up to here are decoded to complete characters
+    window = max(0, done - 4)
+    before = _decode(tokenizer, every[window:done])
+    text = ""
+    spans: list[tuple[int, int]] = []
+    start = 0
+    for index in range(len(context), len(every)):
+        now = _decode(tokenizer, every[window : index + 1])
+        complete = now.rstrip(_INCOMPLETE)
+        new = max(0, len(complete) - len(before))
+        last = index + 1 == len(every)
+        if len(complete) == len(now) or last:
+            text += now[len(before) :]
+            spans.append((start, len(text)))
+            start = len(text)
+            if len(now) > len(before):
+                window, done = done, index + 1
+                before = _decode(tokenizer, every[window:done])
+        else:
+            spans.append((start, len(text) + new + 1))
+            start = len(text) + new
+    return text, spans
+
+
+def char_ends(
+    tokenizer: PreTrainedTokenizerFast, ids: Sequence[int], context: Sequence[int] = ()
+) -> list[int]:
+    """How far the text reaches after each token; a character begun counts (see `char_spans`)."""
+    return [end for _, end in char_spans(tokenizer, ids, context)[1]]
+
+
+def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
+    """Ids that add `text` to a text that ends in a word: no start token, no dummy prefix.
+
+    Raises:
+        ValueError: the tokenizer has no tokens for the text.
+    """
+    anchor = tokenizer.encode("A:", add_special_tokens=False)
+    both = tokenizer.encode("A:" + text, add_special_tokens=False)
+    if both[: len(anchor)] != anchor:  # the text merges into the anchor's last token
+        both, anchor = tokenizer.encode(text, add_special_tokens=False), []
+    if len(both) == len(anchor):
+        raise ValueError(f"no tokens for {text!r}")
+    return tuple(both[len(anchor) :])
+
+
+def rebuild_offsets(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
+    """Offsets found by decoding token by token; all empty where that does not give the text."""
+    decoded, spans = char_spans(tokenizer, encoded.ids)
+    stripped = encoded.text.lstrip()  # some decoders drop the first space
+    for text in (encoded.text, stripped):
+        if (place := decoded.find(text)) >= 0:  # special tokens stand before it
+            shift = place - (len(encoded.text) - len(text))
+            return [(max(0, a - shift), max(0, b - shift)) for a, b in spans]
+    return [(0, 0)] * len(encoded.ids)
+
+
+def _decode(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
+    return str(
+        tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
+    )
+
+
+def _blank(text: str) -> bool:
+    return not text.strip()
+
+
+def _plain(text: str) -> str:
+    """White space normalised; composed, since some tokenizers compose what they read."""
+    return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
+def _decodes_back(
+    tokenizer: PreTrainedTokenizerFast,
+    encoded: Encoded,
+    tokens: Sequence[int],
+    span: tuple[int, int],
+) -> bool:
+    wanted = _plain(encoded.text[slice(*span)])
+    if not tokens or not wanted:
+        return False
+    return wanted in _plain(_decode(tokenizer, encoded.ids[tokens[0] : tokens[-1] + 1]))

@@ -1,0 +1,479 @@
+"""Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorscope import answer_anchors, answers, files, tokens
+from anchorscope.answers import Ending, answer, settled, trim
+from anchorscope.errors import AnchorscopeError
+from anchorscope.provenance import Counts
+
+ASKED = [
+    ("What is George Rankin's occupation?", "George Rankin"),
+    ("Who wrote The  Red House in 1894?", "The  Red House"),
+    ("who is the author of 東京物語", "東京物語"),
+    ("Кто написал роман Тихий Дон?", "Тихий Дон"),
+    ("In what city was Zoltán Szabó born?", "Zoltán Szabó"),
+    ("Which film has the director of Second Street, or The 39 Steps?", "The 39 Steps"),
+    ("what year did the 2nd bridge over the river open", "2nd bridge"),
+    ("Who?", "Who"),
+]
+HEAD = {"plain": "Q: ", "few_shot": "Q: Who painted it?\nA: Anna Lund\n\nQ: ", "chat": "Q: "}
+TAIL = {"plain": " A:", "few_shot": "\nA:", "chat": "\nA:"}
+
+
+def _tables(
+    style: str = "plain", rows: list[dict[str, Any]] | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Prompts and questions: ASKED, with the columns of `rows` written over it."""
+    prompts, questions = [], []
+    rows = rows if rows is not None else [{} for _ in ASKED]
+    for number, ((question, subject), row) in enumerate(zip(ASKED, rows, strict=True)):
+        start = len(HEAD[style])
+        place = start + question.index(subject)
+        prompts.append(
+            {
+                "id": f"q{number}",
+                "question": question,
+                "prompt": f"{HEAD[style]}{question}{TAIL[style]}",
+                "question_start": start,
+                "question_end": start + len(question),
+                "eq_start": [place],
+                "eq_end": [place + len(subject)],
+                "dropped": row.get("dropped"),
+            }
+        )
+        questions.append(
+            {
+                "id": f"q{number}",
+                "question": question,
+                "answers": row.get("answers", ["Paris"]),
+                "subject": subject,
+                "relation": "r",
+                "kind": None,
+                "response": row.get("response"),
+                "label": row.get("label"),
+            }
+        )
+    return pd.DataFrame(prompts), pd.DataFrame(questions)
+
+
+def _run(loaded: Any, style: str = "plain", rows: Any = None, **options: Any) -> Any:
+    prompts, questions = _tables(style, rows)
+    return answer(prompts, questions, loaded.model, loaded.tokenizer, style=style, **options)
+
+
+def _with_decoder(loaded: Any) -> Any:
+    """A metaspace tokenizer with the decoder of Llama 2 and Mistral."""
+    from tokenizers import decoders
+
+    if loaded.tokenizer.bos_token == "<s>":
+        parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        loaded.tokenizer.backend_tokenizer.decoder = decoders.Sequence(
+            [*parts, decoders.Strip(" ", 1, 0)]
+        )
+    return loaded
+
+
+@pytest.fixture(
+    params=[("llama", "byte_level"), ("qwen3", "metaspace"), ("gemma3_text", "byte_level")]
+)
+def loaded(request: pytest.FixtureRequest, load: Callable[..., Any]) -> Any:
+    return _with_decoder(load(*request.param))
+
+
+@pytest.fixture
+def llama(load: Callable[..., Any]) -> Any:
+    return load("llama")
+
+
+@pytest.fixture(scope="session")
+def merging() -> Any:
+    """A tokenizer whose tokens cross the end of the answer: "Paris." and ".\n\n" are one token."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("P", "a"), ("Pa", "r"), ("Par", "i"), ("Pari", "s"), ("Paris", "."), ("Ċ", "Ċ"),
+              ("X", "."), ("X.", "Ċ"), ("Ġ", "Paris.")]  # fmt: skip
+    words = [*alphabet, *("".join(pair) for pair in merges)]
+    tokenizer = Tokenizer(models.BPE(vocab={w: n for n, w in enumerate(words)}, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken("</s>", special=True)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> tuple[Any, str]:
+    """What `trim` makes of a text, and the text of its closing token."""
+    eos = tokenizer.eos_token_id
+    closing = (eos,) if style == "chat" else tokens.continuation(tokenizer, answers.CLOSING[style])
+    ending = Ending(style, closing, frozenset([eos]))
+    ids = [*tokens.continuation(tokenizer, said), *([eos] if end else [])]
+    trimmed = trim(tokenizer.encode("Q: Who? A:"), ids, tokenizer, ending)
+    return trimmed, tokenizer.decode(trimmed.ids[-1:])
+
+
+# Trimming
+
+
+@pytest.mark.parametrize(
+    ("said", "style", "end", "anchor", "closer", "forced"),
+    [
+        (" Anna Lund . right", "plain", False, "Anna Lund", ".", False),
+        (" Anna Lund. She", "plain", False, "Anna Lund", ".", False),
+        (" Anna Lund\nQ: x", "plain", False, "Anna Lund", "\n", False),
+        (" Anna Lund\n\nQ: x", "few_shot", False, "Anna Lund", "\n", False),
+        (" Anna Lund (born 1867) and\nQ", "few_shot", False, "Anna Lund", "\n", False),
+        (" The answer is J. R. Lund\nQ", "few_shot", False, "J. R. Lund", "\n", False),
+        ("Anna Lund", "chat", True, "Anna Lund", "</s>", False),
+        ("\n\nAnna Lund.", "chat", True, "Anna Lund", ".", False),
+        (" Anna Lund and", "plain", False, "Anna Lund and", ".", True),
+        (" Anna Lund and", "few_shot", False, "Anna Lund and", "\n", True),
+        ("Anna Lund and", "chat", False, "Anna Lund and", "</s>", True),
+        (" Anna Lund", "few_shot", True, "Anna Lund", "</s>", False),
+        (" 小津。東京", "few_shot", False, "小津", "。", False),
+    ],
+)
+@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
+def test_an_answer_ends_at_its_closing_token(
+    load: Callable[..., Any], name: str, said: str, style: str, end: bool, anchor: str,
+    closer: str, forced: bool,
+) -> None:  # fmt: skip
+    tokenizer = _with_decoder(load("qwen3" if name == "metaspace" else "llama", name)).tokenizer
+    trimmed, last = _trim(tokenizer, said, style, end=end)
+    assert trimmed.anchor_text == anchor
+    assert trimmed.forced is forced
+    assert not trimmed.merged
+    if closer == "</s>":
+        assert trimmed.ids[-1] == tokenizer.eos_token_id
+    elif closer == "。":  # three bytes: the token that completes it closes
+        assert tokens.char_spans(tokenizer, trimmed.ids)[0].endswith("。")
+    else:
+        assert closer in last
+    start, stop = trimmed.anchor
+    assert anchor in tokenizer.decode(trimmed.ids[start:stop])
+
+
+@pytest.mark.parametrize(
+    ("said", "anchor", "closing"),
+    [(" Paris. It", "Paris", " Paris."), (" Malcolm X.\nQ", "Malcolm X", "X.\n")],
+)
+def test_a_closer_merged_with_the_answer_is_the_answers_last_token(
+    merging: Any, said: str, anchor: str, closing: str
+) -> None:
+    trimmed, last = _trim(merging, said, "few_shot")
+    assert (trimmed.anchor_text, last, trimmed.merged) == (anchor, closing, True)
+    assert trimmed.anchor[1] == len(trimmed.ids)
+    assert not trimmed.forced
+
+
+def test_several_line_breaks_in_one_token_close_the_answer(merging: Any) -> None:
+    trimmed, last = _trim(merging, " Lund\n\nQ: Who", "few_shot")
+    assert (trimmed.anchor_text, last, trimmed.merged) == ("Lund", "\n\n", False)
+
+
+@pytest.mark.parametrize("said", ["", " .", "\n", "\nQ: Who", " ?"])
+def test_an_answer_without_words_has_no_anchor(byte_level: Any, said: str) -> None:
+    eos = byte_level.eos_token_id
+    ids = tokens.continuation(byte_level, said) if said else ()
+    trimmed = trim([5], ids, byte_level, Ending("few_shot", (7,), frozenset([eos])))
+    assert trimmed.anchor is None
+
+
+PIECES = [
+    "Paris", " the", " U.S.", " J.", " 3.", "5", " St.", " .", ".", "\n", " It", "!", " (", ")",
+    " No.", "ab", " ", "A:",
+]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=8), st.lists(st.sampled_from(PIECES), max_size=4),
+       st.sampled_from(["plain", "few_shot"]))  # fmt: skip
+def test_a_settled_answer_is_not_changed_by_what_follows(
+    said: list[str], more: list[str], style: str
+) -> None:
+    text, longer = "".join(said), "".join(said + more)
+    if settled(text, style):
+
+        def cut(whole: str) -> Any:
+            found = answer_anchors.find(answers._first_turn(whole, style))
+            return found, answer_anchors.closer(whole, found[1] if found else 0)
+
+        assert cut(text) == cut(longer)
+
+
+# Generation
+
+
+def _greedy_oracle(loaded: Any, ids: list[int], steps: int) -> list[int]:
+    """One row, no padding, no cache, the whole text again for every token."""
+    import torch
+
+    new: list[int] = []
+    for _ in range(steps):
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
+        new.append(int(logits[0, -1].argmax()))
+        if new[-1] == loaded.tokenizer.eos_token_id:
+            break
+    return new
+
+
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) -> None:
+    frame, _ = _run(loaded, style, max_new_tokens=12)
+    ending = answers._ending(loaded.model, loaded.tokenizer, style)
+    compared = 0
+    for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
+        ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
+        expected = trim(ids, _greedy_oracle(loaded, ids, 12), loaded.tokenizer, ending)
+        assert row.answer == expected.text
+        if row.dropped is None:
+            compared += 1
+            assert row.input_ids == [*ids, *expected.ids]
+    assert compared >= 5
+
+
+def test_batches_and_padding_change_nothing(loaded: Any) -> None:
+    whole, counts = _run(loaded, max_new_tokens=12, batch_tokens=100_000)
+    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=1)
+    pd.testing.assert_frame_equal(whole, alone)
+    assert counts == counts_alone
+    prompts, questions = _tables()
+    order = [3, 7, 0, 5]
+    some, _ = answer(
+        prompts.iloc[order], questions, loaded.model, loaded.tokenizer, style="plain",
+        max_new_tokens=12,
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
+
+
+def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tokens that the model does write declared to be marks, rows stop early, each its own."""
+    tokenizer = llama.tokenizer
+    ending = answers._ending(llama.model, tokenizer, "few_shot")
+    prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
+    full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
+    wanted = [place % 9 + 1 for place in range(len(prompts))]
+    texts = [
+        tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
+        for ids, new, size in zip(prompts, full, wanted, strict=True)
+    ]
+    monkeypatch.setattr(answers._Stopper, "_marked", lambda self, token: True)
+    monkeypatch.setattr(answers, "settled", lambda text, style: text in texts)
+    found = answers.generate(
+        prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
+    )
+    assert [len(new) for new in found] != [12] * len(prompts)
+    for new, oracle, size in zip(found, full, wanted, strict=True):
+        assert list(new) == oracle[: len(new)]
+        assert len(new) <= size
+
+
+def test_an_end_token_ends_its_row_only(llama: Any) -> None:
+    tokenizer = llama.tokenizer
+    prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
+    full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
+    eos = frozenset([full[0][4]])
+    found = answers.generate(
+        prompts, llama.model, tokenizer, Ending("chat", (0,), eos), max_new_tokens=12,
+        batch_tokens=100_000,
+    )  # fmt: skip
+    for new, oracle in zip(found, full, strict=True):
+        stop = next((n + 1 for n, token in enumerate(oracle) if token in eos), 12)
+        assert list(new) == oracle[:stop]
+    assert len({len(new) for new in found}) > 1
+
+
+def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -> None:
+    from transformers import GenerationConfig
+
+    plain, _ = _run(llama, max_new_tokens=8)
+    model = deepcopy(llama.model)
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.1, top_k=3, top_p=0.2, repetition_penalty=5.0,
+        eos_token_id=[0], bos_token_id=1,
+    )  # fmt: skip
+    saved = model.generation_config
+    prompts, questions = _tables()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame, _ = answer(
+            prompts, questions, model, llama.tokenizer, style="plain", max_new_tokens=8
+        )
+    pd.testing.assert_frame_equal(frame, plain)
+    assert model.generation_config is saved
+
+
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_every_kept_row_holds_together(loaded: Any, style: str, tmp_path: Path) -> None:
+    frame, counts = _run(loaded, style, max_new_tokens=12)
+    files.write_parquet(frame, tmp_path / "answers.parquet")
+    read = files.read_parquet(tmp_path / "answers.parquet")
+    kept = [row for row in read.to_dict("records") if row["dropped"] is None]
+    assert len(kept) == counts.kept >= 5
+    ending = answers._ending(loaded.model, loaded.tokenizer, style)
+    for row in kept:
+        ids = row["input_ids"]
+        assert row["final"] == len(ids) - 1
+        assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"] + 1
+        said = tokens.char_spans(
+            loaded.tokenizer, ids[row["ea_start"] : row["ea_end"]], ids[: row["ea_start"]]
+        )[0]
+        assert row["ea_text"] in said
+        assert set(row["eq_tokens"]) < set(row["question_tokens"]) or row["question"] == "Who?"
+        assert max(row["question_tokens"]) < row["prompt_length"]
+        text = loaded.tokenizer.decode(ids[row["question_tokens"][0] : row["prompt_length"]])
+        assert text.split()[0] == row["question"].split()[0]
+        closing = loaded.tokenizer.decode(ids[-1:])
+        marks = set(answer_anchors.NEWLINES + answer_anchors.FULL_STOPS)
+        assert ids[-1] in ending.eos or set(closing) & marks
+        assert row["label"] in (0, 1)
+
+
+# Rows that are dropped, and the user's own
+
+
+def _only(counts: Counts, reason: str, number: int) -> bool:
+    return counts.dropped.get(reason) == number
+
+
+def test_prompts_without_room_are_dropped_and_counted(llama: Any) -> None:
+    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in _tables()[0]["prompt"]]
+    limit = sorted(lengths)[-3]
+    longer = sum(length > limit for length in lengths)
+    assert longer
+    frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
+    assert _only(counts, answers.TOO_LONG, longer)
+    assert [row.dropped == answers.TOO_LONG for row in frame.itertuples()] == [
+        length > limit for length in lengths
+    ]
+    close = answers._ending(llama.model, llama.tokenizer, "plain").closing
+    _, counts = _run(llama, max_new_tokens=4, window=limit + 4 + len(close))
+    assert _only(counts, answers.BEYOND_WINDOW, longer)
+    _, counts = _run(llama, max_new_tokens=4, window=limit + 3 + len(close))
+    assert counts.dropped[answers.BEYOND_WINDOW] > longer
+    _, counts = _run(llama, max_new_tokens=256)
+    assert _only(counts, answers.BEYOND_POSITIONS, len(ASKED))
+
+
+def test_rows_dropped_before_stay_dropped(llama: Any) -> None:
+    rows: list[dict[str, Any]] = [{} for _ in ASKED]
+    rows[2] = {"dropped": "no question anchor"}
+    frame, counts = _run(llama, rows=rows, max_new_tokens=4)
+    assert _only(counts, "no question anchor", 1)
+    assert frame["dropped"][2] == "no question anchor"
+    assert frame["input_ids"][2] == []
+    assert counts.total == len(ASKED)
+
+
+def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
+    prompts, questions = _tables()
+    blank = {"eq_start": [2], "eq_end": [3]}  # white space only
+    prompts = pd.DataFrame(
+        [row | blank if row["id"] == "q1" else row for row in prompts.to_dict("records")]
+    )
+    frame, counts = answer(
+        prompts, questions, llama.model, llama.tokenizer, style="plain", max_new_tokens=4
+    )
+    assert _only(counts, answers.SPANS_LOST, 1)
+    assert counts.notes["spans failed"] == 1
+    assert frame["dropped"][1] == answers.SPANS_LOST
+
+
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_responses_of_the_user_are_taken_as_they_are(loaded: Any, style: str) -> None:
+    rows: list[dict[str, Any]] = [
+        {"response": "Paris", "answers": ["Paris"]},
+        {"response": "The answer is London. It is large.", "answers": ["Paris"]},
+        {"response": " Paris\nmore", "label": 1, "answers": ["Paris"]},
+        {"response": "Rome", "label": 0, "answers": ["Paris"]},
+        {"response": ""},
+        {"response": "..."},
+        {"response": "Zoltán  O'Neill", "answers": [], "label": None},
+        {},
+    ]
+    frame, counts = _run(loaded, style, rows, max_new_tokens=6)
+    assert list(frame["from_user"]) == [True] * 7 + [False]
+    assert list(frame["ea_text"][:4]) == ["Paris", "London", "Paris", "Rome"]
+    assert list(frame["label"][:4]) == [0, 1, 1, 0]
+    assert list(frame["teacher_forced_close"][:4]) == [True, False, False, True]
+    assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
+    assert counts.dropped[answers.NO_GOLD] == 1
+    assert counts.notes["from the user"] == 4
+    prompts = _tables(style)[0]["prompt"]
+    for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
+        ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
+        assert row.input_ids[: len(ids)] == ids
+        assert row.prompt_length == len(ids)
+        assert row.final == len(row.input_ids) - 1
+        said = tokens.char_spans(loaded.tokenizer, row.input_ids[len(ids) :], ids)[0]
+        assert said.startswith("" if style == "chat" else " ")
+        assert row.ea_text in said
+
+
+def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_generate_batch", lambda *_: pytest.fail("generated"))
+    frame, counts = _run(llama, rows=[{"response": "Paris"} for _ in ASKED])
+    assert counts.kept == len(frame) == counts.notes["n_right"]
+    assert counts.notes["n_wrong"] == 0
+
+
+def test_gold_answers_do_not_move_anything_but_the_label(loaded: Any) -> None:
+    first, _ = _run(loaded, max_new_tokens=12)
+    golds = [{"answers": [text or "x"]} for text in first["ea_text"]]
+    second, counts = _run(loaded, rows=golds, max_new_tokens=12)
+    assert counts.notes["n_right"] > 0
+    assert not first["label"].equals(second["label"])
+    pd.testing.assert_frame_equal(first.drop(columns="label"), second.drop(columns="label"))
+
+
+def test_success_of_the_anchor_is_counted_for_each_class(llama: Any) -> None:
+    said = ["Paris", "London", "Paris.", "?", "...", "Rome", "Paris", "-"]
+    _, counts = _run(llama, rows=[{"response": text} for text in said])
+    found = {name: n for name, n in counts.notes.items() if name.startswith("answer anchor")}
+    assert found == {
+        "answer anchor found, right": 3,
+        "answer anchor found, wrong": 2,
+        "answer anchor not found, wrong": 3,
+    }
+
+
+def test_an_answer_that_repeats_the_subject_is_flagged(llama: Any) -> None:
+    rows: list[dict[str, Any]] = [{"response": "Paris"} for _ in ASKED]
+    rows[0] = {"response": "George Rankin, politician"}
+    frame, counts = _run(llama, rows=rows)
+    assert list(frame["repeats_subject"]) == [True] + [False] * 7
+    assert counts.notes["repeats the subject"] == 1
+
+
+def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
+    prompts, questions = _tables()
+    with pytest.raises(AnchorscopeError, match="q7"):
+        answer(prompts, questions[:7], llama.model, llama.tokenizer, style="plain")
+
+
+def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
+    from transformers import GenerationConfig
+
+    model, tokenizer = deepcopy(llama.model), deepcopy(llama.tokenizer)
+    model.generation_config, tokenizer.eos_token = GenerationConfig(), None
+    prompts, questions = _tables("chat")
+    with pytest.raises(AnchorscopeError, match="end-of-sequence"):
+        answer(prompts, questions, model, tokenizer, style="chat")
+
+
+def test_an_unknown_style_is_an_error(llama: Any) -> None:
+    with pytest.raises(ValueError, match="unknown style"):
+        answer(*_tables(), llama.model, llama.tokenizer, style="poem")
