@@ -536,7 +536,11 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
             folder,
             "delete the cell's folder of activations and run snakemake again",
         )
-    facts = ["id", *(c for c in where if c.startswith("n_blocked_")), "random_complete"]
+    facts = [
+        "id",
+        *(name for name in map(str, where) if name.startswith("n_blocked_")),
+        "random_complete",
+    ]
     return where[facts].merge(answers, on="id", how="left", validate="one_to_one")
 
 
