@@ -110,11 +110,16 @@ def load(
     return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
 
 
-def best_device() -> str:
-    """`cuda` where there is a GPU: a GPU job sees the ones it was given; else `cpu`."""
+def best_device(gpus: int = 1) -> str:
+    """`cuda` where there is a GPU, `auto` (layers spread) for a job that was given several.
+
+    A job sees only the GPUs it was given; without any it runs on the `cpu`.
+    """
     import torch
 
-    return "cuda" if torch.cuda.is_available() else "cpu"
+    if not torch.cuda.is_available():
+        return "cpu"
+    return "auto" if gpus > 1 else "cuda"
 
 
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:

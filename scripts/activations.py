@@ -11,7 +11,7 @@ with stage(snakemake):
     use_threads(snakemake)
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
-    loaded = load(located["path"], dtype=chosen.dtype, device=best_device())
+    loaded = load(located["path"], dtype=chosen.dtype, device=best_device(snakemake.resources.gpu))
     planned = activations.plan(
         read_parquet(snakemake.input.answers),
         conditions=chosen.conditions,
