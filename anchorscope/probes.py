@@ -26,6 +26,7 @@ TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
 BUDGET_BYTES = 4 << 30
 CONSTANT = 1e-12
+SURE = 30.0
 SLOPE_KEPT = 0.3
 SEARCH_STEPS = 10
 
@@ -188,7 +189,7 @@ def fit(
         train_masks: training rows of each problem, bool or 0/1, [problems, n].
         c: inverse penalty of each problem, [problems].
         tolerance: a problem is solved when a full quasi-Newton step would change no row's logit
-            by more.
+            by more; of logits beyond ±30, which are sure in float32, by more in proportion.
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit. On a CPU one by one: a layer's logits
@@ -312,7 +313,8 @@ def _minimise(block: _Block, tolerance: float, max_iterations: int) -> tuple[Ten
         curvature = block.curvature(residuals)
         direction = _direction(block, gradient, pairs, curvature)
         ahead = block.logits(direction)
-        done = torch.linalg.vector_norm(ahead, torch.inf, dim=-1) < tolerance
+        change = ahead / logits.abs().clamp_(min=SURE)
+        done = torch.linalg.vector_norm(change, torch.inf, dim=-1) < tolerance / SURE
         finished = done.all(0)
         open_problems = int((~finished).sum())
         if open_problems == 0 or step == max_iterations:

@@ -166,3 +166,15 @@ def test_a_gpu_finds_the_same_probes() -> None:
     inputs = [torch.as_tensor(value) for value in (x, z, *problems(150))]
     there = probes.fit(*inputs, device="cuda").logits(inputs[0]).cpu()
     assert torch.allclose(there, probes.fit(*inputs).logits(inputs[0]), atol=4e-3)
+
+
+def test_a_row_far_off_does_not_hold_up_the_others() -> None:
+    x, z = features("plain", 150, 12)
+    x[0, 4, 3] = 1e6
+    masks, c = problems(150)
+    solved = fitted(x, z, masks, c)
+    assert solved.unconverged == 0
+    p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()
+    for problem in (5, 11, 17):
+        expected = reference(x[0], z, masks[problem], c[problem])
+        assert np.abs(p[0, problem] - expected)[~masks[problem]].max() < 1e-3
