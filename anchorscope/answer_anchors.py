@@ -11,7 +11,8 @@ A full stop ends a sentence where white space, a closing quote or the end of the
 unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
 a title or the like ("St. Louis"), "No." before a digit. Even then it ends the sentence where a word
 such as "It" or "The" follows ("U.S. It is ..."), and always where a space stands before it. A full
-stop inside a number or word ("3.5", "S.p.A") has no space after it. `!` and `?` have no exceptions.
+stop inside a number or word ("3.5", "S.p.A") has no space after it. `!` and `?` end a sentence
+unless a small letter follows ("Panic! at the Disco").
 
 Limits, on purpose: commas, dashes and colons never cut; lead-ins and articles are English.
 """
@@ -59,7 +60,7 @@ _SENTENCE_OPENERS = frozenset(
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
 _LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
-_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*(\w+)")  # on the same line
+_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(\w+)")  # on the same line
 
 _COPULA = r"(?:is|was|are|were|has been|would be)"
 _PASSIVE = (
@@ -67,13 +68,16 @@ _PASSIVE = (
     r"invented|discovered|founded|painted|designed|built|performed|sung|recorded|played|portrayed|"
     r"voiced|published|released|developed|called|named)\b(?: (?:in|at|on|by|from))?)"
 )
-# Case matters in the copula: "It is Paris" leads in, the title "It Is What It Is" does not.
-LEAD_INS = (
+LABELS = (
     re.compile(
         r"(?i:(?:so,? |and )?(?:the |my )?(?:correct |right |final |short |best )?answer"
         r"(?: to (?:the|this|that|your) question)?)(?:\s*[:：]| (?:is|was|would be)\b:?)"
     ),
     re.compile(r"(?:A|a)\s*[:：](?=\s|$)"),
+)
+# Case matters in the copula: "It is Paris" leads in, the title "It Is What It Is" does not.
+LEAD_INS = (
+    *LABELS,
     re.compile(rf"(?:[Ii]t|[Hh]e|[Ss]he|[Tt]hey) {_COPULA}(?: {_PASSIVE})?(?=\s|$)"),
     # "The <lower-case word> ... is": a clause; "The Who ...": a name.
     re.compile(rf"[Tt]he [a-z][^,;]{{0,80}}? {_COPULA}(?: {_PASSIVE})?:?(?=\s)"),
@@ -122,6 +126,9 @@ def ends_sentence(text: str, place: int) -> bool:
     if mark not in _MARKS or not _AFTER_STOP.match(text, place + 1):
         # "..." ends a sentence as a whole, at its first dot
         return mark == "." and bool(re.match(r"\.+\s", text[place : place + 8])) and place > 0
+    if mark in "!?":
+        following = _NEXT_WORD.match(text, place + 1)
+        return following is None or not following[1][0].islower()
     if mark != "." or place == 0 or text[place - 1].isspace():
         return True
     return not _abbreviated(text, place)
@@ -180,7 +187,9 @@ def _after_lead_in(text: str, start: int, end: int) -> int:
     for lead_in in LEAD_INS:
         found = lead_in.match(text, opened)
         if found and found.end() <= end:
-            return found.end()
+            # Of "Answer:" nothing is left; a whole clause without an object is the answer itself.
+            empty = not text[found.end() : end].strip()
+            return start if empty and lead_in not in LABELS else found.end()
     return start
 
 

@@ -21,6 +21,8 @@ EXAMPLES = [
     ("Yahoo! It is a company", "Yahoo"),
     ("Who's Afraid of Virginia Woolf?", "Who's Afraid of Virginia Woolf"),
     ("Wait... What", "Wait"),
+    ("Panic! at the Disco", "Panic! at the Disco"),
+    ('Iceal E. "Gene" Hambleton', 'Iceal E. "Gene" Hambleton'),
     ("Paris,", "Paris"),
     # lead-ins
     ("The answer is Paris.", "Paris"),
@@ -34,7 +36,8 @@ EXAMPLES = [
     ("The capital of France is Paris.", "Paris"),
     ("George Rankin's occupation is politician.", "politician"),
     ("Jaws was directed by Steven Spielberg.", "Steven Spielberg"),
-    # names that look like lead-ins
+    # names and clauses that look like lead-ins
+    ("Demonstrations are held .", "Demonstrations are held"),
     ("It Is What It Is", "It Is What It Is"),
     ("It's a Wonderful Life", "It's a Wonderful Life"),
     ("The Truth Is Out There", "Truth Is Out There"),
