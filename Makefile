@@ -15,36 +15,36 @@ help: ## list these targets
 setup: $(READY) ## set up .venv from requirements.lock, unless it is up to date
 
 run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="llama-3.2 -n" adds arguments)
-	snakemake --cores all $(ARGS)
+	$(BIN)/snakemake --cores all $(ARGS)
 
 resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on
-	python -m anchorscope.resume $(if $(ARGS),--cores all $(ARGS))
+	$(BIN)/python -m anchorscope.resume $(if $(ARGS),--cores all $(ARGS))
 
 retrain: $(READY) ## train the calibration models anew from their recipes
-	snakemake --cores all retrain
+	$(BIN)/snakemake --cores all retrain
 
 ship: $(READY) ## put the trained calibration models into resources/
-	python -m anchorscope.ship
+	$(BIN)/python -m anchorscope.ship
 
 test: $(READY) ## set up if needed, then run the tests (ARGS="-k seal" chooses some)
-	python -m pytest $(ARGS)
+	$(BIN)/python -m pytest $(ARGS)
 
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
-	ruff format --check .
-	ruff check .
-	snakefmt --check Snakefile rules
-	snakemake --lint
-	mypy
-	python -m anchorscope.config_docs --check
-	python -m anchorscope.envs --check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/snakefmt --check Snakefile rules
+	$(BIN)/snakemake --lint
+	$(BIN)/mypy
+	$(BIN)/python -m anchorscope.config_docs --check
+	$(BIN)/python -m anchorscope.envs --check
 
 format: $(READY) ## format all code
-	ruff check --fix .
-	ruff format .
-	snakefmt Snakefile rules
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/snakefmt Snakefile rules
 
 docs: $(READY) ## write the schema and the reference page of config.yaml
-	python -m anchorscope.config_docs
+	$(BIN)/python -m anchorscope.config_docs
 
 # Numbers depend on torch, so its version changes only on purpose.
 TORCH ?= $(shell grep '^torch==' requirements.lock)
@@ -66,7 +66,7 @@ clean: ## say what can be made again and how much room it takes, then remove it 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	python -m pip install --quiet -r requirements.lock
-	python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	$(BIN)/python -m pip install --quiet -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
