@@ -242,7 +242,7 @@ def _layers_at_once(x: Tensor, masks: Tensor, budget_bytes: int) -> int:
     n, width = x.shape[1:]
     problems = len(masks)
     states = problems * (5 * n + (2 * MEMORY + 8) * (width + 1))
-    return max(1, budget_bytes // (4 * (4 * n * width + width * min(n, width) + states)))
+    return max(1, budget_bytes // (4 * (9 * n * width + width * min(n, width) + states)))
 
 
 def _solve_layers(
