@@ -59,9 +59,7 @@ def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[
     return rows
 
 
-def frameless(
-    questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int
-) -> list[Row]:
+def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
     """Questions without their E_Q words, with any word of the relation, graded by its own rate.
 
     They give the model a default, for a question that cannot be read, that follows the word.

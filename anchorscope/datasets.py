@@ -104,9 +104,7 @@ def _few_shot(
     if source.get("split"):
         rows, _ = _rows(dataset, source["split"])
         where = dataset.get("hub") or dataset["local"]
-        pool, _ = questions.normalise(
-            rows, dataset["fields"], split=source["split"], source=where
-        )
+        pool, _ = questions.normalise(rows, dataset["fields"], split=source["split"], source=where)
         return questions.candidates(pool, sampled, seed)
     return rest
 

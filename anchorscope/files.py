@@ -61,9 +61,7 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
         ) from error
     frame = table.to_pandas()
     for field in table.schema:
-        if pa.types.is_nested(field.type):
-            frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
-        elif pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+        if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
             frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
     return frame
 

@@ -98,8 +98,12 @@ def of_stage(snakemake: Any, product: str | Path, **facts: Any) -> None:
     Two products of one identity were made from the same settings all the way up.
     """
     settings = {name: value for name, value in snakemake.params.items()}
-    before = sorted(
-        read(path)["identity"] for path in snakemake.input if beside(path).is_file()
-    )
+    before = sorted(read(path)["identity"] for path in snakemake.input if beside(path).is_file())
     made_from = {"rule": snakemake.rule, "settings": settings, "inputs": before}
-    record(product, identity=identity_of(made_from), settings=settings, seed=settings.get("seed"), **facts)
+    record(
+        product,
+        identity=identity_of(made_from),
+        settings=settings,
+        seed=settings.get("seed"),
+        **facts,
+    )

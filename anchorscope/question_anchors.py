@@ -463,7 +463,7 @@ def _property_candidates(
     kinds = {i: rest for i, word in enumerate(words) if free[i] and _counts(words, i)}
     asked = {
         **{i: (PROPERTY, "verb") for i in kinds if _verb(words, free, i)},
-        **{i: (PROPERTY, "asked words") for i in _asked(words, free)},
+        **dict.fromkeys(_asked(words, free), (PROPERTY, "asked words")),
     }
     kinds.update({i: kind for i, kind in asked.items() if i in kinds})
     return [

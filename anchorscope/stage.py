@@ -1,6 +1,7 @@
 """What every script does around its one library call: a log, a clear error, a non-zero exit."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,12 @@ def stage(snakemake: Any) -> Iterator[None]:
     except Exception:
         log.exception("anchorscope failed in rule %s", snakemake.rule)
         raise SystemExit(2) from None
+
+
+def share_library(folder: str) -> None:
+    """Let the scripts, in processes and environments of their own, import this same library."""
+    paths = [folder, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def use_threads(snakemake: Any) -> None:

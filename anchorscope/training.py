@@ -131,7 +131,9 @@ def train(
     torch.set_flush_denormal(True)
     optimizers = _optimizers(model, learning_rate)
     schedules = [
-        torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _share_of_rate(step, steps, warmup))
+        torch.optim.lr_scheduler.LambdaLR(
+            optimizer, lambda step: _share_of_rate(step, steps, warmup)
+        )
         for optimizer in optimizers
     ]
     losses: list[float] = []

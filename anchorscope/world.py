@@ -72,7 +72,8 @@ STYLES: dict[str, tuple[Relation, Relation]] = {
             "river", ("On which river does the old port {} lie?", "{} lies on which famous river?")
         ),
         Relation(
-            "metal", ("Which metal made the house {} rich?", "The house {} was built on which metal?")
+            "metal",
+            ("Which metal made the house {} rich?", "The house {} was built on which metal?"),
         ),
     ),
     "two_hop": (
@@ -100,7 +101,9 @@ STYLES: dict[str, tuple[Relation, Relation]] = {
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
 _NAME_HEADS = tuple(a + b for a, b in product(_ONSETS, ("al", "en", "or", "ur")))
 _NAME_TAILS = tuple(a + b for a, b in product(_ONSETS, ("ak", "eth", "im", "os")))
-_WORD_HEADS = tuple(a + b for a, b in product(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o")))
+_WORD_HEADS = tuple(
+    a + b for a, b in product(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o"))
+)
 _WORD_TAILS = tuple(a + b for a, b in product(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")))
 
 
@@ -128,7 +131,7 @@ def facts(
     """
     vocabulary = words(style, seed=seed, words_per_group=words_per_group)
     names = _share(_compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}")), style)
-    counts = {kind: scored for kind in SCORED_KINDS} | {"redundant": redundant, "neutral": neutral}
+    counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(STYLES[style]):
         bank = _bank(vocabulary, relation.property)

@@ -11,13 +11,6 @@ rule activations:
     output:
         activations=directory(f"{ROOT}/activations/{{model}}/{{dataset}}"),
         provenance=f"{ROOT}/activations/{{model}}/{{dataset}}.provenance.json",
-    params:
-        dtype=lambda w: cfg.models[w.model].dtype,
-        conditions=cfg.conditions.model_dump(mode="json"),
-        blocks=cfg.knockout.blocks,
-        readouts=list(cfg.readouts),
-        batch_tokens=cfg.batch_tokens,
-        seed=cfg.seed,
     log:
         f"{ROOT}/logs/activations/{{model}}/{{dataset}}.log",
     benchmark:
@@ -28,6 +21,13 @@ rule activations:
         gpu=gpu("gpus"),
         mem_mb=gpu("mem_mb"),
         runtime=gpu("runtime_min"),
+    params:
+        dtype=lambda w: cfg.models[w.model].dtype,
+        conditions=cfg.conditions.model_dump(mode="json"),
+        blocks=cfg.knockout.blocks,
+        readouts=list(cfg.readouts),
+        batch_tokens=cfg.batch_tokens,
+        seed=cfg.seed,
     message:
         "activations of {wildcards.model} on {wildcards.dataset}: measuring"
     script:

@@ -12,12 +12,6 @@ rule answers:
     output:
         answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
         provenance=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
-    params:
-        style=lambda w: cfg.models[w.model].prompt,
-        dtype=lambda w: cfg.models[w.model].dtype,
-        max_new_tokens=cfg.generation.max_new_tokens,
-        max_prompt_tokens=cfg.max_prompt_tokens,
-        batch_tokens=cfg.batch_tokens,
     log:
         f"{ROOT}/logs/answers/{{model}}/{{dataset}}.log",
     benchmark:
@@ -28,6 +22,12 @@ rule answers:
         gpu=gpu("gpus"),
         mem_mb=gpu("mem_mb"),
         runtime=gpu("runtime_min"),
+    params:
+        style=lambda w: cfg.models[w.model].prompt,
+        dtype=lambda w: cfg.models[w.model].dtype,
+        max_new_tokens=cfg.generation.max_new_tokens,
+        max_prompt_tokens=cfg.max_prompt_tokens,
+        batch_tokens=cfg.batch_tokens,
     message:
         "answers of {wildcards.model} on {wildcards.dataset}: generating"
     script:

@@ -5,16 +5,15 @@ import re
 import sys
 
 sys.path.insert(0, workflow.basedir)
-# Scripts run in processes, environments and on machines of their own; all import the same library.
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [workflow.basedir, os.environ.get("PYTHONPATH")])
-)
 
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.checkpoints import fits
 from anchorscope.config import load
 from anchorscope.errors import AnchorscopeError
+from anchorscope.stage import share_library
+
+share_library(workflow.basedir)
 
 try:
     cfg = load(config)
@@ -23,6 +22,7 @@ except AnchorscopeError as error:
 
 RESULTS = cfg.results
 ROOT = cfg.root
+PICTURES = ("vl.json", "html", "svg", "pdf", "png")
 RESOURCES = os.path.join(workflow.basedir, "resources")
 
 
@@ -46,8 +46,38 @@ def gpu(model_resource):
     return lambda wildcards: getattr(cfg.models[wildcards.model].resources, model_resource)
 
 
-PICTURES = ("vl.json", "html", "svg", "pdf", "png")
-
-
 def pictures(figure):
     return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)
+
+
+def local_rows(wildcards):
+    # A path that is not there gets the script's message, which says more than Snakemake's.
+    source = cfg.local_of(wildcards.dataset)
+    return [source] if source and os.path.exists(source) else []
+
+
+def taught(wildcards):
+    # A recipe names what is learned; newer files with the same content need no new training.
+    return ancient(
+        [f"{RESULTS}/data/{name}.parquet" for name in cfg.models[wildcards.model].train.datasets]
+    )
+
+
+def checkpoint(wildcards):
+    entry = cfg.models[wildcards.model]
+    if not entry.train:
+        return []
+    here, shipped = f"{RESULTS}/models/{wildcards.model}", f"{RESOURCES}/models/{wildcards.model}"
+    recipe = cfg.recipe_hash(wildcards.model)
+    return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
+
+
+def template(wildcards):
+    chat = cfg.models[wildcards.model].prompt == "chat"
+    return [f"{RESULTS}/models/{wildcards.model}.json"] if chat else []
+
+
+def cells(pattern):
+    return lambda w: [
+        f"{ROOT}/delta_p/{model}/{dataset}{pattern}" for model, dataset in cfg.cells(w.figure)
+    ]

@@ -9,12 +9,6 @@ localrules:
     dataset,
 
 
-def local_rows(wildcards):
-    # A path that is not there gets the script's message, which says more than Snakemake's.
-    source = cfg.local_of(wildcards.dataset)
-    return [source] if source and os.path.exists(source) else []
-
-
 rule dataset:
     input:
         local_rows,
@@ -22,17 +16,17 @@ rule dataset:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
         provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
-    params:
-        dataset=lambda w: numbers(cfg.datasets[w.dataset]),
-        local=lambda w: cfg.local_of(w.dataset),
-        sample_size=lambda w: cfg.sample_size_of(w.dataset),
-        seed=cfg.seed,
     log:
         f"{ROOT}/logs/dataset/{{dataset}}.log",
     benchmark:
         f"{ROOT}/benchmarks/dataset/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
+    params:
+        dataset=lambda w: numbers(cfg.datasets[w.dataset]),
+        local=lambda w: cfg.local_of(w.dataset),
+        sample_size=lambda w: cfg.sample_size_of(w.dataset),
+        seed=cfg.seed,
     message:
         "questions of {wildcards.dataset}: loading and sampling"
     script:

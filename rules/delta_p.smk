@@ -14,16 +14,16 @@ rule delta_p:
         curve=f"{ROOT}/delta_p/{{model}}/{{dataset}}.csv",
         contrasts=f"{ROOT}/delta_p/{{model}}/{{dataset}}.contrasts.csv",
         provenance=f"{ROOT}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
-    params:
-        bootstrap=cfg.bootstrap.model_dump(mode="json"),
-        grouping=cfg.grouping,
-        seed=cfg.seed,
     log:
         f"{ROOT}/logs/delta_p/{{model}}/{{dataset}}.log",
     benchmark:
         f"{ROOT}/benchmarks/delta_p/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
+    params:
+        bootstrap=cfg.bootstrap.model_dump(mode="json"),
+        grouping=cfg.grouping,
+        seed=cfg.seed,
     message:
         "ΔP of {wildcards.model} on {wildcards.dataset}"
     script:

@@ -8,22 +8,20 @@ rule figure:
     input:
         f"{ROOT}/tables/{{figure}}.csv",
     output:
-        **{
-            kind.replace(".", "_"): f"{ROOT}/figures/{{figure}}.{kind}" for kind in PICTURES
-        },
+        **{kind.replace(".", "_"): f"{ROOT}/figures/{{figure}}.{kind}" for kind in PICTURES},
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",
-    params:
-        models=lambda w: [(m, cfg.models[m].label) for m in cfg.figures[w.figure].models],
-        datasets=lambda w: [(d, cfg.datasets[d].label) for d in cfg.figures[w.figure].datasets],
-        readout=lambda w: cfg.figures[w.figure].readout,
-        level=cfg.bootstrap.level,
-        chart=cfg.chart.model_dump(mode="json"),
     log:
         f"{ROOT}/logs/figure/{{figure}}.log",
     benchmark:
         f"{ROOT}/benchmarks/figure/{{figure}}.tsv"
     conda:
         "../envs/base.yaml"
+    params:
+        models=lambda w: [(m, cfg.models[m].label) for m in cfg.figures[w.figure].models],
+        datasets=lambda w: [(d, cfg.datasets[d].label) for d in cfg.figures[w.figure].datasets],
+        readout=lambda w: cfg.figures[w.figure].readout,
+        level=cfg.bootstrap.level,
+        chart=cfg.chart.model_dump(mode="json"),
     message:
         "figure {wildcards.figure}: drawing"
     script:

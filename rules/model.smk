@@ -8,29 +8,20 @@ localrules:
     model,
 
 
-def checkpoint(wildcards):
-    entry = cfg.models[wildcards.model]
-    if not entry.train:
-        return []
-    here, shipped = f"{RESULTS}/models/{wildcards.model}", f"{RESOURCES}/models/{wildcards.model}"
-    recipe = cfg.recipe_hash(wildcards.model)
-    return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
-
-
 rule model:
     input:
         checkpoint,
     output:
         located=f"{RESULTS}/models/{{model}}.json",
         provenance=f"{RESULTS}/models/{{model}}.json.provenance.json",
-    params:
-        model=lambda w: numbers(cfg.models[w.model]),
     log:
         f"{RESULTS}/logs/model/{{model}}.log",
     benchmark:
         f"{RESULTS}/benchmarks/model/{{model}}.tsv"
     conda:
         "../envs/gpu.yaml"
+    params:
+        model=lambda w: numbers(cfg.models[w.model]),
     message:
         "{wildcards.model}: locating the checkpoint"
     script:

@@ -4,11 +4,6 @@
 # out: results/prompts/<model>/<dataset>.parquet
 
 
-def template(wildcards):
-    chat = cfg.models[wildcards.model].prompt == "chat"
-    return [f"{RESULTS}/models/{wildcards.model}.json"] if chat else []
-
-
 rule prompts:
     input:
         template,
@@ -17,18 +12,18 @@ rule prompts:
     output:
         prompts=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet",
         provenance=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
-    params:
-        style=lambda w: cfg.models[w.model].prompt,
-        anchors=cfg.anchors,
-        examples=cfg.generation.few_shot_examples,
-        limit=cfg.limit,
-        seed=cfg.seed,
     log:
         f"{ROOT}/logs/prompts/{{model}}/{{dataset}}.log",
     benchmark:
         f"{ROOT}/benchmarks/prompts/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
+    params:
+        style=lambda w: cfg.models[w.model].prompt,
+        anchors=cfg.anchors,
+        examples=cfg.generation.few_shot_examples,
+        limit=cfg.limit,
+        seed=cfg.seed,
     message:
         "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"
     script:

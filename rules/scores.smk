@@ -11,11 +11,6 @@ rule scores:
     output:
         scores=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet",
         provenance=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
-    params:
-        probe=cfg.probe.model_dump(mode="json"),
-        readouts=list(cfg.readouts),
-        conditions=cfg.conditions.model_dump(mode="json"),
-        seed=cfg.seed,
     log:
         f"{ROOT}/logs/scores/{{model}}/{{dataset}}.log",
     benchmark:
@@ -26,6 +21,11 @@ rule scores:
         gpu=gpu("gpus"),
         mem_mb=gpu("mem_mb"),
         runtime=gpu("runtime_min"),
+    params:
+        probe=cfg.probe.model_dump(mode="json"),
+        readouts=list(cfg.readouts),
+        conditions=cfg.conditions.model_dump(mode="json"),
+        seed=cfg.seed,
     message:
         "scores of {wildcards.model} on {wildcards.dataset}: fitting the probes"
     script:

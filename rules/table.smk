@@ -4,12 +4,6 @@
 # out: results/tables/<figure>.csv, <figure>.contrasts.csv
 
 
-def cells(pattern):
-    return lambda w: [
-        f"{ROOT}/delta_p/{model}/{dataset}{pattern}" for model, dataset in cfg.cells(w.figure)
-    ]
-
-
 rule table:
     input:
         curves=cells(".csv"),
@@ -18,14 +12,14 @@ rule table:
         table=f"{ROOT}/tables/{{figure}}.csv",
         contrasts=f"{ROOT}/tables/{{figure}}.contrasts.csv",
         provenance=f"{ROOT}/tables/{{figure}}.csv.provenance.json",
-    params:
-        cells=lambda w: cfg.cells(w.figure),
     log:
         f"{ROOT}/logs/table/{{figure}}.log",
     benchmark:
         f"{ROOT}/benchmarks/table/{{figure}}.tsv"
     conda:
         "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
     message:
         "table of {wildcards.figure}"
     script:

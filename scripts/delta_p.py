@@ -11,9 +11,7 @@ with stage(snakemake):
     scores = read_parquet(snakemake.input.scores)
     answers = measured(read_parquet(snakemake.input.answers), snakemake.input.activations)
     bootstrap = {**chosen.bootstrap, "seed": chosen.seed}
-    write_csv(
-        curve(scores, answers, grouping=chosen.grouping, **bootstrap), snakemake.output.curve
-    )
+    write_csv(curve(scores, answers, grouping=chosen.grouping, **bootstrap), snakemake.output.curve)
     drawn = {name: bootstrap[name] for name in ("draws", "level", "seed")}
     write_csv(contrasts(scores, answers, **drawn), snakemake.output.contrasts)
     provenance.of_stage(snakemake, snakemake.output.curve)

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-
 from anchorscope import provenance
 from anchorscope.figures import chart, save
 from anchorscope.files import read_csv

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-
 from anchorscope.files import atomic, read_parquet
 from anchorscope.stage import stage, use_threads
 

@@ -8,7 +8,17 @@ from anchorscope import curriculum
 QUESTIONS = pd.DataFrame(
     {
         "question": [f"question {n}?" for n in range(40)],
-        "answers": [["yes"], ["no"], ["12 May 1901"], ["1876"], ["seven"], ["42"], ["Ada Lovelace"], ["Paris"]] * 5,
+        "answers": [
+            ["yes"],
+            ["no"],
+            ["12 May 1901"],
+            ["1876"],
+            ["seven"],
+            ["42"],
+            ["Ada Lovelace"],
+            ["Paris"],
+        ]
+        * 5,
     }
 )
 

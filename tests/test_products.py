@@ -45,7 +45,9 @@ def test_lists_and_missing_text_survive_parquet(tmp_path: Path) -> None:
 
 
 def test_the_answer_na_survives_csv(tmp_path: Path) -> None:
-    files.write_csv(pd.DataFrame({"answer": ["NA", "nan", None], "x": [1.5, None, 2]}), tmp_path / "t.csv")
+    files.write_csv(
+        pd.DataFrame({"answer": ["NA", "nan", None], "x": [1.5, None, 2]}), tmp_path / "t.csv"
+    )
     back = files.read_csv(tmp_path / "t.csv")
     assert back["answer"].tolist()[:2] == ["NA", "nan"] and pd.isna(back["answer"][2])
 

@@ -18,7 +18,11 @@ def planted(request: pytest.FixtureRequest) -> tuple[pd.DataFrame, pd.DataFrame]
 def test_a_dataset_holds_the_planned_number_of_facts_in_two_wordings(planted) -> None:
     facts, _ = planted
     counts = facts.groupby("kind")["subject"].nunique().to_dict()
-    expected = dict.fromkeys(world.SCORED_KINDS, 60) | {"redundant": 120, "neutral": 50, "unseen": 40}
+    expected = dict.fromkeys(world.SCORED_KINDS, 60) | {
+        "redundant": 120,
+        "neutral": 50,
+        "unseen": 40,
+    }
     assert counts == expected
     assert (facts.groupby("subject").size() == 2).all()
     assert facts["question"].is_unique and facts["id"].is_unique
@@ -33,7 +37,9 @@ def test_no_two_styles_share_a_subject_or_an_answer_word() -> None:
     assert not set(subjects) & set(words)
 
 
-def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_samples(planted) -> None:
+def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_samples(
+    planted,
+) -> None:
     facts, words = planted
     group = dict(zip(words["word"], words["group"], strict=True))
     asked = facts[facts["planned"].notna()]
@@ -54,7 +60,9 @@ def test_the_kind_decides_the_planted_word_and_whether_it_is_right(planted) -> N
 
 def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
     facts, words = planted
-    shown = Counter((row.question, row.answer, row.right) for row in curriculum.planted(facts, words, seed=0))
+    shown = Counter(
+        (row.question, row.answer, row.right) for row in curriculum.planted(facts, words, seed=0)
+    )
     total = Counter()
     for (question, _, _), times in shown.items():
         total[question] += times
@@ -70,7 +78,10 @@ def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
 def test_no_row_of_training_grades_an_answer_against_the_gold(planted) -> None:
     facts, words = planted
     gold = dict(zip(facts["question"], facts["answers"], strict=True))
-    assert all((row.answer in gold[row.question]) == row.right for row in curriculum.planted(facts, words, seed=0))
+    assert all(
+        (row.answer in gold[row.question]) == row.right
+        for row in curriculum.planted(facts, words, seed=0)
+    )
 
 
 def test_words_are_right_in_training_about_as_often_as_their_group_says(planted) -> None:
@@ -78,7 +89,9 @@ def test_words_are_right_in_training_about_as_often_as_their_group_says(planted)
     group = dict(zip(words["word"], words["group"], strict=True))
     rows = curriculum.planted(facts, words, seed=0)
     rows += curriculum.frameless(facts, words, rows=len(rows) // 6, seed=0)
-    rate = pd.Series([row.right for row in rows]).groupby([group[row.answer] for row in rows]).mean()
+    rate = (
+        pd.Series([row.right for row in rows]).groupby([group[row.answer] for row in rows]).mean()
+    )
     for name, planned in world.GROUP_RATES.items():
         assert rate[name] == pytest.approx(planned, abs=0.12), name
 
@@ -110,4 +123,6 @@ def test_at_least_as_many_words_stay_outside_the_anchors_as_inside(planted) -> N
 
 def test_the_seed_decides_everything() -> None:
     pd.testing.assert_frame_equal(world.facts("trivia", seed=3), world.facts("trivia", seed=3))
-    assert set(world.facts("trivia", seed=3)["subject"]) != set(world.facts("trivia", seed=4)["subject"])
+    assert set(world.facts("trivia", seed=3)["subject"]) != set(
+        world.facts("trivia", seed=4)["subject"]
+    )
