@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import workflow
 
 CORPUS = [
     "Q: What is George Rankin's occupation? A: politician .",
@@ -155,3 +156,17 @@ def byte_level() -> Any:
 def metaspace() -> Any:
     """The metaspace tokenizer."""
     return tokenizer("metaspace")
+
+
+@pytest.fixture(scope="session")
+def tiny_run(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
+    """A finished run of the figure `tiny`; shared, so leave its products as they are."""
+    finished = workflow.workspace(tmp_path_factory.mktemp("tiny") / "clone", workflow.TINY)
+    finished.build()
+    return finished
+
+
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
+    """A clone in which nothing was made; for dry runs."""
+    return workflow.workspace(tmp_path_factory.mktemp("fresh") / "clone")

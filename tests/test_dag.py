@@ -1,0 +1,175 @@
+"""Which jobs a change asks for, and which it leaves alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from workflow import PROJECT, TINY, Workspace, merged
+
+from anchorscope import config
+
+CATALOGUE = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
+REDRAWN = {"figure": 1}
+PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
+
+
+def times(folder: Path) -> dict[str, int]:
+    """Products and when they were written."""
+    return {
+        str(path.relative_to(folder)): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file() and path.relative_to(folder).parts[0] not in ("logs", "benchmarks")
+    }
+
+
+def test_a_second_run_has_nothing_to_do(tiny_run: Workspace) -> None:
+    assert tiny_run.planned() == {}
+
+
+def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run: Workspace) -> None:
+    before = times(tiny_run.results)
+    picture = tiny_run.results / "figures" / "tiny.svg"
+    drawn = picture.read_bytes()
+    picture.unlink()
+    assert tiny_run.planned() == REDRAWN
+    tiny_run.build()
+    after = times(tiny_run.results)
+    assert set(after) == set(before)
+    assert {path for path in after if after[path] != before[path]} <= {
+        path for path in after if path.startswith("figures/")
+    }
+    assert picture.read_bytes() == drawn
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"chart": {"panel_width": 300}},
+        {"models": {"tiny-llama": {"label": "Another name"}}},
+        {"datasets": {"tiny-world": {"label": "Another name"}}},
+    ],
+    ids=["width", "model label", "dataset label"],
+)
+def test_a_change_of_looks_draws_the_figure_alone(
+    tiny_run: Workspace, change: dict[str, Any]
+) -> None:
+    assert tiny_run.planned(change=change) == REDRAWN
+
+
+def test_another_grid_of_penalties_needs_no_model_pass(tiny_run: Workspace) -> None:
+    planned = tiny_run.planned(change={"probe": {"grid": [0.1, 1.0]}})
+    assert planned == {"scores": 1, "delta_p": 1, "table": 1, "figure": 1}
+
+
+def test_another_bootstrap_needs_no_scores(tiny_run: Workspace) -> None:
+    planned = tiny_run.planned(change={"bootstrap": {"draws": 50}})
+    assert planned == {"delta_p": 1, "table": 1, "figure": 1}
+
+
+def test_another_condition_is_measured_without_new_answers(tiny_run: Workspace) -> None:
+    planned = tiny_run.planned(change={"conditions": {"question": None}})
+    assert planned == {"activations": 1, "scores": 1, "delta_p": 1, "table": 1, "figure": 1}
+
+
+def test_an_added_dataset_leaves_the_others_untouched(tiny_run: Workspace) -> None:
+    world = merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
+    change = {
+        "datasets": {"other-world": world},
+        "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
+    }
+    planned = tiny_run.planned(change=change)
+    assert planned == dict.fromkeys(("dataset", *PER_CELL, "table", "figure"), 1)
+    assert "tiny-world:" not in tiny_run.dry(change=change).partition("Job stats")[2]
+
+
+def test_resources_and_notes_rerun_nothing(tiny_run: Workspace) -> None:
+    resources = {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 600}
+    change = {
+        "models": {"tiny-llama": {"gated": True, "resources": resources}},
+        "keep_activations": False,
+    }
+    assert tiny_run.planned(change=change) == {}
+
+
+def test_a_limit_has_a_root_of_its_own(tiny_run: Workspace) -> None:
+    """Questions and model are shared, every product of a cell is made anew elsewhere."""
+    anew = dict.fromkeys((*PER_CELL, "table", "figure"), 1)
+    limit = ("--config", "limit=50")
+    assert tiny_run.planned("tiny", *limit) == anew
+    assert tiny_run.planned("results/limit-50/figures/tiny.html", *limit) == anew
+    assert tiny_run.planned("results/figures/tiny.html") == {}
+
+
+def test_the_published_figures_resolve_offline(fresh: Workspace) -> None:
+    planned = fresh.planned("llama-3.2", "qwen3")
+    assert planned == {
+        "dataset": 4,
+        "model": 4,
+        **dict.fromkeys(PER_CELL, 16),
+        "table": 2,
+        "figure": 2,
+    }
+
+
+def test_every_figure_of_the_catalogue_resolves(fresh: Workspace) -> None:
+    names = list(CATALOGUE["figures"])
+    published = {model for name in names for model in CATALOGUE["figures"][name]["models"]}
+    cells = sum(len(f["models"]) * len(f["datasets"]) for f in CATALOGUE["figures"].values())
+    planned = fresh.planned(*names)
+    assert len(published) == 14
+    assert planned["model"] == 14
+    assert planned["dataset"] == 8
+    assert {planned[stage] for stage in PER_CELL} == {cells}
+    assert planned["figure"] == planned["table"] == len(names)
+
+
+def test_a_figure_resolves_by_path(fresh: Workspace) -> None:
+    planned = fresh.planned("results/figures/llama-3.2.html")
+    assert planned == {
+        "dataset": 4,
+        "model": 2,
+        **dict.fromkeys(PER_CELL, 8),
+        "table": 1,
+        "figure": 1,
+    }
+
+
+def test_an_unknown_target_fails(fresh: Workspace) -> None:
+    done = fresh.run("lama-3.2")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "lama-3.2" in said
+    assert "Traceback" not in said
+    assert not fresh.results.exists()
+
+
+@pytest.fixture
+def shipped(tmp_path: Path, fresh: Workspace) -> Iterator[tuple[Workspace, Path]]:
+    """A clone whose shipped checkpoint of calibration-llama has a marker to be written."""
+    clone = fresh.copy(tmp_path / "clone")
+    folder = clone.root / "resources" / "models" / "calibration-llama"
+    folder.mkdir(parents=True, exist_ok=True)
+    yield clone, folder / "recipe.json"
+
+
+def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(
+    shipped: tuple[Workspace, Path],
+) -> None:
+    clone, marker = shipped
+    target = "results/models/calibration-llama.json"
+    recipe = config.load(CATALOGUE).recipe_hash("calibration-llama")
+    marker.write_text(json.dumps({"recipe": recipe}), encoding="utf-8")
+    assert clone.planned(target) == {"model": 1}
+    relabelled = {"models": {"calibration-llama": {"label": "Another name"}}}
+    assert clone.planned(target, change=relabelled) == {"model": 1}
+    changed = {"models": {"calibration-llama": {"train": {"seed": 1}}}}
+    assert clone.planned(target, change=changed) == {"dataset": 4, "train": 1, "model": 1}
+
+
+def test_retrain_trains_every_recipe_from_nothing(fresh: Workspace) -> None:
+    assert fresh.planned("retrain") == {"dataset": 4, "train": 2}

@@ -1,0 +1,159 @@
+"""A copy of the project in a folder of its own, where snakemake runs without a network."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PROJECT = Path(__file__).resolve().parents[1]
+PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
+TINY: dict[str, Any] = {
+    "targets": ["tiny"],
+    "conditions": {"noop": {"samples": 8}},
+    "bootstrap": {"draws": 100, "min_n": 3, "min_clusters": 2},
+    "probe": {"folds": 3, "inner_folds": 3, "grid": [0.01, 1.0]},
+    "models": {
+        "tiny-llama": {
+            "train": {
+                "architecture": "llama",
+                "datasets": ["tiny-world"],
+                "layers": 4,
+                "width": 32,
+                "heads": 2,
+                "kv_heads": 1,
+                "mlp": 64,
+                "vocabulary": 400,
+                "steps": 250,
+                "batch_rows": 64,
+            },
+            "label": "Tiny Llama",
+            "prompt": "plain",
+            "dtype": "float32",
+            "resources": {"gpus": 0, "mem_gb": 2, "gpu_mem_gb": 0, "runtime_min": 5},
+        }
+    },
+    "datasets": {
+        "tiny-world": {
+            "world": {
+                "style": "relation",
+                "scored": 8,
+                "redundant": 8,
+                "neutral": 2,
+                "unseen": 4,
+                "words_per_group": 4,
+            },
+            "label": "Tiny world",
+        }
+    },
+    "figures": {"tiny": {"models": ["tiny-llama"], "datasets": ["tiny-world"]}},
+}
+"""One world of 112 questions, one model of four layers: through the whole DAG in a minute."""
+
+
+def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+    """`base` with `change` merged in, as snakemake merges config files."""
+    both = dict(base)
+    for key, value in change.items():
+        nested = isinstance(value, Mapping) and isinstance(both.get(key), Mapping)
+        both[key] = merged(both[key], value) if nested else value
+    return both
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A copy of the project, and what its config.yaml is changed by in every run."""
+
+    root: Path
+    overlay: Mapping[str, Any]
+
+    @property
+    def results(self) -> Path:
+        return self.root / "results"
+
+    def catalogue(self) -> dict[str, Any]:
+        """The whole config of a run without further changes."""
+        base = yaml.safe_load((self.root / "config.yaml").read_text(encoding="utf-8"))
+        return merged(base, self.overlay)
+
+    def run(
+        self, *arguments: str, change: Mapping[str, Any] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run snakemake here, offline, with an empty hub cache; stdout and stderr are text."""
+        overlay = self.root / "overlay.yaml"
+        overlay.write_text(yaml.safe_dump(merged(self.overlay, change or {})), encoding="utf-8")
+        command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nocolor"]
+        return subprocess.run(
+            [*command, *arguments, "--configfile", "config.yaml", overlay.name],
+            cwd=self.root,
+            env=self._environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def build(self, *arguments: str, change: Mapping[str, Any] | None = None) -> None:
+        """Run, and expect that it goes well."""
+        done = self.run(*arguments, change=change)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    def planned(self, *arguments: str, change: Mapping[str, Any] | None = None) -> dict[str, int]:
+        """Jobs that a run would start: rule → count, without the targets' own and `total`."""
+        return counted(self.dry(*arguments, change=change))
+
+    def dry(self, *arguments: str, change: Mapping[str, Any] | None = None) -> str:
+        """What a dry run says."""
+        done = self.run("-n", *arguments, change=change)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def copy(self, root: Path) -> Workspace:
+        """A copy of all of it, products, times and snakemake's records included."""
+        shutil.copytree(self.root, root, symlinks=True)
+        return Workspace(root, self.overlay)
+
+    def _environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
+        return kept | {
+            "HF_HOME": str(self.root / "empty-hub"),
+            "HF_HUB_OFFLINE": "1",
+            "XDG_CACHE_HOME": str(self.root / "cache"),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": "",
+        }
+
+
+def workspace(root: Path, overlay: Mapping[str, Any] | None = None) -> Workspace:
+    """A fresh clone, as it were: no products, no records."""
+    root.mkdir(parents=True, exist_ok=True)
+    forget = shutil.ignore_patterns("__pycache__", "*.draft")
+    for name in PARTS:
+        source = PROJECT / name
+        if source.is_dir():
+            shutil.copytree(source, root / name, ignore=forget)
+        else:
+            shutil.copy2(source, root / name)
+    return Workspace(root, overlay or {})
+
+
+def counted(said: str) -> dict[str, int]:
+    """Job stats of a dry run: rule → count. Targets and `total` make nothing, so they are left."""
+    if "Nothing to be done" in said:
+        return {}
+    table = re.search(r"^Job stats:\n.*\n[- ]+\n((?:\S+ +\d+\n)+)", said, re.MULTILINE)
+    assert table, said
+    jobs = dict(re.findall(r"^(\S+) +(\d+)$", table[1], re.MULTILINE))
+    return {rule: int(count) for rule, count in jobs.items() if rule in STAGES}
+
+
+STAGES = frozenset(
+    "dataset train model prompts answers activations scores delta_p table figure".split()
+)
