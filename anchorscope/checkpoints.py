@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorscope import revisions
+from anchorscope import models, revisions
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_json
 
@@ -29,14 +29,14 @@ def locate(model: Mapping[str, Any], trained: str | Path | None = None) -> dict[
         None) and `source`.
 
     Raises:
-        AnchorscopeError: gated, missing, no network, or no checkpoint in the folder.
+        AnchorscopeError: gated, missing, no network, or nothing in the folder that could be
+            measured.
     """
     if model.get("hub"):
-        from anchorscope.models import fetch
-
-        path, commit = fetch(
+        path, commit = models.fetch(
             model["hub"], revisions.wanted("models", model["hub"], model.get("revision"))
         )
+        models.check(path)
         revisions.keep("models", model["hub"], commit)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
@@ -49,4 +49,5 @@ def locate(model: Mapping[str, Any], trained: str | Path | None = None) -> dict[
             folder,
             "correct `local:` in config.yaml, or save the model there with save_pretrained",
         )
+    models.check(folder)
     return {"path": str(folder.resolve()), "revision": None, "source": "local"}

@@ -32,6 +32,7 @@ TOKENIZER_FILES = (
     "spiece.model",
     "tekken.json",
 )
+NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,18 @@ def load(
     model = _weights(folder, dtype, device)
     _check_vocabulary(tokenizer, model, folder)
     return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
+
+
+def check(folder: str | Path) -> None:
+    """Refuse at once what `load` would refuse later; no weights are read.
+
+    Raises:
+        AnchorscopeError: no config, a family without adapter, no tokenizer, no safetensors.
+    """
+    path = Path(folder)
+    _family(path)
+    _check_tokenizer_files(path)
+    _check_safetensors(path, path)
 
 
 def best_device(gpus: int = 1) -> str:
@@ -298,25 +311,28 @@ def _family(folder: Path) -> Family:
 def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
     from transformers import AutoTokenizer
 
-    do = "put the model's tokenizer.json and tokenizer_config.json into the folder"
-    # Without files, transformers makes up an empty tokenizer from the model type.
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise AnchorscopeError("the model folder holds no tokenizer", folder, do)
+    _check_tokenizer_files(folder)
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, trust_remote_code=False, local_files_only=True
         )
     except Exception as error:  # converters raise whatever the broken file makes them raise
         raise AnchorscopeError(
-            f"the tokenizer cannot be loaded ({type(error).__name__})", folder, do
+            f"the tokenizer cannot be loaded ({type(error).__name__})", folder, NEEDS_TOKENIZER
         ) from error
     if not tokenizer.is_fast:
         raise AnchorscopeError(
             "the tokenizer has only the slow form, which cannot tell where a token's text lies",
             folder,
-            f"{do} (the fast form)",
+            f"{NEEDS_TOKENIZER} (the fast form)",
         )
     return tokenizer
+
+
+def _check_tokenizer_files(folder: Path) -> None:
+    # Without files, transformers makes up an empty tokenizer from the model type.
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise AnchorscopeError("the model folder holds no tokenizer", folder, NEEDS_TOKENIZER)
 
 
 def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:

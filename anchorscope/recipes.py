@@ -45,6 +45,7 @@ def make(
         batch_rows=train["batch_rows"],
         learning_rate=train["learning_rate"],
         warmup=train["warmup"],
+        early_verdict=train["early_verdict"],
         seed=train["seed"],
     )
     training.save(model, tokenizer, folder)

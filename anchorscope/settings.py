@@ -210,10 +210,13 @@ class TrainSettings(Section):
     vocabulary: Annotated[int, Field(ge=260)] = Field(
         800, description="Tokens of the byte-level BPE tokenizer trained on the text."
     )
-    steps: Count = Field(2400, description="Training steps.")
+    steps: Count = Field(4800, description="Training steps.")
     batch_rows: Count = Field(256, description="Rows of text per step.")
     learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
-    warmup: Inside = Field(0.3, description="Share of the steps in which the learning rate rises.")
+    warmup: Inside = Field(0.2, description="Share of the steps in which the learning rate rises.")
+    early_verdict: Share = Field(
+        0.05, description="Weight of the verdict's loss at each layer of the deeper half."
+    )
     frameless: Share = Field(
         0.15, description="Share of rows that show a question without its exact tokens (`planted`)."
     )
