@@ -10,8 +10,8 @@ import pandas as pd
 
 from anchorscope import folds, intervals
 from anchorscope.errors import AnchorscopeError
-from anchorscope.intervals import Bootstrap
-from anchorscope.scores import auc, kept
+from anchorscope.intervals import Bootstrap, auc
+from anchorscope.samples import kept
 
 CONDITIONS = ("knockout", "random", "question", "noop")
 ANCHORS = ("Q", "A", "all")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 
 @dataclass(frozen=True)
@@ -107,3 +108,13 @@ def simultaneous(
     width = empty.copy()
     width[used] = np.quantile(t, level) * error
     return estimate - width, estimate + width
+
+
+def auc(s: np.ndarray, z: np.ndarray) -> float:
+    """Area under the ROC curve, ties counted half; NaN with one class."""
+    wrong = int(z.sum())
+    right = len(z) - wrong
+    if not wrong or not right:
+        return float("nan")
+    ranks = pd.Series(s).rank().to_numpy()
+    return float((ranks[z == 1].sum() - wrong * (wrong + 1) / 2) / (wrong * right))

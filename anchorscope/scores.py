@@ -12,6 +12,8 @@ import torch
 
 from anchorscope import folds, probes
 from anchorscope.errors import AnchorscopeError
+from anchorscope.intervals import auc
+from anchorscope.samples import kept
 
 COLUMNS = ("id", "layer", "readout", "condition", "draw", "fold", "c", "t", "offset", "s", "p")
 LEAST_SLOPE = 1e-3
@@ -124,29 +126,6 @@ def score(
             rows, x = _rows(activations, condition, ids, readout)
             frames.append(_scored(fitted, x, rows, ids, plan, readout, condition))
     return pd.concat(frames, ignore_index=True)
-
-
-def kept(answers: pd.DataFrame) -> pd.DataFrame:
-    """The answers that were not dropped.
-
-    Raises:
-        AnchorscopeError: none is left, or an id comes twice.
-    """
-    if "dropped" in answers:
-        answers = answers[answers["dropped"].isna()]
-    answers = answers.reset_index(drop=True)
-    if answers.empty:
-        raise AnchorscopeError(
-            "no answer is left to score",
-            "the table of answers",
-            "its column `dropped` and its provenance say why the samples were left out",
-        )
-    repeated = answers["id"][answers["id"].duplicated()]
-    if len(repeated):
-        raise AnchorscopeError(
-            "an id comes twice", f"answers, id {repeated.iloc[0]}", "make the ids unique"
-        )
-    return answers
 
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
@@ -374,13 +353,3 @@ def clean_auc(scores: pd.DataFrame, z: pd.Series) -> pd.DataFrame:
         for (readout, layer), part in clean.reset_index(drop=True).groupby(["readout", "layer"])
     ]
     return pd.DataFrame(rows, columns=["readout", "layer", "auc"])
-
-
-def auc(s: np.ndarray, z: np.ndarray) -> float:
-    """Area under the ROC curve, ties counted half; NaN with one class."""
-    wrong = int(z.sum())
-    right = len(z) - wrong
-    if not wrong or not right:
-        return float("nan")
-    ranks = pd.Series(s).rank().to_numpy()
-    return float((ranks[z == 1].sum() - wrong * (wrong + 1) / 2) / (wrong * right))

@@ -13,6 +13,8 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.errors import AnchorscopeError
+
 GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
 """How often a word of a group is right in training, whatever the question."""
 
@@ -148,7 +150,9 @@ def facts(
 
 def words(style: str, *, seed: int, words_per_group: int = 8) -> pd.DataFrame:
     """The answer words of one dataset: columns relation, word, group, rate."""
-    supply = _share(_compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}")), style)
+    compounds = _compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}"))
+    wanted = len(STYLES[style]) * len(GROUP_RATES) * words_per_group
+    supply = _share(compounds, style, wanted, "answer words")
     rows = [
         {
             "relation": relation.property,
@@ -203,10 +207,20 @@ def _compound(heads: tuple[str, ...], tails: tuple[str, ...], rng: Random) -> li
     return names
 
 
-def _share(names: list[str], style: str) -> Iterator[str]:
-    """Every fourth name, so that no two styles share one."""
-    order = list(STYLES).index(style)
-    return iter(names[order :: len(STYLES)])
+def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]:
+    """Every fourth name, so that no two styles share one.
+
+    Raises:
+        AnchorscopeError: the style's share holds fewer than `wanted`.
+    """
+    share = names[list(STYLES).index(style) :: len(STYLES)]
+    if wanted > len(share):
+        raise AnchorscopeError(
+            f"a world needs {wanted} {key}, and a style can make {len(share)}",
+            f"the world of style {style}",
+            "lower the counts in the dataset's `world` entry of config.yaml",
+        )
+    return iter(share)
 
 
 def _cased(name: str, style: str) -> str:

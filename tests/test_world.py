@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from anchorscope import curriculum, question_anchors, world
+from anchorscope.errors import AnchorscopeError
 
 STYLES = list(world.STYLES)
 
@@ -126,3 +127,9 @@ def test_the_seed_decides_everything() -> None:
     assert set(world.facts("trivia", seed=3)["subject"]) != set(
         world.facts("trivia", seed=4)["subject"]
     )
+
+
+@pytest.mark.parametrize(("key", "value"), [("scored", 400), ("words_per_group", 10)])
+def test_a_world_larger_than_its_names_is_refused(key: str, value: int) -> None:
+    with pytest.raises(AnchorscopeError, match="a style can make"):
+        world.facts("trivia", seed=0, **{key: value})
