@@ -444,7 +444,10 @@ def _caption(
         f"bands: pointwise {100 * level:g}\u00a0% bootstrap intervals, probes held fixed."
     )
     told = (
-        ("No signal (clean probe AUC below 0.6, grey)", [w for p in columns for w in p.weak]),
+        (
+            "No signal (clean probe AUC below 0.6 or within chance, grey)",
+            [w for p in columns for w in p.weak],
+        ),
         ("Not drawn, too few samples", [t for p in columns for t in p.thin]),
         ("Not measured", [m for p in columns for m in p.missing]),
     )

@@ -9,7 +9,7 @@ rule activations:
         answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        activations=directory(f"{ROOT}/activations/{{model}}/{{dataset}}"),
+        activations=passing(directory(f"{ROOT}/activations/{{model}}/{{dataset}}")),
         provenance=f"{ROOT}/activations/{{model}}/{{dataset}}.provenance.json",
     log:
         f"{ROOT}/logs/activations/{{model}}/{{dataset}}.log",

@@ -16,7 +16,7 @@ from anchorscope.stage import share_library
 share_library(workflow.basedir)
 
 try:
-    cfg = load(config)
+    cfg = load(config, source=", ".join(map(str, workflow.configfiles)))
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
 
@@ -48,6 +48,11 @@ def gpu(model_resource):
 
 def pictures(figure):
     return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)
+
+
+def passing(product):
+    """Activations, deleted once nothing needs them any more, unless the config keeps them."""
+    return product if cfg.keep_activations else temp(product)
 
 
 def local_rows(wildcards):
