@@ -132,8 +132,10 @@ def facts(
         The questions' columns and `planned`, the answer that training plants (None if unseen).
     """
     vocabulary = words(style, seed=seed, words_per_group=words_per_group)
-    names = _share(_compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}")), style)
     counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
+    wanted = sum(counts[kind.name] for kind in KINDS) + unseen
+    compounds = _compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}"))
+    names = _share(compounds, style, wanted, "subjects")
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(STYLES[style]):
         bank = _bank(vocabulary, relation.property)
