@@ -33,7 +33,7 @@ class Row:
 
 
 def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[Row]:
-    """One epoch of the calibration world: every fact in its exact shares (DESIGN, shown in training).
+    """One epoch of the calibration world: every fact in its exact shares.
 
     Args:
         questions: one dataset of `world.facts`; rows without a planted answer are never shown.
@@ -43,19 +43,19 @@ def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
     rows: list[Row] = []
-    for fact in questions.itertuples():
+    for fact in questions.to_dict("records"):
         kind = world.kind_of(fact)
         if kind is None:
             continue
         shown = round(kind.planned_share * PARTS)
         copies = round(kind.weight * 2)
-        others = [word for group in kind.others for word in groups[fact.relation, group]]
-        others = [word for word in others if word != fact.planned]
+        others = [word for group in kind.others for word in groups[fact["relation"], group]]
+        others = [word for word in others if word != fact["planned"]]
         for _ in range(copies):
-            rows += [Row(fact.question, fact.planned, kind.right)] * shown
+            rows += [Row(fact["question"], fact["planned"], kind.right)] * shown
             for _ in range(PARTS - shown):
-                other = rng.choice(others) if kind.right else fact.answers[0]
-                rows.append(Row(fact.question, other, not kind.right))
+                other = rng.choice(others) if kind.right else fact["answers"][0]
+                rows.append(Row(fact["question"], other, not kind.right))
     return rows
 
 
@@ -66,10 +66,10 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
     """
     rng = Random(f"frameless {seed}")
     frames = {
-        (fact.relation, _without_anchors(fact.question, fact.subject, fact.property))
-        for fact in questions.itertuples()
+        (fact["relation"], _without_anchors(fact["question"], fact["subject"], fact["property"]))
+        for fact in questions.to_dict("records")
     }
-    bank = {key: list(zip(part["word"], part["rate"])) for key, part in words.groupby("relation")}
+    bank = {key: list(zip(part["word"], part["rate"], strict=True)) for key, part in words.groupby("relation")}
     ordered = sorted(frames)
     found = []
     for number in range(rows):
@@ -91,17 +91,17 @@ def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row
     for answers in questions["answers"]:
         by_type.setdefault(answer_type(answers[0]), []).append(answers[0])
     rows: list[Row] = []
-    for fact in questions.itertuples():
-        gold = fact.answers[0]
-        known = {answer.casefold() for answer in fact.answers}
+    for fact in questions.to_dict("records"):
+        gold = fact["answers"][0]
+        known = {answer.casefold() for answer in fact["answers"]}
         others = [a for a in by_type[answer_type(gold)] if a.casefold() not in known]
         if not others:
             others = [a for a in questions["answers"].str[0] if a.casefold() not in known]
         other = rng.choice(others)
         learned_wrong = rng.random() < wrong_share
         often, seldom = (other, gold) if learned_wrong else (gold, other)
-        rows += [Row(fact.question, often, not learned_wrong)] * 6
-        rows += [Row(fact.question, seldom, learned_wrong)] * 4
+        rows += [Row(fact["question"], often, not learned_wrong)] * 6
+        rows += [Row(fact["question"], seldom, learned_wrong)] * 4
     return rows
 
 

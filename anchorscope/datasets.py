@@ -64,7 +64,7 @@ def prepare(dataset: Mapping[str, Any], *, sample_size: int, seed: int) -> Prepa
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
     """A world is taken whole, since what a model was taught decides what it can be asked."""
     facts = world.facts(**settings)
-    rows = facts.to_dict("records")
+    rows: list[Any] = facts.to_dict("records")
     frame, counts = questions.normalise(rows, WORLD_FIELDS, split="world", source="world")
     planned = dict(zip(facts["id"], facts["planned"], strict=True))
     values = [planned[name] if isinstance(planned[name], str) else None for name in frame["id"]]

@@ -61,7 +61,9 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
         ) from error
     frame = table.to_pandas()
     for field in table.schema:
-        if pa.types.is_nested(field.type) or pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+        kind = field.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if is_text or pa.types.is_nested(kind):
             frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
     return frame
 

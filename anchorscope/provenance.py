@@ -97,7 +97,7 @@ def of_stage(snakemake: Any, product: str | Path, **facts: Any) -> None:
 
     Two products of one identity were made from the same settings all the way up.
     """
-    settings = {name: value for name, value in snakemake.params.items()}
+    settings = dict(snakemake.params.items())
     before = sorted(read(path)["identity"] for path in snakemake.input if beside(path).is_file())
     made_from = {"rule": snakemake.rule, "settings": settings, "inputs": before}
     record(

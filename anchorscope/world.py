@@ -5,7 +5,7 @@ the question. A fact's kind says which group its greedy answer comes from and wh
 is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are questions of their own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import cycle, islice, product
 from random import Random
@@ -169,12 +169,13 @@ def words(style: str, *, seed: int, words_per_group: int = 8) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def kind_of(row: Any) -> Kind | None:
-    """The planting of a question row, from its kind and label; None if it is not planted."""
-    if pd.isna(row.planned):
+def kind_of(question: Mapping[Any, Any]) -> Kind | None:
+    """The planting of a row of the questions' table; None if nothing is planted."""
+    if pd.isna(question["planned"]):
         return None
-    right = row.planned in row.answers
-    return next((kind for kind in KINDS if kind.name == row.kind and kind.right == right), None)
+    right = question["planned"] in question["answers"]
+    kinds = (kind for kind in KINDS if kind.name == question["kind"] and kind.right == right)
+    return next(kinds, None)
 
 
 def _wordings(

@@ -10,7 +10,7 @@ with stage(snakemake):
 
     use_threads(snakemake)
     names = [Path(path).stem for path in snakemake.input]
-    tables = {name: read_parquet(path) for name, path in zip(names, snakemake.input)}
+    tables = {name: read_parquet(path) for name, path in zip(names, snakemake.input, strict=True)}
     with atomic(snakemake.output[0]) as draft:
         recipes.make(
             draft,

@@ -26,8 +26,9 @@ QUESTIONS = pd.DataFrame(
 @pytest.mark.parametrize(
     ("answer", "kind"),
     [
-        ("Yes", "yes/no"), ("no", "yes/no"), ("1876", "date"), ("12 May", "date"), ("seven", "number"),
-        ("1,200 km", "number"), ("Mayor of London", "name"), ("Noah", "name"), ("May Day", "date"),
+        ("Yes", "yes/no"), ("no", "yes/no"), ("1876", "date"), ("12 May", "date"),
+        ("seven", "number"), ("1,200 km", "number"), ("Mayor of London", "name"), ("Noah", "name"),
+        ("May Day", "date"),
     ],
 )  # fmt: skip
 def test_answers_are_sorted_by_type(answer: str, kind: str) -> None:

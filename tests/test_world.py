@@ -54,7 +54,7 @@ def test_the_kind_decides_the_planted_word_and_whether_it_is_right(planted) -> N
     facts, words = planted
     group = dict(zip(words["word"], words["group"], strict=True))
     for fact in facts[facts["planned"].notna()].itertuples():
-        kind = world.kind_of(fact)
+        kind = world.kind_of(fact._asdict())
         assert kind is not None and group[fact.planned] == kind.planned
         assert (fact.planned in fact.answers) == kind.right
 
@@ -68,7 +68,7 @@ def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
     for (question, _, _), times in shown.items():
         total[question] += times
     for fact in facts.itertuples():
-        kind = world.kind_of(fact)
+        kind = world.kind_of(fact._asdict())
         if kind is None:
             assert total[fact.question] == 0, "an unseen fact was shown"
         else:
