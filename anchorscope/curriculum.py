@@ -69,7 +69,10 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
         (fact["relation"], _without_anchors(fact["question"], fact["subject"], fact["property"]))
         for fact in questions.to_dict("records")
     }
-    bank = {key: list(zip(part["word"], part["rate"], strict=True)) for key, part in words.groupby("relation")}
+    bank = {
+        key: list(zip(part["word"], part["rate"], strict=True))
+        for key, part in words.groupby("relation")
+    }
     ordered = sorted(frames)
     found = []
     for number in range(rows):
