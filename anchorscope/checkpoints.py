@@ -17,20 +17,23 @@ def fits(folder: str | Path, recipe: str) -> bool:
     return marker.is_file() and read_json(marker).get("recipe") == recipe
 
 
-def locate(model: Mapping[str, Any], trained: str | Path | None = None) -> dict[str, Any]:
+def locate(
+    model: Mapping[str, Any], trained: str | Path | None = None, recipe: str | None = None
+) -> dict[str, Any]:
     """Where a model lies; a hub model is downloaded first.
 
     Args:
         model: its catalogue entry.
         trained: folder of the checkpoint, for a model that is trained.
+        recipe: hash that its marker must hold.
 
     Returns:
         `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, else
         None) and `source`.
 
     Raises:
-        AnchorscopeError: gated, missing, no network, or nothing in the folder that could be
-            measured.
+        AnchorscopeError: gated, missing, no network, nothing in the folder that could be
+            measured, or a checkpoint of another recipe.
     """
     if model.get("hub"):
         path, commit = models.fetch(
@@ -40,7 +43,12 @@ def locate(model: Mapping[str, Any], trained: str | Path | None = None) -> dict[
         revisions.keep("models", model["hub"], commit)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
-        recipe = read_json(Path(trained) / RECIPE)["recipe"]
+        if not fits(trained, recipe or ""):
+            raise AnchorscopeError(
+                f"this checkpoint was not trained by the present recipe ({recipe})",
+                Path(trained) / RECIPE,
+                "delete its folder and run snakemake again, which trains it",
+            )
         return {"path": str(trained), "revision": recipe, "source": "trained"}
     folder = Path(model["local"]).expanduser()
     if not (folder / "config.json").is_file():

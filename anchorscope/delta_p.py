@@ -80,8 +80,8 @@ def curve(
 
     Returns:
         A row for each read-out, condition, anchor and layer, with the columns `CURVE`. `share` and
-        `answer_accuracy` are fractions; `share` is over the samples that the condition measured
-        (all of them but for `noop`). ΔP, its interval and its max-t band over the layers
+        `answer_accuracy` are fractions; `share` is over the cell's samples, also for
+        `noop`, which measures some of them only. ΔP, its interval and its max-t band over the layers
         (`band_low`, `band_high`) are percentage points. Of several random draws every number is
         found for each draw, then averaged. An empty group has n = 0, share = 0 and blanks.
 
@@ -147,7 +147,7 @@ class _Group:
         columns = {
             "layer": np.arange(members.shape[1]),
             "n": n.astype(int) if len(members) == 1 else n,
-            "share": n / self.effects.measured.sum(),
+            "share": n / len(self.answers),
             "probe_auc": self.readout.auc,
             "answer_accuracy": _mean(self.answers["label"].to_numpy() == 0, members),
             "n_blocked": _mean(self._blocked(), members),
@@ -166,7 +166,7 @@ class _Group:
         replicates = intervals.mean_known(each, axis=1)
         low, high = intervals.percentile(replicates, self.level)
         band_low, band_high = intervals.simultaneous(estimate, replicates, self.level, ~thin)
-        everyone = np.broadcast_to(self.effects.measured, members.shape)
+        everyone = np.ones(members.shape, dtype=bool)
         shares = self.drawn.means(members.astype(float), everyone).mean(1)
         share_low, share_high = intervals.percentile(shares, self.level)
         blank = np.isnan(estimate)

@@ -22,6 +22,7 @@ rule model:
         "../envs/gpu.yaml"
     params:
         model=lambda w: numbers(cfg.models[w.model]),
+        recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
     message:
         "{wildcards.model}: locating the checkpoint"
     script:

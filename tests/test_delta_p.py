@@ -110,10 +110,10 @@ def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -
     assert row["delta_p"] == pytest.approx((-9.99 / 3 - 10 / 3) / 2)
 
 
-def test_noop_is_a_share_of_the_samples_it_measured() -> None:
+def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
     table = curve()
     row = at(table, condition="noop", anchor="Q", layer=1)
-    assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.5, 0)
+    assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.25, 0)
     assert row["delta_p"] == pytest.approx(-35)
     assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
 
