@@ -2,7 +2,7 @@
 
 One procedure for every answer, right or wrong:
 
-1. skip spaces, bullets and opening punctuation;
+1. skip spaces, bullets, the "1." of a list and opening punctuation;
 2. strip a lead-in (`LEAD_INS`: "The answer is", "A:", "It was written by", "The capital of X is");
 3. cut at the first line break, bracket or sentence end;
 4. drop articles, then quotes, markup and punctuation at both ends.
@@ -85,7 +85,9 @@ LEAD_INS = (
     re.compile(rf"[^,;]{{1,80}}? {_COPULA} {_PASSIVE}(?=\s)"),
 )
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
-_SKIP = re.compile(rf"(?:[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+")
+# A list starts at 1; "1. There is one" is an answer and a new sentence.
+_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
+_SKIP = re.compile(rf"(?:{_FIRST_ITEM}|[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+")
 
 
 def find(answer: str) -> tuple[int, int] | None:

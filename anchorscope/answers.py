@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 STYLES = ("plain", "few_shot", "chat")
-CLOSING = {"plain": " .", "few_shot": "\n"}
+CLOSING = {"plain": " .", "few_shot": "\n\n"}
 CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
 SECONDS_BETWEEN_LOG_LINES = 5.0
 
@@ -237,9 +237,6 @@ def generate(
     return [written[number] for number in range(len(prompts))]
 
 
-# What goes in
-
-
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
     if style not in STYLES:
         raise ValueError(f"unknown style {style!r}, expected one of {STYLES}")
@@ -247,7 +244,11 @@ def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: s
     several = configured if isinstance(configured, list) else [configured]
     eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
     if style != "chat":
-        return Ending(style, tokens.continuation(tokenizer, CLOSING[style]), frozenset(eos))
+        closing = tokens.continuation(tokenizer, CLOSING[style])
+        if style == "few_shot":
+            # Examples end in an empty line; where that is one token, an answer's own end is too.
+            closing = closing[:1]
+        return Ending(style, closing, frozenset(eos))
     if not eos:
         raise AnchorscopeError(
             "the tokenizer has no end-of-sequence token, so a chat answer never ends",
@@ -334,9 +335,6 @@ def _limited(prompt: Prompt, room: Mapping[str, tuple[int | None, int]], closing
 def _given(value: Any) -> bool:
     """Whether a table's cell holds a value (not None, NaN or NA)."""
     return value is not None and not pd.isna(value)
-
-
-# Generation
 
 
 def _said(
@@ -516,9 +514,6 @@ def _first_turn(text: str, style: str) -> str:
     """
     breaks = [place for place, char in enumerate(text) if char in answer_anchors.NEWLINES]
     return text if style == "chat" or not breaks else text[: breaks[0]]
-
-
-# What comes out
 
 
 def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dict[str, Any]:

@@ -24,6 +24,9 @@ EXAMPLES = [
     ("Panic! at the Disco", "Panic! at the Disco"),
     ('Iceal E. "Gene" Hambleton', 'Iceal E. "Gene" Hambleton'),
     ("Paris,", "Paris"),
+    ("1. Paris\n2. Rome", "Paris"),
+    ("1. There is one.", "1"),
+    ("1.5 km", "1.5 km"),
     # lead-ins
     ("The answer is Paris.", "Paris"),
     ("the correct answer is: Paris", "Paris"),
