@@ -387,10 +387,10 @@ class Config(Section):
         True, description="Whether activations stay on the disk once they are scored."
     )
     probe: Probe = Field(default_factory=Probe, description="The probes.")
-    grouping: Literal["per_layer", "reference_layer", "replicate"] = Field(
+    grouping: Literal["per_layer", "reference_layer"] = Field(
         "per_layer",
-        description="What decides whether a sample is Q-Anchored: each layer for itself, one "
-        "layer for all, or a second prompt for the same answer.",
+        description="What decides whether a sample is Q-Anchored: each layer for itself, or one "
+        "layer (the deepest whose probe is nearly the best) for all.",
     )
     bootstrap: Bootstrap = Field(
         default_factory=Bootstrap, description="Intervals around the curves."
