@@ -1,0 +1,226 @@
+"""From a recipe to the figure: a small world and a small model, every product looked at."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from workflow import TINY, Workspace
+
+from anchorscope import activations, config
+from anchorscope.delta_p import CONTRASTS, CURVE
+from anchorscope.files import read_csv, read_json, read_parquet
+from anchorscope.scores import COLUMNS as SCORES
+from anchorscope.tables import COLUMNS
+
+CELL = "tiny-llama/tiny-world"
+LAYERS = 4
+SAMPLES = 112
+CONDITIONS = ("knockout", "random", "question", "noop")
+QUESTION_COLUMNS = (
+    "id question answers subject property relation kind popularity split response label".split()
+)
+KINDS = {"truism", "myth", "surprise", "tempting", "redundant", "neutral", "unseen"}
+PARQUETS = (
+    "data/tiny-world.parquet",
+    f"prompts/{CELL}.parquet",
+    f"answers/{CELL}.parquet",
+    f"scores/{CELL}.parquet",
+)
+PRODUCTS = (
+    *PARQUETS,
+    f"activations/{CELL}",
+    f"delta_p/{CELL}.csv",
+    "tables/tiny.csv",
+    "figures/tiny",
+)
+
+
+def provenance(run: Workspace, product: str) -> dict[str, Any]:
+    record: dict[str, Any] = read_json(run.results / f"{product}.provenance.json")
+    return record
+
+
+@pytest.fixture(scope="module")
+def answers(tiny_run: Workspace) -> pd.DataFrame:
+    return read_parquet(tiny_run.results / f"answers/{CELL}.parquet")
+
+
+def test_questions_hold_the_planned_kinds(tiny_run: Workspace) -> None:
+    questions = read_parquet(tiny_run.results / PARQUETS[0])
+    assert set(QUESTION_COLUMNS) <= set(questions)
+    assert len(questions) == SAMPLES
+    assert set(questions["kind"]) == KINDS
+    assert questions["id"].is_unique
+    assert all(isinstance(golds, list) and golds for golds in questions["answers"])
+
+
+def test_prompts_mark_question_and_anchors(tiny_run: Workspace) -> None:
+    prompts = read_parquet(tiny_run.results / PARQUETS[1])
+    for row in prompts.to_dict("records"):
+        assert row["prompt"][row["question_start"] : row["question_end"]] == row["question"]
+        assert row["eq_start"] and len(row["eq_start"]) == len(row["eq_end"])
+        assert row["question_start"] <= min(row["eq_start"])
+        assert max(row["eq_end"]) <= row["question_end"]
+        assert len(row["eq_found_by"]) == len(row["eq_start"])
+
+
+def test_answers_are_frozen_anchored_and_labelled(answers: pd.DataFrame) -> None:
+    kept = answers[answers["dropped"].isna()]
+    assert set(kept["label"]) == {0, 1}
+    for row in kept.to_dict("records"):
+        assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"]
+        assert row["final"] == len(row["input_ids"]) - 1
+        assert set(row["eq_tokens"]) < set(row["question_tokens"])
+
+
+def test_the_model_learned_what_was_planted(answers: pd.DataFrame, tiny_run: Workspace) -> None:
+    """Greedy answers of trained facts follow the planted ones, right or wrong."""
+    planned = read_parquet(tiny_run.results / PARQUETS[0]).set_index("id")["planned"]
+    shown = answers[answers["kind"] != "unseen"]
+    said = shown["ea_text"].str.strip(" .")
+    assert (said == shown["id"].map(planned)).mean() > 0.7
+
+
+def test_every_sample_is_passed_once_a_condition_whatever_the_layers(tiny_run: Workspace) -> None:
+    passes = provenance(tiny_run, f"activations/{CELL}")["passes"]
+    samples = passes["samples"]
+    assert passes["rows_by_condition"] == {
+        **dict.fromkeys(("clean", "knockout", "random", "question"), samples),
+        "noop": 8,
+    }
+    assert passes["rows"] == 4 * samples + 8
+    assert set(passes["rows_per_sample"].values()) == {1.0}
+
+
+def test_activations_hold_every_layer_and_condition(tiny_run: Workspace) -> None:
+    folder = tiny_run.results / f"activations/{CELL}"
+    for condition in ("clean", *CONDITIONS):
+        ids, states = activations.read(folder, "mlp/final", condition, 0)
+        assert states.shape == (LAYERS, len(ids), 32)
+        assert len(ids) == (8 if condition == "noop" else SAMPLES)
+        assert bool(states.isfinite().all())
+
+
+def test_scores_hold_every_sample_layer_and_condition_once(tiny_run: Workspace) -> None:
+    scores = read_parquet(tiny_run.results / f"scores/{CELL}.parquet")
+    assert tuple(scores) == SCORES
+    keys = ["id", "layer", "readout", "condition", "draw"]
+    assert not scores.duplicated(keys).any()
+    assert scores["p"].between(0, 1).all()
+    sizes = scores.groupby("condition").size().to_dict()
+    expected = dict.fromkeys(("clean", "knockout", "random", "question"), SAMPLES * LAYERS)
+    assert sizes == expected | {"noop": 8 * LAYERS}
+
+
+def test_curve_and_contrasts_have_their_columns(tiny_run: Workspace) -> None:
+    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.csv")) == CURVE
+    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.contrasts.csv")) == CONTRASTS
+
+
+def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Workspace) -> None:
+    table = read_csv(tiny_run.results / "tables/tiny.csv")
+    agreed = (
+        "model,dataset,site,position,condition,grouping,anchor,layer,n,share,delta_p,ci_low,"
+        "ci_high,probe_auc,answer_accuracy,n_blocked"
+    )
+    assert ",".join(COLUMNS) == agreed
+    assert tuple(table.columns[: len(COLUMNS)]) == COLUMNS
+    keys = ["condition", "anchor", "layer"]
+    assert set(map(tuple, table[keys].itertuples(index=False))) == {
+        (condition, anchor, layer)
+        for condition in CONDITIONS
+        for anchor in ("Q", "A", "all")
+        for layer in range(LAYERS)
+    }
+    groups = table.pivot(index=["condition", "layer"], columns="anchor", values="n")
+    assert (groups["Q"] + groups["A"] == groups["all"]).all()
+
+
+def test_nothing_cut_moves_nothing(tiny_run: Workspace) -> None:
+    """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
+    table = read_csv(tiny_run.results / "tables/tiny.csv")
+    noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
+    assert len(noop) == LAYERS
+    assert noop["delta_p"].abs().max() < 1e-2
+
+
+def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
+    stem = tiny_run.results / "figures/tiny"
+    begins = {".html": b"<!DOCTYPE html>", ".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG"}
+    for ending, magic in begins.items():
+        assert Path(f"{stem}{ending}").read_bytes().startswith(magic)
+    spec = json.loads(Path(f"{stem}.vl.json").read_text(encoding="utf-8"))
+    assert "vega-lite" in spec["$schema"]
+    assert "Tiny world" in json.dumps(spec)
+    assert "Tiny Llama" in json.dumps(spec)
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_every_product_says_what_it_was_made_from(tiny_run: Workspace, product: str) -> None:
+    record = provenance(tiny_run, product)
+    assert {"identity", "settings", "libraries"} <= set(record)
+    counts = record.get("counts")
+    if counts is not None:
+        assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
+
+
+def test_counts_of_a_stage_are_those_of_its_table(
+    tiny_run: Workspace, answers: pd.DataFrame
+) -> None:
+    counts = provenance(tiny_run, f"answers/{CELL}.parquet")["counts"]
+    assert counts["in"] == len(answers) == SAMPLES
+    assert counts["kept"] == int(answers["dropped"].isna().sum())
+    assert counts["notes"]["n_right"] + counts["notes"]["n_wrong"] == counts["kept"]
+
+
+def test_the_checkpoint_carries_its_recipe(tiny_run: Workspace) -> None:
+    catalogue = tiny_run.catalogue()
+    marker = read_json(tiny_run.results / "models/tiny-llama/recipe.json")
+    assert marker["recipe"] == config.load(catalogue).recipe_hash("tiny-llama")
+    located = read_json(tiny_run.results / "models/tiny-llama.json")
+    assert located["revision"] == marker["recipe"]
+
+
+def test_a_changed_recipe_trains_anew_and_an_unchanged_one_does_not(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone = tiny_run.copy(tmp_path / "clone")
+    weights = clone.results / "models/tiny-llama/model.safetensors"
+    target, before = "results/models/tiny-llama.json", weights.read_bytes()
+    assert clone.planned(target) == {}
+    recipe = {**TINY["models"]["tiny-llama"]["train"], "steps": 2}
+    change = {"models": {"tiny-llama": {"train": recipe}}}
+    assert clone.planned(target, change=change) == {"train": 1, "model": 1}
+    clone.build(target, change=change)
+    assert weights.read_bytes() != before
+    assert clone.planned(target, change=change) == {}
+
+
+def test_a_trained_checkpoint_wins_over_the_shipped_one(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone = tiny_run.copy(tmp_path / "clone")
+    trained = clone.results / "models/tiny-llama"
+    shipped = clone.root / "resources/models/tiny-llama"
+    shipped.mkdir(parents=True)
+    (shipped / "recipe.json").write_bytes((trained / "recipe.json").read_bytes())
+    assert clone.planned() == {}
+    (trained / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")
+    planned = clone.planned()
+    assert planned["model"] == 1
+    assert "train" not in planned
+
+
+def test_activations_that_are_not_kept_go_once_they_are_scored(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone, change = tiny_run.copy(tmp_path / "clone"), {"keep_activations": False}
+    target = f"results/delta_p/{CELL}.csv"
+    clone.build(target, "--forcerun", "scores", change=change)
+    assert (clone.results / f"scores/{CELL}.parquet").is_file()
+    assert not (clone.results / f"activations/{CELL}").exists()
+    assert clone.planned(change=change) == {}
