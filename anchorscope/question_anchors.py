@@ -171,9 +171,6 @@ def _start(span: Span) -> int:
     return span.start
 
 
-# Metadata finder
-
-
 def _subject_spans(question: str, subject: str, words: Sequence[_Word]) -> list[Span]:
     places = _occurrences(question, subject)
     # "What genre is What?": the asking word is not the name where the name comes again.
@@ -221,8 +218,6 @@ def _nfd(text: str) -> str:
 def _unspaced(char: str) -> bool:
     return bool(re.match(f"[{_UNSPACED}]", char))
 
-
-# Offline finder
 
 # Rules of the offline finder, the surest first; `found_by` holds their names.
 _RULES = (
@@ -448,9 +443,6 @@ def _merge(candidates: Iterable[_Candidate]) -> list[_Candidate]:
     return merged
 
 
-# The property asked for, and the content words of queries without names
-
-
 def _property_candidates(
     words: Sequence[_Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[_Candidate]:
@@ -545,9 +537,6 @@ def _counts(words: Sequence[_Word], i: int) -> bool:
     """Content words; `us` after `the` is the country, not the pronoun."""
     word = words[i]
     return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")
-
-
-# The cap
 
 
 def _free(span: Span, taken: Iterable[Span]) -> bool:
