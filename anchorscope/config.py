@@ -86,12 +86,14 @@ def _shown(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def nearest(name: object, valid: Iterable[str]) -> str:
-    """Advice for a wrong name: the nearest valid one, else all of them."""
+def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:
+    """Advice for a wrong name: the nearest valid one, else `otherwise`, else all of them."""
     names = sorted(valid)
     close = difflib.get_close_matches(str(name).lower(), names, n=1, cutoff=0.5)
     if close:
         return f"did you mean `{close[0]}`?"
+    if otherwise is not None:
+        return otherwise
     return f"use one of: {', '.join(names)}" if names else "there is none to name yet"
 
 

@@ -33,13 +33,17 @@ class Prepared:
     revision: str | None
 
 
-def prepare(dataset: Mapping[str, Any], *, sample_size: int, seed: int) -> Prepared:
+def prepare(
+    dataset: Mapping[str, Any], *, sample_size: int, seed: int, hold_back: bool = False
+) -> Prepared:
     """Load, normalise and sample one dataset.
 
     Args:
         dataset: its catalogue entry: exactly one of `hub`, `local` and `world`.
         sample_size: most questions to keep; a world is taken whole.
         seed: decides which.
+        hold_back: whether few-shot examples are wanted. If they come from the rows outside the
+            sample, and too few would be left, some are kept out of the sample and counted.
 
     Raises:
         AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
@@ -56,9 +60,12 @@ def prepare(dataset: Mapping[str, Any], *, sample_size: int, seed: int) -> Prepa
             source,
             "check `fields` and `split` of the dataset in config.yaml",
         )
-    sampled, rest = questions.sample(frame, sample_size, seed)
-    counts = _sampled(counts, len(frame) - len(sampled))
-    return Prepared(sampled, _few_shot(dataset, sampled, rest, seed), counts, revision)
+    hold_back = hold_back and not _own_examples(dataset)
+    sampled, rest = questions.sample(frame, sample_size, seed, hold_back=hold_back)
+    same = {**dataset, "revision": revision or dataset.get("revision")}
+    few_shot = _few_shot(same, sampled, rest, seed)
+    counts = _sampled(counts, len(frame) - len(sampled), max(len(frame) - sample_size, 0))
+    return Prepared(sampled, few_shot, counts, revision)
 
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
@@ -74,21 +81,29 @@ def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
 
 
 def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str, Any]], str | None]:
-    hub, revision = dataset.get("hub"), None
+    """Rows of a split, and the commit they were read from, None where it is not known."""
+    hub = dataset.get("hub")
+    wanted = commit = None
     if hub:
-        revision = revisions.wanted("datasets", hub, dataset.get("revision"))
-        revision = revision or revisions.newest_dataset(hub)
+        wanted = revisions.wanted("datasets", hub, dataset.get("revision"))
+        commit = revisions.commit_of_dataset(hub, wanted)
     rows = questions.load_rows(
         fields=dataset["fields"],
         hub=hub,
         local=dataset.get("local"),
         config=dataset.get("config"),
         split=split,
-        revision=revision,
+        revision=commit or wanted,
     )
     if hub:
-        revisions.keep("datasets", hub, revision)
-    return rows, revision
+        revisions.keep("datasets", hub, commit)
+    return rows, commit
+
+
+def _own_examples(dataset: Mapping[str, Any]) -> bool:
+    """Whether few-shot examples come from elsewhere than the rows outside the sample."""
+    source = dataset.get("few_shot") or {}
+    return bool(source.get("file") or source.get("split"))
 
 
 def _few_shot(
@@ -109,8 +124,8 @@ def _few_shot(
     return rest
 
 
-def _sampled(counts: Counts, outside: int) -> Counts:
-    if not outside:
-        return counts
-    dropped = {**counts.dropped, "outside the sample": outside}
-    return Counts(counts.total, counts.kept - outside, dropped, counts.notes)
+def _sampled(counts: Counts, left: int, outside: int) -> Counts:
+    """Counts of `left` rows that were not sampled; all but `outside` of them were held back."""
+    reasons = {"outside the sample": outside, "held back for few-shot examples": left - outside}
+    dropped = {**counts.dropped, **{reason: n for reason, n in reasons.items() if n}}
+    return Counts(counts.total, counts.kept - left, dropped, counts.notes)

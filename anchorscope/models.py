@@ -7,12 +7,11 @@ to the parity tests.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
 
 if TYPE_CHECKING:
@@ -186,7 +185,7 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """
     from huggingface_hub import snapshot_download
 
-    with _hub_errors(hub_id, revision):
+    with hub.errors("model", hub_id, revision):
         path = Path(
             snapshot_download(
                 hub_id,
@@ -199,69 +198,6 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     return path, path.name
 
 
-@contextmanager
-def _hub_errors(hub_id: str, revision: str | None) -> Iterator[None]:
-    """Turn what the hub's client raises into one clear message.
-
-    Its own text is left out and the cause cut off: a header or a URL may hold the token.
-    """
-    from huggingface_hub import errors
-
-    where = hub_id if revision is None else f"{hub_id} at revision {revision}"
-    try:
-        yield
-    except errors.GatedRepoError:
-        raise _gated(where) from None
-    except errors.RevisionNotFoundError:
-        raise AnchorscopeError(
-            "the hub has no such revision of the model", where, "set `revision` to null or a commit"
-        ) from None
-    except errors.RepositoryNotFoundError:
-        raise AnchorscopeError(
-            "the hub has no such model, or it is private",
-            where,
-            "check `hub` in config.yaml; a private model needs an HF_TOKEN that may read it",
-        ) from None
-    except errors.HFValidationError:
-        raise AnchorscopeError(
-            "this is not a hub id", where, "write `hub: owner/name`, or `local:` for a folder"
-        ) from None
-    except errors.HfHubHTTPError as error:
-        status = getattr(error.response, "status_code", None)
-        if status in (401, 403):
-            raise _gated(where) from None
-        raise AnchorscopeError(
-            f"the hub answered with status {status}", where, "try again later"
-        ) from None
-    except (errors.LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
-        raise _unreachable(where, error) from None
-    except OSError as error:
-        raise AnchorscopeError(
-            f"the download could not be stored ({error.strerror or type(error).__name__})",
-            where,
-            "check that the disk of HF_HOME has room and may be written to",
-        ) from None
-    except errors.HTTPError as error:  # what the transport raises: no route, no answer in time
-        raise _unreachable(where, error) from None
-
-
-def _gated(where: str) -> AnchorscopeError:
-    return AnchorscopeError(
-        "the model is gated and access was not granted",
-        where,
-        "accept its terms on its hub page, then set HF_TOKEN to a token of that account",
-    )
-
-
-def _unreachable(where: str, error: Exception) -> AnchorscopeError:
-    return AnchorscopeError(
-        f"the model is not in the cache and the hub cannot be reached ({type(error).__name__})",
-        where,
-        "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
-        "or give a folder with `local:`",
-    )
-
-
 def _folder(source: str | Path, revision: str | None) -> Path:
     """The folder of a checkpoint; a hub id is looked up in the cache only."""
     path = Path(source).expanduser()
@@ -269,9 +205,13 @@ def _folder(source: str | Path, revision: str | None) -> Path:
         return path
     text = str(source)
     if isinstance(source, Path) or path.is_absolute() or text.startswith((".", "~")):
-        raise AnchorscopeError(
-            "there is no such model folder", path, "check `local` in config.yaml"
-        )
+        do = "check `local` in config.yaml"
+        if "snapshots" in path.parts:  # a folder in the hub's cache, found by `fetch`
+            do += (
+                "; for a hub model the cache may have been pruned: "
+                "delete results/models/<model>.json and run again"
+            )
+        raise AnchorscopeError("there is no such model folder", path, do)
     if text.count("/") != 1:
         raise AnchorscopeError(
             "this is neither a folder nor a hub id",
@@ -280,7 +220,7 @@ def _folder(source: str | Path, revision: str | None) -> Path:
         )
     from huggingface_hub import snapshot_download
 
-    with _hub_errors(text, revision):
+    with hub.errors("model", text, revision):
         return Path(snapshot_download(text, revision=revision, local_files_only=True))
 
 

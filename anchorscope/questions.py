@@ -13,7 +13,9 @@ from typing import Any
 import pandas as pd
 
 from anchorscope import question_anchors, reading
+from anchorscope.config import nearest
 from anchorscope.errors import AnchorscopeError
+from anchorscope.folds import key
 from anchorscope.labels import squad_normalise
 from anchorscope.provenance import Counts
 
@@ -23,6 +25,7 @@ COLUMNS = (
 )  # fmt: skip
 FIELDS = (*COLUMNS[:8], "titles", "response", "label")
 CANDIDATES = 200  # few-shot candidates kept beside a sample
+HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
 
 Row = Mapping[str, Any]
 Fields = Mapping[str, Any]
@@ -55,17 +58,19 @@ def load_rows(
         raise AnchorscopeError(
             "a dataset needs exactly one source", f"hub: {hub}, local: {local}", "give one of them"
         )
-    columns = sorted({path.split(".")[0] for _, path in _paths(fields)})
-    exact = sorted({path for _, path in _paths(fields)})
+    paths = {path for _, path in _paths(fields)}
+    keep = paths | {path.split(".")[0] for path in paths}
+    rows: list[dict[str, Any]] = []
     if hub is not None:
-        rows = reading.hub_rows(hub, config, split, revision, columns)
+        data = reading.hub_split(hub, config, split, revision)
+        # Before the others are left out, so that the error lists every column there is.
+        _check_columns([dict.fromkeys(data.column_names)], fields, hub)
+        rows = data.select_columns([n for n in data.column_names if n in keep]).to_list()
         _check_columns(rows, fields, hub)
         return rows
-    rows = []
-    for file in reading.local_files(Path(str(local)), config, split):
+    for file in reading.local_files(Path(str(local)).expanduser(), config, split):
         part = reading.file_rows(file)
         _check_columns(part, fields, file)
-        keep = {*columns, *exact}
         rows += [{key: value for key, value in row.items() if key in keep} for row in part]
     return rows
 
@@ -81,7 +86,8 @@ def normalise(
     `folded` counts the other rows.
 
     An id is the dataset's where it is not empty and occurs once, else a hash of question and
-    answers. Gold answers that are empty, or that normalise to nothing, are left out and counted.
+    answers. Gold answers that are empty, or that normalise to nothing, are left out and counted;
+    a row is dropped for having none, unless it brings its own response and label.
 
     Args:
         rows: as `load_rows` returns them.
@@ -115,11 +121,20 @@ def normalise(
     return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))
 
 
-def sample(frame: pd.DataFrame, size: int | None, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+def sample(
+    frame: pd.DataFrame, size: int | None, seed: int, *, hold_back: bool = False
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Draw `size` questions, and few-shot candidates from the rest.
 
     The draw depends on ids and seed only, not on the order of rows; a smaller sample is the
     beginning of a larger one with the same seed.
+
+    Args:
+        frame: questions, as `normalise` returns them.
+        size: most questions to draw; None is all.
+        seed: decides which.
+        hold_back: leave at least `HELD_BACK` rows (at most a tenth of all) outside the sample,
+            where few-shot examples come from.
 
     Returns:
         The sample, and at most 200 of the other rows, see `candidates`.
@@ -127,7 +142,9 @@ def sample(frame: pd.DataFrame, size: int | None, seed: int) -> tuple[pd.DataFra
     if size is not None and size < 0:
         raise AnchorscopeError(f"a sample of {size} questions", "sample_size", "give 0 or more")
     ordered = _shuffled(frame, seed)
-    size = len(ordered) if size is None else size
+    size = len(ordered) if size is None else min(size, len(ordered))
+    if hold_back:
+        size = min(size, len(ordered) - min(HELD_BACK, len(ordered) // 10))
     sampled = ordered.iloc[:size].reset_index(drop=True)
     return sampled, candidates(ordered.iloc[size:], sampled, seed)
 
@@ -137,22 +154,22 @@ def candidates(
 ) -> pd.DataFrame:
     """Rows of `pool` that may serve as few-shot examples: none shares a question or a subject.
 
-    A row's subjects are its `subject` and `titles`; where it has neither, the names of several
-    words, and the quoted spans, that the offline finder sees in its question.
+    Questions and subjects are compared as folds compare them, by letters and digits only. A row's
+    subjects are its `subject` and `titles`; without a `subject`, also what the offline finder
+    takes for one. A row without gold answers has nothing to show.
     """
-    questions = {_folded_text(text) for text in sampled["question"]}
+    questions = {key(text) for text in sampled["question"]}
     subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}
     chosen: list[Mapping[Any, Any]] = []
     for row in _shuffled(pool, seed).to_dict("records"):
         if len(chosen) == limit:
             break
-        if _folded_text(row["question"]) in questions or subjects & set(_subjects(row)):
+        if not row["answers"] or key(row["question"]) in questions:
+            continue
+        if not subjects.isdisjoint(_subjects(row)):
             continue
         chosen.append(row)
     return _frame(chosen)
-
-
-# Reading one row
 
 
 def _paths(fields: Fields) -> Iterator[tuple[str, str]]:
@@ -161,7 +178,7 @@ def _paths(fields: Fields) -> Iterator[tuple[str, str]]:
             raise AnchorscopeError(
                 f"unknown field `{name}`",
                 "fields",
-                reading.nearest(name, FIELDS) or f"use one of {', '.join(FIELDS)}",
+                nearest(name, FIELDS),
             )
         for path in [value] if isinstance(value, str) else value or []:
             yield name, path
@@ -178,19 +195,18 @@ def _check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
         if any(_has(row, path) for row in rows):
             continue
         existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
-        hint = reading.nearest(path, existing)
         raise AnchorscopeError(
             f"column `{path}` (field `{name}`) is missing",
             f"{source}; its columns are {', '.join(existing)}",
-            hint or f"name an existing column under fields: {name}",
+            nearest(path, existing, f"name an existing column under fields: {name}"),
         )
 
 
 def _column_names(row: Row) -> Iterator[str]:
-    for key, value in row.items():
-        yield key
+    for name, value in row.items():
+        yield name
         if isinstance(value, Mapping):
-            yield from (f"{key}.{inner}" for inner in _column_names(value))
+            yield from (f"{name}.{inner}" for inner in _column_names(value))
 
 
 def _has(row: Any, path: str) -> bool:
@@ -324,10 +340,9 @@ def _label(value: Any, where: str) -> int | None:
 def _unusable(entry: Mapping[str, Any]) -> str | None:
     if not (entry["question"] or "").strip():
         return "no question"
-    return None if entry["answers"] else "no answers"
-
-
-# Ids, folding, order
+    # A response with its own label is taken as it is: nothing is left to compare.
+    judged = entry["response"] is not None and entry["label"] is not None
+    return None if entry["answers"] or judged else "no answers"
 
 
 def _usable_ids(rows: Sequence[Row], fields: Fields) -> list[str | None]:
@@ -369,14 +384,13 @@ def _shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
     return frame.iloc[sorted(range(len(frame)), key=keys.__getitem__)]
 
 
-def _subjects(row: Mapping[Any, Any]) -> list[str]:
+def _subjects(row: Mapping[Any, Any]) -> set[str]:
     names = [row["subject"], *row["titles"]]
-    if not any(names):
+    if not row["subject"]:
         question = row["question"]
-        spans = question_anchors.find(question)
-        sure = ("title", "quoted", "capitalised run")
-        names = [question[s.start : s.end] for s in spans if s.found_by in sure]
-    return [_folded_text(name).casefold() for name in names if name]
+        spans = question_anchors.find(question, titles=row["titles"])
+        names += [question[s.start : s.end] for s in spans if s.role == question_anchors.SUBJECT]
+    return {folded for name in names if (folded := key(name)) is not None}
 
 
 def _frame(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:

@@ -1,15 +1,14 @@
 """Reading the rows of a dataset, from the hub or from local files, with errors one can act on."""
 
 import csv
-import difflib
 import json
-import os
 import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
 
 # Records that libraries keep beside the data of a dataset's folder.
@@ -18,71 +17,24 @@ _NOT_DATA = re.compile(
 )
 
 
-def nearest(name: str, existing: Iterable[str]) -> str | None:
-    """`did you mean ...`, or None where nothing is near."""
-    close = difflib.get_close_matches(name, list(existing), n=1)
-    return f"did you mean `{close[0]}`?" if close else None
+def hub_split(hub_id: str, config: str | None, split: str | None, revision: str | None) -> Any:
+    """A split of a hub dataset, as a `datasets.Dataset`.
 
-
-def hub_rows(
-    hub: str, config: str | None, split: str | None, revision: str | None, columns: list[str]
-) -> list[dict[str, Any]]:
-    """Rows of a split on the hub, with those of `columns` that it has."""
+    Raises:
+        AnchorscopeError: not reached, gated, missing, or no such config, split or revision.
+    """
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
+    from huggingface_hub import auth_check
 
     split = split or "train"
-    try:
-        data = datasets.load_dataset(hub, config, split=split, revision=revision)
-    except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as error:
-        raise _hub_error(error, hub, config, split, revision) from None
-    named = [name for name in data.column_names if name in columns]
-    # With none of them the rows stay whole, so that the error can list the columns there are.
-    return (data.select_columns(named) if named else data.select(range(1))).to_list()
-
-
-def _hub_error(
-    error: Exception, hub: str, config: str | None, split: str, revision: str | None
-) -> AnchorscopeError:
-    """What went wrong on the hub, in one line, without the user's token."""
-    said = redacted(f"{type(error).__name__}: {error}")
-    where = f"hub dataset {hub}, config {config}, split {split}, revision {revision or 'newest'}"
-    chain = [said.lower()]
-    cause = error.__cause__
-    while cause is not None:
-        chain.append(f"{type(cause).__name__} {cause}".lower())
-        cause = cause.__cause__
-    text = " ".join(chain)
-    if "gated" in text or "401" in text or "403" in text or "unauthorized" in text:
-        return AnchorscopeError(
-            f"access to the dataset is refused ({said})",
-            where,
-            "accept its terms on its page on the hub, and set HF_TOKEN to a token of that account",
-        )
-    if isinstance(error, ConnectionError) or "offline" in text or "couldn't reach" in text:
-        return AnchorscopeError(
-            f"the hub cannot be reached and the dataset is not in the cache ({said})",
-            where,
-            "fetch it where there is a network (unset HF_HUB_OFFLINE, share HF_HOME), "
-            "or give a local file or folder of the same columns with `local:`",
-        )
-    if "doesn't exist" in text or "cannot be accessed" in text:
-        return AnchorscopeError(
-            f"there is no such dataset or revision ({said})",
-            where,
-            "check the id and the revision; a private one needs HF_TOKEN",
-        )
-    return AnchorscopeError(
-        f"the dataset cannot be read ({said})", where, "check config, split and revision"
-    )
-
-
-def redacted(text: str) -> str:
-    """Text without the user's hub token, or anything that looks like one."""
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN"):
-        if token := os.environ.get(name, "").strip():
-            text = text.replace(token, "<token>")
-    return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "<token>", text)
+    with hub.errors("dataset", hub_id, revision, f"config {config}, split {split}"):
+        try:
+            return datasets.load_dataset(hub_id, config, split=split, revision=revision)
+        except datasets.exceptions.DatasetNotFoundError:
+            # The library says "gated" in words alone; this says it by its type.
+            auth_check(hub_id, repo_type="dataset")
+            raise
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
@@ -95,7 +47,10 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         return [path]
     if not path.is_dir():
         raise AnchorscopeError(
-            "no such file or folder", path, "check `local:`; it counts from the project's root"
+            "no such file or folder",
+            path,
+            "check `local:`; a relative path counts from `data_folder`, or from the project's root "
+            "where that is not set",
         )
     folder = path / config if config and (path / config).is_dir() else path
     files = _data_files(folder.glob("*")) or _data_files(folder.rglob("*"))

@@ -4,6 +4,7 @@
 machine with the same file, reads the same weights and rows.
 """
 
+import re
 from pathlib import Path
 
 import yaml
@@ -12,6 +13,7 @@ from filelock import FileLock
 from anchorscope.files import atomic
 
 LOCK = Path("revisions.lock.yaml")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
@@ -38,13 +40,20 @@ def keep(kind: str, hub: str, commit: str | None, lock: Path = LOCK) -> None:
             draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
 
 
-def newest_dataset(hub: str) -> str | None:
-    """Commit of a hub dataset's main branch; None where the hub cannot be asked."""
+def commit_of_dataset(hub: str, revision: str | None) -> str | None:
+    """Commit that a branch or tag of a hub dataset stands for; None where nobody can be asked.
+
+    Args:
+        hub: hub id.
+        revision: branch, tag or commit; None is the main branch. A commit needs no asking.
+    """
+    if revision and _COMMIT.fullmatch(revision):
+        return revision
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError
 
     try:
-        return HfApi().dataset_info(hub).sha
+        return HfApi().dataset_info(hub, revision=revision).sha
     except (OSError, ValueError, HTTPError):
         return None
 

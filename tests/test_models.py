@@ -212,10 +212,13 @@ def test_a_missing_folder_is_refused(tmp_path):
     assert "no such model folder" in refused(tmp_path / "nowhere")
     assert "no such model folder" in refused(str(tmp_path / "nowhere"))
     assert "neither a folder nor a hub id" in refused("models/of/mine")
+    pruned = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
+    assert "delete results/models/<model>.json and run again" in refused(pruned)
+    assert "results/models" not in refused(tmp_path / "nowhere")
 
 
 def test_a_model_that_was_not_fetched_is_refused_without_asking_the_network(monkeypatch, tmp_path):
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     assert "not in the cache" in refused("someone/some-model")
 
 

@@ -2,11 +2,12 @@
 
 import json
 import sys
-import types
 from pathlib import Path
+from typing import ClassVar
 
 import pandas as pd
 import pytest
+from huggingface_hub import errors
 
 from anchorscope import questions, reading
 from anchorscope.errors import AnchorscopeError
@@ -172,6 +173,69 @@ def test_without_subjects_candidates_share_no_name_with_the_sample() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sampled", "other"),
+    [
+        ("What is the capital of France?", "what is  the capital of FRANCE"),
+        ("who wrote the song baker street", "who sang the song baker street"),
+        ("Who directed Titanic?", "In what year was Titanic released?"),
+    ],
+)
+def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is_written(
+    sampled: str, other: str
+) -> None:
+    rows: list[dict] = [{"question": text, "answer": "x"} for text in (sampled, other)]
+    rows.append({"question": "who painted the mona lisa", "answer": "Leonardo"})
+    frame, _ = table(rows)
+    chosen = questions.candidates(frame, frame[frame["question"] == sampled], seed=0)
+    assert chosen["question"].tolist() == ["who painted the mona lisa"]
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if "train" not in name])
+def test_enough_candidates_are_left_of_real_rows(name: str) -> None:
+    if not (DATA / name).is_file():
+        pytest.skip(f"../shared/data/{name} is absent")
+    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    frame, _ = questions.normalise(rows, REAL[name], split="x", source=name)
+    assert len(questions.sample(frame, 1500, seed=0)[1]) >= 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "sampled"),
+    [(2000, 2000, 1980), (2000, 100, 100), (2010, 2000, 1990), (50, None, 45), (9, 20, 9)],
+)
+def test_rows_are_held_back_only_where_too_few_would_be_left(
+    rows: int, size: int | None, sampled: int
+) -> None:
+    frame = numbered(rows)
+    first, rest = questions.sample(frame, size, seed=0, hold_back=True)
+    plain, _ = questions.sample(frame, size, seed=0)
+    assert len(first) == sampled
+    assert plain["id"].tolist()[:sampled] == first["id"].tolist()
+    assert len(rest) == min(rows - sampled, questions.CANDIDATES)
+
+
+def test_a_row_with_its_own_response_and_label_needs_no_gold_answer() -> None:
+    fields = {**PLAIN, "response": "r", "label": "l"}
+    rows = [
+        {"question": "q1", "answer": [], "r": "said", "l": 1},
+        {"question": "q2", "answer": [], "r": "said", "l": None},
+        {"question": "q3", "answer": "gold", "r": None, "l": None},
+    ]
+    frame, counts = table(rows, fields)
+    assert sorted(frame["question"]) == ["q1", "q3"] and counts.dropped == {"no answers": 1}
+    none = frame.iloc[:0]
+    assert questions.candidates(frame, none, seed=0)["question"].tolist() == ["q3"]
+
+
+def test_a_tilde_in_a_local_path_is_the_users_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x.jsonl").write_text('{"question": "q", "answer": "gold"}\n')
+    assert len(questions.load_rows(local="~/x.jsonl", fields=PLAIN)) == 1
+
+
+@pytest.mark.parametrize(
     ("given", "label"),
     [(0, 0), (1, 1), (True, 1), (False, 0), ("true", 1), ("FALSE", 0), (1.0, 1), (None, None)],
 )
@@ -263,43 +327,103 @@ def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
     assert [r["question"] for r in rows] == ["train-0.jsonl", "train-1.jsonl"]
     with pytest.raises(AnchorscopeError, match="validation"):
         questions.load_rows(local=tmp_path, split="validation", fields=PLAIN)
-    with pytest.raises(AnchorscopeError, match="no such file"):
+    with pytest.raises(AnchorscopeError, match="data_folder"):
         questions.load_rows(local=tmp_path / "absent", fields=PLAIN)
 
 
-def fake_hub(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
-    def load_dataset(*args, **kwargs):
-        raise error
+class Response:
+    """The little that the hub's errors read of an answer."""
 
-    class DatasetsError(Exception):
-        pass
+    request = None
+    headers: ClassVar[dict] = {"authorization": "Bearer hf_abcdefghijkl"}
 
-    module = types.SimpleNamespace(
-        load_dataset=load_dataset, exceptions=types.SimpleNamespace(DatasetsError=DatasetsError)
-    )
-    monkeypatch.setitem(sys.modules, "datasets", module)
+    def __init__(self, status: int) -> None:
+        self.status_code = status
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+GATED = errors.GatedRepoError("hf_abcdefghijkl", response=Response(403))  # type: ignore[arg-type]
+NOT_FOUND = errors.RepositoryNotFoundError("none", response=Response(401))  # type: ignore[arg-type]
+NO_REVISION = errors.RevisionNotFoundError("none", response=Response(404))  # type: ignore[arg-type]
+BROKEN = errors.HfHubHTTPError("none", response=Response(503))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (ConnectionError("Couldn't reach 'a/b' on the Hub (OfflineModeIsEnabled)"), "local:"),
-        (FileNotFoundError("Dataset 'a/b' is a gated dataset on the Hub."), "HF_TOKEN"),
-        (OSError("403 Client Error: Forbidden, token hf_abcdefghijkl"), "accept its terms"),
-        (FileNotFoundError("Dataset 'a/b' doesn't exist on the Hub"), "check the id"),
-        (ValueError("Unknown split \"dev\". Should be one of ['test']."), "check config, split"),
+        (ConnectionError("Couldn't reach 'a/b'"), "cannot be reached"),
+        (errors.OfflineModeIsEnabled("offline"), "cannot be reached"),
+        (errors.HTTPError("no route, Bearer hf_abcdefghijkl"), "cannot be reached"),
+        (caused(OSError("401 gated"), TimeoutError("slow")), "cannot be reached"),
+        (GATED, "accept its terms"),
+        (caused(ValueError("no"), GATED), "accept its terms"),
+        (NOT_FOUND, "no such dataset"),
+        (caused(ValueError("no"), NO_REVISION), "no such revision"),
+        (caused(errors.LocalEntryNotFoundError("no"), BROKEN), "status 503"),
+        (ValueError('Unknown split "401 gated", hf_abcdefghijkl'), "check config, split"),
+        (OSError(28, "No space left on device", "hf_abcdefghijkl"), "No space left"),
     ],
 )
-def test_what_fails_on_the_hub_is_said_without_the_token(
+def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
     monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
 ) -> None:
-    monkeypatch.setenv("HF_TOKEN", "hf_abcdefghijkl")
-    fake_hub(monkeypatch, error)
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("datasets.load_dataset", fails)
     with pytest.raises(AnchorscopeError) as raised:
         questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
-    assert said in str(raised.value) and "a/b" in str(raised.value)
+    assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
     assert "hf_abcdefghijkl" not in str(raised.value)
     assert raised.value.__suppress_context__, "the cause may hold the token"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(GATED, "accept its terms"), (None, "no such dataset")]
+)
+def test_a_gated_dataset_is_told_from_a_missing_one_though_the_library_says_it_in_words(
+    monkeypatch: pytest.MonkeyPatch, answer: Exception | None, said: str
+) -> None:
+    import datasets
+
+    def missing(*_: object, **__: object) -> None:
+        raise datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' is somehow not there")
+
+    def access(*_: object, **__: object) -> None:
+        if answer:
+            raise answer
+
+    monkeypatch.setattr(datasets, "load_dataset", missing)
+    monkeypatch.setattr("huggingface_hub.auth_check", access)
+    with pytest.raises(AnchorscopeError, match=said):
+        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
+
+
+def test_a_bug_of_ours_is_not_taken_for_the_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: {}["x"])
+    with pytest.raises(KeyError):
+        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
+
+
+def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    data = datasets.Dataset.from_list([{"question": "q", "answer": {"value": "v"}, "extra": 1}])
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: data)
+    nested = {**PLAIN, "answers": ["answer.value"]}
+    assert questions.load_rows(hub="a/b", fields=nested) == [
+        {"question": "q", "answer": {"value": "v"}}
+    ]
+    for wrong, near in (("anwser", "answer"), ("answer.vlaue", "answer.value")):
+        with pytest.raises(AnchorscopeError) as raised:
+            questions.load_rows(hub="a/b", fields={**PLAIN, "answers": [wrong]})
+        assert f"did you mean `{near}`?" in str(raised.value)
+    with pytest.raises(AnchorscopeError, match="question, answer, extra"):
+        questions.load_rows(hub="a/b", fields={**PLAIN, "subject": "subj"})
 
 
 def test_offline_the_real_library_ends_in_the_same_message(

@@ -1,0 +1,149 @@
+"""What the hub's clients raise, as one clear message: told apart by type, never by their text.
+
+Their own text is left out where the type says enough, and the cause is cut off: a header or a URL
+may hold the user's token.
+"""
+
+import errno
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from anchorscope.errors import AnchorscopeError
+
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+
+@contextmanager
+def errors(
+    kind: str, hub_id: str, revision: str | None = None, detail: str | None = None
+) -> Iterator[None]:
+    """Turn what fails in fetching something from the hub into an AnchorscopeError.
+
+    Args:
+        kind: what is fetched, `model` or `dataset`.
+        hub_id: its id on the hub.
+        revision: branch, tag or commit, None for the newest.
+        detail: more for the message's place, such as config and split.
+
+    Raises:
+        AnchorscopeError: offline or not reached, gated, no such id or revision, disk, anything
+            else that the clients raise. Other errors pass as they are.
+    """
+    from huggingface_hub.errors import HTTPError
+
+    where = hub_id if revision is None else f"{hub_id} at revision {revision}"
+    try:
+        yield
+    except Exception as error:
+        ours = not isinstance(error, OSError | ValueError | RuntimeError | HTTPError)
+        if ours and not _of_datasets(error):
+            raise
+        raise _translated(error, kind, f"{where}, {detail}" if detail else where) from None
+
+
+def redacted(text: str) -> str:
+    """Text without the user's hub token, or anything that looks like one."""
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN"):
+        if token := os.environ.get(name, "").strip():
+            text = text.replace(token, "<token>")
+    return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "<token>", text)
+
+
+def _of_datasets(error: BaseException) -> bool:
+    """Whether it is one of the `datasets` library, which is not imported for a model's sake."""
+    return any(cls.__module__ == "datasets.exceptions" for cls in type(error).__mro__)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what led to it, the outermost first."""
+    found: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in found:
+        found.append(following)
+        following = following.__cause__ or following.__context__
+    return found
+
+
+def _translated(error: Exception, kind: str, where: str) -> AnchorscopeError:
+    chain = _chain(error)
+    if unreached := next(filter(_no_connection, chain), None):
+        return _unreachable(unreached, kind, where)
+    for one in chain:
+        if known := _refused(one, kind, where):
+            return known
+    for one in chain:
+        if known := _failed(one, kind, where):
+            return known
+    said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
+    do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
+    return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do)
+
+
+def _no_connection(error: BaseException) -> bool:
+    from huggingface_hub import errors as client
+
+    # An error of the transport that holds no answer: no route, or none in time.
+    silent = isinstance(error, client.HTTPError) and getattr(error, "response", None) is None
+    return silent or isinstance(error, ConnectionError | TimeoutError)
+
+
+def _unreachable(error: BaseException, kind: str, where: str) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"the {kind} is not in the cache and the hub cannot be reached ({type(error).__name__})",
+        where,
+        "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
+        f"or give {'a folder' if kind == 'model' else 'rows of the same columns'} with `local:`",
+    )
+
+
+def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
+    """What the hub itself said, as far as the error's type or status tells."""
+    from huggingface_hub import errors as client
+
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, client.RevisionNotFoundError):
+        what, do = f"the hub has no such revision of the {kind}", "set `revision` to null or one"
+        return AnchorscopeError(what, where, f"{do} that its hub page lists")
+    if isinstance(error, client.RepositoryNotFoundError) and not isinstance(
+        error, client.GatedRepoError
+    ):
+        return _missing(kind, where)
+    if isinstance(error, client.GatedRepoError) or status in (401, 403):
+        return AnchorscopeError(
+            f"the {kind} is gated and access was not granted",
+            where,
+            "accept its terms on its hub page, then set HF_TOKEN to a token of that account",
+        )
+    if isinstance(error, client.HFValidationError):
+        do = "write `hub: owner/name`, or give files of your own with `local:`"
+        return AnchorscopeError("this is not a hub id", where, do)
+    if isinstance(error, client.HfHubHTTPError):
+        return AnchorscopeError(f"the hub answered with status {status}", where, "try again later")
+    return None
+
+
+def _failed(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
+    """What went wrong on this side of the line."""
+    from huggingface_hub import errors as client
+
+    if isinstance(error, client.LocalEntryNotFoundError):
+        return _unreachable(error, kind, where)
+    if type(error).__name__ == "DatasetNotFoundError" and _of_datasets(error):
+        return _missing(kind, where)
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return AnchorscopeError(
+            f"the download could not be stored ({error.strerror or type(error).__name__})",
+            where,
+            "check that the disk of HF_HOME has room and may be written to",
+        )
+    return None
+
+
+def _missing(kind: str, where: str) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"the hub has no such {kind}, or it is private",
+        where,
+        f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it",
+    )

@@ -1,0 +1,72 @@
+"""Datasets: which rows and which commit a catalogue entry stands for."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from anchorscope import datasets, questions, revisions
+
+FIELDS = {"id": "id", "question": "question", "answers": ["answer"]}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def write(folder: Path, n: int) -> Path:
+    rows = [{"id": i, "question": f"who is number {i}", "answer": f"gold {i}"} for i in range(n)]
+    path = folder / "rows.jsonl"
+    path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
+    entry = {"local": str(write(tmp_path, 205)), "fields": FIELDS, "few_shot": {"rows": "outside"}}
+    held = datasets.prepare(entry, sample_size=200, seed=0, hold_back=True)
+    assert len(held.sampled) == 185 and len(held.few_shot) == 20
+    assert held.counts.dropped == {"outside the sample": 5, "held back for few-shot examples": 15}
+    plain = datasets.prepare(entry, sample_size=200, seed=0)
+    assert plain.counts.dropped == {"outside the sample": 5}
+    assert plain.sampled["id"].tolist()[:185] == held.sampled["id"].tolist()
+
+
+def test_nothing_is_held_back_where_examples_come_from_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "examples.yaml"
+    file.write_text("[{question: who was the first, answer: one}]")
+    entry = {"local": str(write(tmp_path, 30)), "fields": FIELDS, "few_shot": {"file": str(file)}}
+    prepared = datasets.prepare(entry, sample_size=30, seed=0, hold_back=True)
+    assert len(prepared.sampled) == 30 and prepared.few_shot["answers"].tolist() == [["one"]]
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
+    """A hub whose tag `v1` is `COMMIT`; holds what was asked of it."""
+    asked: dict[str, list] = {"resolved": [], "read": []}
+
+    def dataset_info(self: object, hub: str, revision: str | None = None) -> SimpleNamespace:
+        asked["resolved"].append(revision)
+        if revision != "v1":
+            raise ConnectionError
+        return SimpleNamespace(sha=COMMIT)
+
+    def load_rows(*, revision: str | None, **_: object) -> list[dict]:
+        asked["read"].append(revision)
+        return [{"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5)]
+
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
+    monkeypatch.setattr(questions, "load_rows", load_rows)
+    monkeypatch.chdir(tmp_path)
+    return asked
+
+
+@pytest.mark.parametrize("asked", ["v1", COMMIT])
+def test_what_is_read_kept_and_recorded_is_the_commit(hub: dict[str, list], asked: str) -> None:
+    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked, "few_shot": {"split": "train"}}
+    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
+    assert hub["read"] == [COMMIT, COMMIT] and hub["resolved"] == (["v1"] if asked == "v1" else [])
+    assert revisions.wanted("datasets", "a/b", None) == COMMIT
+
+
+def test_a_tag_that_nobody_can_resolve_is_read_but_not_kept(hub: dict[str, list]) -> None:
+    entry = {"hub": "a/b", "fields": FIELDS, "revision": "v2", "few_shot": {"split": "train"}}
+    assert datasets.prepare(entry, sample_size=3, seed=0).revision is None
+    assert hub["read"] == ["v2", "v2"] and revisions.wanted("datasets", "a/b", None) is None
