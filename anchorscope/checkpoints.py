@@ -6,7 +6,7 @@ from typing import Any
 
 from anchorscope import models, revisions
 from anchorscope.errors import AnchorscopeError
-from anchorscope.files import read_json
+from anchorscope.files import digest, read_json
 
 RECIPE = "recipe.json"
 
@@ -15,6 +15,12 @@ def fits(folder: str | Path, recipe: str) -> bool:
     """Whether the trained checkpoint in `folder` was made by the recipe of this hash."""
     marker = Path(folder) / RECIPE
     return marker.is_file() and read_json(marker).get("recipe") == recipe
+
+
+def parts(folder: str | Path) -> list[Path]:
+    """The files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
+    found = {p for pattern in models.WANTED_FILES for p in Path(folder).expanduser().glob(pattern)}
+    return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
 
 
 def locate(
@@ -28,8 +34,9 @@ def locate(
         recipe: hash that its marker must hold.
 
     Returns:
-        `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, else
-        None) and `source`.
+        `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, of a
+        local one the digest of its files), `source`, and for a trained one `content`, the digest
+        of its files.
 
     Raises:
         AnchorscopeError: gated, missing, no network, nothing in the folder that could be
@@ -49,7 +56,8 @@ def locate(
                 Path(trained) / RECIPE,
                 "delete its folder and run snakemake again, which trains it",
             )
-        return {"path": str(trained), "revision": recipe, "source": "trained"}
+        made = {"path": str(trained), "revision": recipe, "source": "trained"}
+        return made | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()
     if not (folder / "config.json").is_file():
         raise AnchorscopeError(
@@ -58,4 +66,4 @@ def locate(
             "correct `local:` in config.yaml, or save the model there with save_pretrained",
         )
     models.check(folder)
-    return {"path": str(folder.resolve()), "revision": None, "source": "local"}
+    return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}

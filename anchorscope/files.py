@@ -1,8 +1,9 @@
 """Reading and writing products: whole or not at all, and with nothing changed on the way."""
 
+import hashlib
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -81,10 +82,21 @@ def read_csv(path: str | Path) -> pd.DataFrame:
 
 def write_json(value: Any, path: str | Path) -> None:
     """Write JSON, readable and with a stable order of keys."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
     with atomic(path) as draft:
-        draft.write_text(json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n")
+        draft.write_text(text, encoding="utf-8")
 
 
 def read_json(path: str | Path) -> Any:
     """Read a JSON file."""
     return json.loads(Path(path).read_text(encoding="utf-8"))
+
+
+def digest(paths: Iterable[str | Path]) -> str:
+    """SHA-256 over names and content of files, wherever their folder lies; read in pieces."""
+    whole = hashlib.sha256()
+    for path in map(Path, paths):
+        with path.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        whole.update(f"{path.name} {path.stat().st_size} {content}\n".encode())
+    return whole.hexdigest()

@@ -122,18 +122,6 @@ def check(folder: str | Path) -> None:
     _check_safetensors(path, path)
 
 
-def best_device(gpus: int = 1) -> str:
-    """`cuda` where there is a GPU, `auto` (layers spread) for a job that was given several.
-
-    A job sees only the GPUs it was given; without any it runs on the `cpu`.
-    """
-    import torch
-
-    if not torch.cuda.is_available():
-        return "cpu"
-    return "auto" if gpus > 1 else "cuda"
-
-
 def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a checkpoint folder alone, for chat templates."""
     return _tokenizer(Path(folder))

@@ -28,11 +28,17 @@ def stage(snakemake: Any) -> Iterator[None]:
     try:
         yield
     except AnchorscopeError as error:
-        log.error("error: %s", error)
+        log.error("error: %s\n  in:    %s", error, job_of(snakemake))
         raise SystemExit(1) from None
     except Exception:
-        log.exception("anchorscope failed in rule %s", snakemake.rule)
+        log.exception("anchorscope failed in %s", job_of(snakemake))
         raise SystemExit(2) from None
+
+
+def job_of(snakemake: Any) -> str:
+    """A job in words, for example `rule scores, model qwen3-8b, dataset popqa`."""
+    cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
+    return ", ".join([f"rule {snakemake.rule}", *cell])
 
 
 def share_library(folder: str) -> None:

@@ -18,8 +18,10 @@ rule answers:
         f"{ROOT}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
+    threads: cores
     resources:
         gpu=gpu("gpus"),
+        device=device,
         mem_mb=gpu("mem_mb"),
         runtime=gpu("runtime_min"),
     params:

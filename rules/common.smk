@@ -3,14 +3,17 @@
 import os
 import re
 import sys
+from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 
 from snakemake.exceptions import WorkflowError
 
-from anchorscope.checkpoints import fits
+from anchorscope.checkpoints import fits, parts
 from anchorscope.config import load
+from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
+from anchorscope.reading import local_files
 from anchorscope.stage import share_library
 
 share_library(workflow.basedir)
@@ -19,6 +22,11 @@ try:
     cfg = load(config, source=", ".join(map(str, workflow.configfiles)))
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
+
+# On one machine no more GPU jobs run than it has GPUs; a cluster has limits of its own.
+on_this_machine = workflow.resource_settings.nodes is None
+if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
+    workflow.register_resource("gpu", gpus_here())
 
 RESULTS = cfg.results
 ROOT = cfg.root
@@ -46,6 +54,18 @@ def gpu(model_resource):
     return lambda wildcards: getattr(cfg.models[wildcards.model].resources, model_resource)
 
 
+def device(wildcards):
+    """What `best_device` is asked for; text, so that the limit on GPUs leaves it alone."""
+    gpus = cfg.models[wildcards.model].resources.gpus
+    return "cpu" if gpus == 0 else "cuda" if gpus == 1 else "auto"
+
+
+def cores(wildcards):
+    """Several for a model that runs on the CPU; the tiny ones trained here gain nothing by it."""
+    entry = cfg.models[wildcards.model]
+    return 4 if entry.resources.gpus == 0 and not entry.train else 1
+
+
 def pictures(figure):
     return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)
 
@@ -57,21 +77,36 @@ def passing(product):
 
 def local_rows(wildcards):
     # A path that is not there gets the script's message, which says more than Snakemake's.
-    source = cfg.local_of(wildcards.dataset)
-    return [source] if source and os.path.exists(source) else []
+    source, entry = cfg.local_of(wildcards.dataset), cfg.datasets[wildcards.dataset]
+    if not source or not os.path.exists(source):
+        return []
+    splits = {entry.split, entry.few_shot.split or entry.split}
+    try:
+        return sorted({str(f) for split in splits for f in local_files(Path(source), None, split)})
+    except AnchorscopeError:
+        return [source]
+
+
+def few_shot_file(wildcards):
+    """A file of examples, from here on or from the project's root."""
+    name = cfg.datasets[wildcards.dataset].few_shot.file
+    places = [name, os.path.join(workflow.basedir, name)] if name else []
+    return [path for path in places if os.path.exists(path)][:1]
 
 
 def taught(wildcards):
-    # A recipe names what is learned; newer files with the same content need no new training.
-    return ancient(
-        [f"{RESULTS}/data/{name}.parquet" for name in cfg.models[wildcards.model].train.datasets]
-    )
+    # A recipe says all about a world; newer files of it need no new training. Real rows may change.
+    tables = {
+        f"{RESULTS}/data/{name}.parquet": cfg.datasets[name].world
+        for name in cfg.models[wildcards.model].train.datasets
+    }
+    return [ancient(path) if world else path for path, world in tables.items()]
 
 
 def checkpoint(wildcards):
     entry = cfg.models[wildcards.model]
     if not entry.train:
-        return []
+        return [str(path) for path in parts(entry.local)] if entry.local else []
     here, shipped = f"{RESULTS}/models/{wildcards.model}", f"{RESOURCES}/models/{wildcards.model}"
     recipe = cfg.recipe_hash(wildcards.model)
     return shipped if fits(shipped, recipe) and not fits(here, recipe) else here
@@ -80,6 +115,15 @@ def checkpoint(wildcards):
 def template(wildcards):
     chat = cfg.models[wildcards.model].prompt == "chat"
     return [f"{RESULTS}/models/{wildcards.model}.json"] if chat else []
+
+
+def labels(wildcards):
+    """The names that a figure shows, apart from what its numbers depend on."""
+    entry = cfg.figures[wildcards.figure]
+    return {
+        "models": {name: cfg.models[name].label for name in entry.models},
+        "datasets": {name: cfg.datasets[name].label for name in entry.datasets},
+    }
 
 
 def cells(pattern):

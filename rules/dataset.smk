@@ -11,15 +11,16 @@ localrules:
 
 rule dataset:
     input:
-        local_rows,
+        rows=local_rows,
+        few_shot=few_shot_file,
     output:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
         provenance=f"{RESULTS}/data/{{dataset}}.parquet.provenance.json",
     log:
-        f"{ROOT}/logs/dataset/{{dataset}}.log",
+        f"{RESULTS}/logs/dataset/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/dataset/{{dataset}}.tsv"
+        f"{RESULTS}/benchmarks/dataset/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     params:

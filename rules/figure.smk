@@ -17,8 +17,9 @@ rule figure:
     conda:
         "../envs/base.yaml"
     params:
-        models=lambda w: [(m, cfg.models[m].label) for m in cfg.figures[w.figure].models],
-        datasets=lambda w: [(d, cfg.datasets[d].label) for d in cfg.figures[w.figure].datasets],
+        models=lambda w: cfg.figures[w.figure].models,
+        datasets=lambda w: cfg.figures[w.figure].datasets,
+        label=labels,
         readout=lambda w: cfg.figures[w.figure].readout,
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),

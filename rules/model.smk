@@ -21,7 +21,7 @@ rule model:
     conda:
         "../envs/gpu.yaml"
     params:
-        model=lambda w: numbers(cfg.models[w.model]),
+        model=lambda w: numbers(cfg.models[w.model], "prompt", "dtype"),
         recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
     message:
         "{wildcards.model}: locating the checkpoint"

@@ -17,8 +17,10 @@ rule scores:
         f"{ROOT}/benchmarks/scores/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
+    threads: cores
     resources:
         gpu=gpu("gpus"),
+        device=device,
         mem_mb=gpu("mem_mb"),
         runtime=gpu("runtime_min"),
     params:

@@ -4,6 +4,10 @@
 # out: nothing of their own
 
 
+localrules:
+    retrain,
+
+
 for figure in cfg.figures:
 
     rule:
@@ -15,4 +19,12 @@ for figure in cfg.figures:
 
 rule retrain:
     input:
-        [f"{RESULTS}/models/{name}" for name, model in cfg.models.items() if model.train],
+        [f"{RESULTS}/models/.{name}.fresh" for name, model in cfg.models.items() if model.train],
+    log:
+        f"{RESULTS}/logs/retrain.log",
+    message:
+        "all models are trained"
+    run:
+        # Marks stay until all are trained: interrupted, it goes on with what is left.
+        for mark in input:
+            os.remove(mark)

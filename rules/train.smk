@@ -8,7 +8,9 @@ rule train:
     input:
         taught,
     output:
-        directory(f"{RESULTS}/models/{{model}}"),
+        checkpoint=directory(f"{RESULTS}/models/{{model}}"),
+        # Wanted by `retrain` alone, and gone once that is done: so it trains whatever is there.
+        fresh=temp(f"{RESULTS}/models/.{{model}}.fresh"),
     log:
         f"{RESULTS}/logs/train/{{model}}.log",
     benchmark:

@@ -5,21 +5,29 @@ from anchorscope.files import atomic, read_json, read_parquet
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope import activations
-    from anchorscope.models import best_device, load
+    from anchorscope import activations, scores
+    from anchorscope.devices import best_device
+    from anchorscope.models import load
 
     use_threads(snakemake)
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
-    loaded = load(located["path"], dtype=chosen.dtype, device=best_device(snakemake.resources.gpu))
+    device = best_device(snakemake.resources.device)
+    loaded = load(located["path"], dtype=chosen.dtype, device=device)
+    answers = read_parquet(snakemake.input.answers)
     planned = activations.plan(
-        read_parquet(snakemake.input.answers),
+        answers,
         conditions=chosen.conditions,
         batch_tokens=chosen.batch_tokens,
         window=loaded.window,
         blocks=chosen.blocks,
         seed=chosen.seed,
     )
+    # What no probe could be fitted to is not measured either. Not in `params`: other folds need no
+    # new passes.
+    probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
+    measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
+    scores.design(measured, scores.Settings(**probe), snakemake.input.answers)
     with atomic(snakemake.output.activations) as draft:
         passes = activations.write(draft, loaded, planned, chosen.readouts)
     provenance.of_stage(

@@ -6,12 +6,14 @@ from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
     from anchorscope.answers import answer
-    from anchorscope.models import best_device, load
+    from anchorscope.devices import best_device
+    from anchorscope.models import load
 
     use_threads(snakemake)
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
-    loaded = load(located["path"], dtype=chosen.dtype, device=best_device(snakemake.resources.gpu))
+    device = best_device(snakemake.resources.device)
+    loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers, counts = answer(
         read_parquet(snakemake.input.prompts),
         read_parquet(snakemake.input.questions),

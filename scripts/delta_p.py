@@ -14,4 +14,5 @@ with stage(snakemake):
     write_csv(curve(scores, answers, grouping=chosen.grouping, **bootstrap), snakemake.output.curve)
     drawn = {name: bootstrap[name] for name in ("draws", "level", "seed")}
     write_csv(contrasts(scores, answers, **drawn), snakemake.output.contrasts)
-    provenance.of_stage(snakemake, snakemake.output.curve)
+    counts = provenance.counts_of(snakemake.input.scores)
+    provenance.of_stage(snakemake, snakemake.output.curve, counts=counts)

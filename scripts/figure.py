@@ -12,12 +12,13 @@ with stage(snakemake):
     drawn = chart(
         read_csv(snakemake.input[0]),
         title="ΔP when attention to the exact question tokens is cut",
-        panels=chosen.models,
-        datasets=chosen.datasets,
+        panels=[(name, chosen.label["models"][name]) for name in chosen.models],
+        datasets=[(name, chosen.label["datasets"][name]) for name in chosen.datasets],
         readout=tuple(chosen.readout.split("/")),
         style=chosen.chart,
         level=chosen.level,
     )
     stem = Path(snakemake.output.html).with_suffix("")
     save(drawn, stem)
-    provenance.of_stage(snakemake, stem)
+    counts = provenance.read(snakemake.input[0])["counts_by_cell"]
+    provenance.of_stage(snakemake, stem, counts_by_cell=counts)

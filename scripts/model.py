@@ -6,7 +6,8 @@ from anchorscope.files import write_json
 from anchorscope.stage import stage
 
 with stage(snakemake):
-    trained = snakemake.input[0] if snakemake.input else None
-    located = locate(snakemake.params.model, trained, snakemake.params.recipe)
+    recipe = snakemake.params.recipe
+    located = locate(snakemake.params.model, snakemake.input[0] if recipe else None, recipe)
     write_json(located, snakemake.output.located)
-    provenance.of_stage(snakemake, snakemake.output.located, model=located)
+    content = [located["revision"], located.get("content")]
+    provenance.of_stage(snakemake, snakemake.output.located, content=content, model=located)

@@ -8,10 +8,12 @@ with stage(snakemake):
     import pandas as pd
 
     from anchorscope import activations, scores
-    from anchorscope.models import best_device
+    from anchorscope.devices import best_device
 
     use_threads(snakemake)
     chosen = snakemake.params
+    wanted = "cpu" if snakemake.resources.device == "cpu" else "cuda"
+    device = best_device(wanted)
     folder = snakemake.input.activations
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
     frames = [
@@ -23,7 +25,7 @@ with stage(snakemake):
             readout,
             activations.conditions_of(chosen.conditions),
             {**chosen.probe, "seed": chosen.seed},
-            device=best_device(),
+            device=device,
         )
         for readout in chosen.readouts
     ]
@@ -31,6 +33,7 @@ with stage(snakemake):
     provenance.of_stage(
         snakemake,
         snakemake.output.scores,
-        device=best_device(),
-        samples=len(answers),
+        counts=provenance.counts_of(folder),
+        device=device,
+        dtype="float32",
     )

@@ -11,4 +11,8 @@ with stage(snakemake):
     contrasts = [read_csv(path) for path in snakemake.input.contrasts]
     write_csv(join(cells, curves), snakemake.output.table)
     write_csv(join(cells, contrasts), snakemake.output.contrasts)
-    provenance.of_stage(snakemake, snakemake.output.table)
+    counts = {
+        f"{model}/{dataset}": provenance.counts_of(path)
+        for (model, dataset), path in zip(cells, snakemake.input.curves, strict=True)
+    }
+    provenance.of_stage(snakemake, snakemake.output.table, counts_by_cell=counts)

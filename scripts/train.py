@@ -11,7 +11,7 @@ with stage(snakemake):
     use_threads(snakemake)
     names = [Path(path).stem for path in snakemake.input]
     tables = {name: read_parquet(path) for name, path in zip(names, snakemake.input, strict=True)}
-    with atomic(snakemake.output[0]) as draft:
+    with atomic(snakemake.output.checkpoint) as draft:
         recipes.make(
             draft,
             tables,
@@ -19,3 +19,4 @@ with stage(snakemake):
             train=snakemake.params.train,
             recipe=snakemake.params.recipe,
         )
+    Path(snakemake.output.fresh).touch()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import re
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +175,98 @@ def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(
 
 def test_retrain_trains_every_recipe_from_nothing(fresh: Workspace) -> None:
     assert fresh.planned("retrain") == {"dataset": 4, "train": 2}
+
+
+def test_retrain_trains_what_is_there_once(tiny_run: Workspace, tmp_path: Path) -> None:
+    """Interrupted, it does not train again what is finished; done, it may be asked for again."""
+    clone, once = tiny_run.copy(tmp_path / "clone"), {"train": 1}
+    tiny = clone.catalogue() | {"models": {"tiny-llama": TINY["models"]["tiny-llama"]}}
+    tiny |= {"figures": TINY["figures"]}
+    (clone.root / "config.yaml").write_text(yaml.safe_dump(tiny), encoding="utf-8")
+    assert clone.planned() == {}
+    assert clone.planned("retrain") == once
+    fresh = "results/models/.tiny-llama.fresh"
+    clone.build(fresh)  # as after an interruption: trained, `retrain` itself not yet done
+    assert clone.planned("retrain") == {}
+    clone.build("retrain")
+    assert not (clone.root / fresh).exists()
+    assert clone.planned("retrain") == once
+    assert "train" not in clone.planned()
+
+
+def test_other_weights_of_a_local_model_are_located_anew(
+    tmp_path: Path, fresh: Workspace, checkpoint: Callable[..., Path]
+) -> None:
+    clone, folder = fresh.copy(tmp_path / "clone"), tmp_path / "weights"
+    shutil.copytree(checkpoint("llama"), folder)
+    change = {"models": {"mine": {"local": str(folder), "prompt": "plain"}}}
+    target = "results/models/mine.json"
+    clone.build(target, change=change)
+    assert clone.planned(target, change=change) == {}
+    prompt = {"models": {"mine": change["models"]["mine"] | {"prompt": "chat"}}}
+    assert clone.planned(target, change=prompt) == {}
+    weights = folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    assert clone.planned(target, change=change) == {"model": 1}
+
+
+def test_changed_rows_and_examples_are_read_anew_and_trained_on(
+    tmp_path: Path, fresh: Workspace
+) -> None:
+    clone, rows, examples = (
+        fresh.copy(tmp_path / "clone"),
+        tmp_path / "rows",
+        tmp_path / "shots.yaml",
+    )
+    rows.mkdir()
+    (rows / "part.jsonl").write_text(
+        "".join(f'{{"q": "Who is {i}?", "a": "Nobody {i}"}}\n' for i in range(40)), encoding="utf-8"
+    )
+    shutil.copy(clone.root / "resources" / "few_shot" / "popqa.yaml", examples)
+    recipe = TINY["models"]["tiny-llama"]["train"] | {
+        "datasets": ["mine"],
+        "curriculum": "plain",
+        "steps": 1,
+    }
+    mine = {
+        "local": str(rows),
+        "fields": {"question": "q", "answers": ["a"]},
+        "few_shot": {"file": str(examples)},
+    }
+    taught = TINY["models"]["tiny-llama"] | {"train": recipe}
+    change = {"datasets": {"mine": mine}, "models": {"taught": taught}}
+    target = "results/models/taught.json"
+    clone.build(target, change=change)
+    assert clone.planned(target, change=change) == {}
+    anew = {"dataset": 1, "train": 1, "model": 1}
+    examples.write_text(examples.read_text("utf-8") + "# seen\n", encoding="utf-8")
+    assert clone.planned(target, change=change) == anew
+    clone.build(target, change=change)
+    with (rows / "part.jsonl").open("a", encoding="utf-8") as more:
+        more.write('{"q": "Who is new?", "a": "Nobody"}\n')
+    assert clone.planned(target, change=change) == anew
+
+
+@pytest.mark.parametrize(("gpus", "limited"), [(0, False), (2, True)])
+def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
+    tmp_path: Path, fresh: Workspace, gpus: int, limited: bool
+) -> None:
+    clone = fresh.copy(tmp_path / "clone")
+    with (clone.root / "anchorscope" / "devices.py").open("a", encoding="utf-8") as library:
+        library.write(f"\n\ndef gpus_here():\n    return {gpus}\n")
+    rule = clone.root / "rules" / "answers.smk"
+    message = re.compile(r"    message:\n.*\n")  # in its place a dry run shows the resources
+    rule.write_text(message.sub("", rule.read_text("utf-8")), encoding="utf-8")
+    said = clone.dry(
+        "results/answers/llama-3-70b/nq.parquet", "results/answers/qwen3-8b/nq.parquet"
+    )
+    assert ("gpu=2, device=auto" in said) == limited  # asked for 4, cut to what there is
+    assert ("gpu=4, device=auto" in said) != limited
+    assert "gpu=1, device=cuda" in said
+    own = "results/answers/calibration-llama/world-relation.parquet"
+    assert "gpu=0, device=cpu" in clone.dry(own)
+    assert "gpu=1, device=auto" in clone.dry(
+        "results/answers/llama-3-70b/nq.parquet", "--resources", "gpu=1"
+    )

@@ -1,12 +1,15 @@
 """Products are whole or absent, unchanged by the trip, and say what they were made from."""
 
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pandas as pd
 import pytest
 
-from anchorscope import checkpoints, files, provenance, revisions, ship
+from anchorscope import checkpoints, devices, files, provenance, revisions, ship, stage
 from anchorscope.errors import AnchorscopeError
 
 
@@ -64,7 +67,7 @@ def test_counts_that_do_not_add_up_are_refused() -> None:
 
 
 def _snakemake(rule: str, inputs: list[Path], **settings: object) -> SimpleNamespace:
-    return SimpleNamespace(rule=rule, input=inputs, params=settings)
+    return SimpleNamespace(rule=rule, input=inputs, output=[], params=settings)
 
 
 def test_an_identity_changes_with_a_setting_and_with_what_it_was_made_from(tmp_path: Path) -> None:
@@ -83,10 +86,117 @@ def test_an_identity_changes_with_a_setting_and_with_what_it_was_made_from(tmp_p
 def test_a_label_changes_no_identity(tmp_path: Path) -> None:
     found = []
     for label in ("one", "two"):
-        job = _snakemake("figure", [], model={"hub": "a/b", "label": label})
+        shown = {"models": {"m": label}}
+        job = _snakemake("figure", [], model={"hub": "a/b", "label": label}, label=shown)
         provenance.of_stage(job, tmp_path / label)
         found.append(provenance.read(tmp_path / label)["identity"])
     assert found[0] == found[1]
+
+
+def test_other_content_changes_an_identity_and_another_place_does_not(tmp_path: Path) -> None:
+    def identity(local: str, content: str) -> str:
+        settings = {"local": local, "dataset": {"local": local, "few_shot": {"file": local}}}
+        provenance.of_stage(
+            _snakemake("dataset", [], **settings), tmp_path / "d", content=[content]
+        )
+        return provenance.read(tmp_path / "d")["identity"]
+
+    assert identity("/here/rows.csv", "c0ffee") == identity("/there/rows.csv", "c0ffee")
+    assert identity("/here/rows.csv", "c0ffee") != identity("/here/rows.csv", "decade")
+
+
+def test_a_record_holds_every_record_before_it_once(tmp_path: Path) -> None:
+    def made(product: str, *inputs: str, **settings: object) -> None:
+        job = _snakemake(product, [tmp_path / name for name in inputs], **settings)
+        provenance.of_stage(job, tmp_path / product, counts=provenance.Counts(2, 1, {"empty": 1}))
+
+    made("dataset", dataset={"world": {"seed": 7}}, seed=0)
+    made("answers", "dataset", max_new_tokens=3)
+    made("scores", "dataset", "answers", seed=1)
+    record = provenance.read(tmp_path / "scores")
+    assert record["seeds"] == {"seed": 1}
+    before = {Path(path).name: found for path, found in record["inputs"].items()}
+    assert set(before) == {"dataset", "answers"}
+    assert before["dataset"]["seeds"] == {"seed": 0, "dataset.world.seed": 7}
+    assert before["answers"]["settings"] == {"max_new_tokens": 3}
+    assert before["answers"]["counts"]["dropped"] == {"empty": 1}
+    assert not any("inputs" in found for found in before.values())
+
+
+def test_other_weights_are_another_revision_of_a_local_model(
+    tmp_path: Path, checkpoint: Callable[..., Path]
+) -> None:
+    folder, moved = tmp_path / "one", tmp_path / "two"
+    shutil.copytree(checkpoint("llama"), folder)
+    first = checkpoints.locate({"local": str(folder)})["revision"]
+    shutil.copytree(folder, moved)
+    assert checkpoints.locate({"local": str(moved)})["revision"] == first
+    weights = folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1  # of the same size, and with the time it had
+    before = weights.stat()
+    weights.write_bytes(content)
+    os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert checkpoints.locate({"local": str(folder)})["revision"] != first
+
+
+def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = _snakemake("scores", [])
+    job.log, job.wildcards = [str(tmp_path / "log")], {"model": "m", "dataset": "d"}
+    for error in (AnchorscopeError("too few", "here", "sample more"), KeyError("bug")):
+        with pytest.raises(SystemExit), stage.stage(job):
+            raise error
+        assert "rule scores, model m, dataset d" in capsys.readouterr().err
+        assert "rule scores, model m, dataset d" in (tmp_path / "log").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("nodes", "visible", "expected"),
+    [(2, None, 2), (2, "", 0), (2, "-1", 0), (2, "1", 1), (4, "0,2,3", 3), (0, "0", 0)],
+)
+def test_gpus_are_counted_as_cuda_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, visible: str | None, expected: int
+) -> None:
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{i}" for i in range(nodes))):
+        (tmp_path / name).touch()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert devices.gpus_here(tmp_path) == expected
+
+
+@pytest.fixture
+def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three GPUs, the last with the most free memory."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda i: ((5, 4, 9)[i], 10))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda i: SimpleNamespace(uuid=f"gpu-{i}")
+    )
+    monkeypatch.setattr(devices.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(devices, "_held", [])
+
+
+@pytest.mark.usefixtures("gpus")
+def test_jobs_that_start_together_take_different_gpus() -> None:
+    taken = [devices.best_device("cuda") for _ in range(3)]
+    assert taken == ["cuda:2", "cuda:0", "cuda:1"]
+    assert devices.best_device("cuda") == "cuda:2"  # all are taken: the most free memory
+    assert devices.best_device("auto") == "auto"
+    assert devices.best_device("cpu") == "cpu"
+
+
+@pytest.mark.parametrize("wanted", ["cpu", "cuda", "auto"])
+def test_without_a_gpu_every_job_runs_on_the_cpu(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert devices.best_device(wanted) == "cpu"
 
 
 def test_the_first_commit_found_is_kept_and_one_asked_for_wins(tmp_path: Path) -> None:
@@ -124,7 +234,7 @@ def test_shipping_copies_trained_checkpoints_and_nothing_else(tmp_path: Path) ->
     _trained(tmp_path / "models" / "small", "abc")
     (tmp_path / "models" / "hub-model.json").touch()
     (tmp_path / "models" / "small" / ".snakemake_timestamp").touch()
-    assert ship.ship(tmp_path / "models", tmp_path / "shipped") == ["small"]
+    assert ship.ship(tmp_path / "models", tmp_path / "shipped", {"small": "abc"}) == ["small"]
     assert sorted(p.name for p in (tmp_path / "shipped" / "small").iterdir()) == [
         "model.safetensors",
         "recipe.json",
@@ -133,7 +243,18 @@ def test_shipping_copies_trained_checkpoints_and_nothing_else(tmp_path: Path) ->
 
 def test_shipping_refuses_nothing_to_ship_and_what_is_too_large(tmp_path: Path) -> None:
     with pytest.raises(AnchorscopeError, match="no trained checkpoint"):
-        ship.ship(tmp_path / "models", tmp_path / "shipped")
+        ship.ship(tmp_path / "models", tmp_path / "shipped", {})
     _trained(tmp_path / "models" / "large", "abc", size=ship.LARGEST + 1)
     with pytest.raises(AnchorscopeError, match="large"):
-        ship.ship(tmp_path / "models", tmp_path / "shipped")
+        ship.ship(tmp_path / "models", tmp_path / "shipped", {"large": "abc"})
+
+
+@pytest.mark.parametrize("present", [{"good": "abc", "old": "of today"}, {"good": "abc"}])
+def test_shipping_refuses_a_checkpoint_of_another_recipe(
+    tmp_path: Path, present: dict[str, str]
+) -> None:
+    for name in ("good", "old"):
+        _trained(tmp_path / "models" / name, "abc")
+    with pytest.raises(AnchorscopeError, match="present recipe"):
+        ship.ship(tmp_path / "models", tmp_path / "shipped", present)
+    assert not (tmp_path / "shipped").exists()

@@ -1,0 +1,59 @@
+"""Which GPUs there are, and which of them a job takes."""
+
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+_held: list[FileLock] = []
+"""Locks on the GPUs that this process took; they go when it ends."""
+
+
+def gpus_here(devices: Path = Path("/dev")) -> int:
+    """How many NVIDIA GPUs this process may use, asked without loading torch."""
+    there = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return there
+    named = [name.strip() for name in visible.split(",")]
+    # CUDA stops at the first name that it does not know.
+    stop = next((i for i, name in enumerate(named) if name in ("", "-1")), len(named))
+    return min(there, stop)
+
+
+def best_device(wanted: str) -> str:
+    """The device of a job, as torch names it.
+
+    Args:
+        wanted: `cpu`; `cuda`, one GPU; or `auto`, the layers spread over all GPUs in sight.
+
+    Returns:
+        `cpu` where there is no GPU. For `cuda` the GPU with the most free memory among those
+        that no other job here has taken, or among all where every one is taken.
+    """
+    import torch
+
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return "cpu"
+    count = torch.cuda.device_count()
+    if count == 1:
+        return "cuda:0"
+    if wanted == "auto":
+        return "auto"
+    free = [torch.cuda.mem_get_info(i)[0] for i in range(count)]
+    order = sorted(range(count), key=lambda i: -free[i])
+    # Jobs that start together see the same free memory, so each one marks what it takes.
+    taken = next((i for i in order if _take(str(torch.cuda.get_device_properties(i).uuid))), None)
+    return f"cuda:{order[0] if taken is None else taken}"
+
+
+def _take(name: str) -> bool:
+    lock = FileLock(Path(tempfile.gettempdir()) / f"anchorscope-{os.getuid()}-{name}.guard")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    _held.append(lock)
+    return True
