@@ -164,6 +164,18 @@ def test_answers_that_are_all_right_end_in_one_message(unscored: Workspace) -> N
     refused_scores(unscored, ["answers are right", "cannot be fitted"])
 
 
+def test_answers_that_are_all_right_are_not_measured(unscored: Workspace) -> None:
+    table = unscored.results / f"answers/{CELL}.parquet"
+    answers = read_parquet(table)
+    answers["label"] = 0
+    write_parquet(answers, table)
+    done = unscored.run(f"results/activations/{CELL}")
+    assert done.returncode != 0
+    said = (unscored.results / f"logs/activations/{CELL}.log").read_text(encoding="utf-8")
+    assert_clear(said, ["answers are right", "rule activations, model tiny-llama"])
+    assert not (unscored.results / f"activations/{CELL}").exists()
+
+
 def test_fewer_samples_than_folds_end_in_one_message(unscored: Workspace) -> None:
     refused_scores(unscored, ["113 folds", "sample_size"], {"probe": {"folds": 113}})
 

@@ -177,6 +177,20 @@ def test_every_product_says_what_it_was_made_from(tiny_run: Workspace, product: 
         assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
 
 
+def test_the_figure_says_what_every_stage_was_made_from(tiny_run: Workspace) -> None:
+    record = provenance(tiny_run, "figures/tiny")
+    before = {found["rule"]: found for found in record["inputs"].values()}
+    stages = "dataset model prompts answers activations scores delta_p table".split()
+    assert sorted(before) == sorted(stages)
+    assert before["model"]["model"]["content"]
+    assert before["activations"]["passes"]["rows_per_sample"]
+    assert before["activations"]["device"] == "cpu"
+    assert before["answers"]["dtype"] == "float32"
+    assert any("contrasts" in path for path in before["delta_p"]["products"])
+    for found in (before["scores"]["counts"], record["counts_by_cell"][CELL]):
+        assert found == before["activations"]["counts"]
+
+
 def test_counts_of_a_stage_are_those_of_its_table(
     tiny_run: Workspace, answers: pd.DataFrame
 ) -> None:
