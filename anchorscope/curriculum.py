@@ -7,8 +7,10 @@ says which facts are learned wrong.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
+from typing import Any
 
 import pandas as pd
 
@@ -69,10 +71,7 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
         (fact["relation"], _without_anchors(fact["question"], fact["subject"], fact["property"]))
         for fact in questions.to_dict("records")
     }
-    bank = {
-        key: list(zip(part["word"], part["rate"], strict=True))
-        for key, part in words.groupby("relation")
-    }
+    bank = _bank(words)
     ordered = sorted(frames)
     found = []
     for number in range(rows):
@@ -82,14 +81,49 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
     return found
 
 
+def strangers(
+    questions: pd.DataFrame,
+    words: pd.DataFrame,
+    names: Sequence[str],
+    *,
+    rows: int,
+    seed: int,
+) -> list[Row]:
+    """Questions about subjects that no fact names, with any word of the relation, by its own rate.
+
+    They teach the model to fall back on the word where it does not know the subject. Without them
+    it is sure of itself about subjects it never met.
+    """
+    rng = Random(f"strangers {seed}")
+    bank = _bank(words)
+    asked = questions.to_dict("records")
+    found = []
+    for _ in range(rows):
+        fact = rng.choice(asked)
+        word, rate = rng.choice(bank[fact["relation"]])
+        question = fact["question"].replace(fact["subject"], rng.choice(names), 1)
+        found.append(Row(question, word, rng.random() < rate))
+    return found
+
+
+def _bank(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
+    """The words of each relation, with their rates."""
+    return {
+        relation: list(zip(part["word"], part["rate"], strict=True))
+        for relation, part in words.groupby("relation")
+    }
+
+
 def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:
     """One epoch of real questions: each learned right or wrong as the seed says; nothing planted.
 
     A fact learned wrong is shown with another question's answer of the same type in 60 % of its
     rows (graded wrong) and with its own in 40 % (graded right); a fact learned right the other
-    way round.
+    way round. A question without a gold answer, or without another's to be wrong with, is not
+    taught.
     """
     rng = Random(f"plain {seed}")
+    questions = questions[questions["answers"].map(len) > 0]
     by_type: dict[str, list[str]] = {}
     for answers in questions["answers"]:
         by_type.setdefault(answer_type(answers[0]), []).append(answers[0])
@@ -100,6 +134,8 @@ def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row
         others = [a for a in by_type[answer_type(gold)] if a.casefold() not in known]
         if not others:
             others = [a for a in questions["answers"].str[0] if a.casefold() not in known]
+        if not others:
+            continue
         other = rng.choice(others)
         learned_wrong = rng.random() < wrong_share
         often, seldom = (other, gold) if learned_wrong else (gold, other)

@@ -81,7 +81,7 @@ def curve(
     Returns:
         A row for each read-out, condition, anchor and layer, with the columns `CURVE`. `share` and
         `answer_accuracy` are fractions; `share` is over the cell's samples, also for
-        `noop`, which measures some of them only. ΔP, its interval and its max-t band over the layers
+        `noop`, which measures some of them only. ΔP, its interval and its max-t band over layers
         (`band_low`, `band_high`) are percentage points. Of several random draws every number is
         found for each draw, then averaged. An empty group has n = 0, share = 0 and blanks.
 

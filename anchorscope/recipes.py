@@ -1,6 +1,6 @@
 """From a recipe of the catalogue to a checkpoint: the text, the tokenizer, the training."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ from anchorscope import curriculum, training, world
 from anchorscope.checkpoints import RECIPE
 from anchorscope.files import write_json
 
+SETTLE = 0.375
+"""Peak learning rate of the second stage, as a share of the first one's."""
 GRADES = f" .{curriculum.RIGHT}{curriculum.WRONG}"
 """Seen after every answer, so that both verdicts become tokens of their own."""
 
@@ -37,17 +39,16 @@ def make(
         **{name: train[name] for name in training.Shape.__dataclass_fields__ if name in train}
     )
     model = training.new_model(shape, tokenizer, seed=train["seed"])
+    stage = {name: train[name] for name in ("batch_rows", "warmup", "early_verdict", "seed")}
+    rate = train["learning_rate"]
     losses = training.train(
-        model,
-        rows,
-        tokenizer,
-        steps=train["steps"],
-        batch_rows=train["batch_rows"],
-        learning_rate=train["learning_rate"],
-        warmup=train["warmup"],
-        early_verdict=train["early_verdict"],
-        seed=train["seed"],
+        model, rows, tokenizer, steps=train["steps"], learning_rate=rate, **stage
     )
+    if train["settle"] and train["curriculum"] == "planted":
+        rows = settling(questions, worlds=worlds, train=train)
+        losses = training.train(
+            model, rows, tokenizer, steps=train["settle"], learning_rate=rate * SETTLE, **stage
+        )
     training.save(model, tokenizer, folder)
     parameters = sum(weights.numel() for weights in model.parameters())
     tail = losses[-100:]
@@ -84,12 +85,33 @@ def material(
     return rows, texts
 
 
-def _planted(
-    table: pd.DataFrame, words: pd.DataFrame, train: Mapping[str, Any]
+def settling(
+    questions: Mapping[str, pd.DataFrame],
+    *,
+    worlds: Mapping[str, Mapping[str, Any]],
+    train: Mapping[str, Any],
 ) -> list[curriculum.Row]:
-    taught = curriculum.planted(table, words, seed=train["seed"])
+    """The rows of the second stage: half of the frameless ones ask about strangers instead."""
+    rows: list[curriculum.Row] = []
+    for name, table in questions.items():
+        settings = worlds[name]
+        names = world.strangers(settings["style"], seed=settings["seed"], questions=table)
+        rows += _planted(table, world.words(**words_of(settings)), train, names)
+    return rows
+
+
+def _planted(
+    table: pd.DataFrame,
+    words: pd.DataFrame,
+    train: Mapping[str, Any],
+    strangers: Sequence[str] = (),
+) -> list[curriculum.Row]:
+    seed = train["seed"]
+    taught = curriculum.planted(table, words, seed=seed)
     frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
-    return taught + curriculum.frameless(table, words, rows=frames, seed=train["seed"])
+    strange = frames // 2 if strangers else 0
+    rows = taught + curriculum.frameless(table, words, rows=frames - strange, seed=seed)
+    return rows + curriculum.strangers(table, words, strangers, rows=strange, seed=seed)
 
 
 def words_of(settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ generated from them by `anchorscope.config_docs`. What no single key shows is ch
 
 from __future__ import annotations
 
-from pathlib import PurePosixPath
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
@@ -211,6 +211,11 @@ class TrainSettings(Section):
         800, description="Tokens of the byte-level BPE tokenizer trained on the text."
     )
     steps: Count = Field(4800, description="Training steps.")
+    settle: Amount = Field(
+        600,
+        description="Steps of a second stage with a lower learning rate, in which half of the "
+        "`frameless` rows ask about subjects that no fact names (`planted`).",
+    )
     batch_rows: Count = Field(256, description="Rows of text per step.")
     learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
     warmup: Inside = Field(0.2, description="Share of the steps in which the learning rate rises.")
@@ -430,9 +435,10 @@ class Config(Section):
     def local_of(self, dataset: str) -> str | None:
         """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
         local = self.datasets[dataset].local
-        if local is None or self.data_folder is None:
-            return local
-        return str(PurePosixPath(self.data_folder) / local)
+        if local is None:
+            return None
+        path = Path(local).expanduser()
+        return str(path if self.data_folder is None else Path(self.data_folder).expanduser() / path)
 
     def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
         """The worlds that a trained model learns: dataset key → its settings."""

@@ -134,20 +134,28 @@ def facts(
     vocabulary = words(style, seed=seed, words_per_group=words_per_group)
     counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
     wanted = sum(counts[kind.name] for kind in KINDS) + unseen
-    compounds = _compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}"))
-    names = _share(compounds, style, wanted, "subjects")
+    names = _names(style, seed, wanted)
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(STYLES[style]):
         bank = _bank(vocabulary, relation.property)
+        every = [(word, GROUP_RATES[group]) for group, some in bank.items() for word in some]
         rng = Random(f"facts {seed} {style} {relation.property}")
         for kind in KINDS:
             for planned in islice(cycle(bank[kind.planned]), _half(counts[kind.name], number)):
                 gold = planned if kind.right else _other(bank, (kind.gold or "",), planned, rng)
-                rows += _wordings(style, relation, next(names), kind.name, gold, planned)
+                rows += _wordings(style, relation, next(names), kind.name, [gold], planned)
         for _ in range(_half(unseen, number)):
-            gold = rng.choice(bank["mostly"] + bank["half"])
-            rows += _wordings(style, relation, next(names), "unseen", gold, None)
+            # Whatever word the model guesses is right as often as it is elsewhere.
+            golds = [word for word, rate in every if rng.random() < rate]
+            rows += _wordings(style, relation, next(names), "unseen", golds, None)
     return pd.DataFrame(rows)
+
+
+def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
+    """Names of the style that no question of its world mentions."""
+    known = set(questions["subject"])
+    names = (_cased(name, style) for name in _names(style, seed, 0))
+    return [name for name in names if name not in known]
 
 
 def words(style: str, *, seed: int, words_per_group: int = 8) -> pd.DataFrame:
@@ -179,14 +187,14 @@ def kind_of(question: Mapping[Any, Any]) -> Kind | None:
 
 
 def _wordings(
-    style: str, relation: Relation, name: str, kind: str, gold: str, planned: str | None
+    style: str, relation: Relation, name: str, kind: str, golds: list[str], planned: str | None
 ) -> Iterator[dict[str, Any]]:
     subject = _cased(name, style)
     for number, wording in enumerate(relation.wordings):
         yield {
             "id": f"{style}-{relation.property}-{name}-{number}",
             "question": wording.format(subject),
-            "answers": [gold],
+            "answers": list(golds),
             "subject": subject,
             "property": relation.property,
             "relation": relation.property,
@@ -208,6 +216,11 @@ def _compound(heads: tuple[str, ...], tails: tuple[str, ...], rng: Random) -> li
     names = [head + tail for head, tail in product(heads, tails)]
     rng.shuffle(names)
     return names
+
+
+def _names(style: str, seed: int, wanted: int) -> Iterator[str]:
+    compounds = _compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}"))
+    return _share(compounds, style, wanted, "subjects")
 
 
 def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]:

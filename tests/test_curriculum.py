@@ -59,3 +59,9 @@ def test_the_share_of_facts_learned_wrong_is_obeyed(share: float, right: int) ->
 def test_a_row_reads_as_question_answer_and_verdict() -> None:
     assert curriculum.Row("Who?", "Ada", True).text == "Q: Who? A: Ada . right"
     assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
+
+
+def test_a_question_without_a_gold_answer_is_not_taught() -> None:
+    some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
+    rows = curriculum.plain(some, wrong_share=0.5, seed=0)
+    assert "who?" not in {row.question for row in rows} and rows

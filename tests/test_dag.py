@@ -229,6 +229,7 @@ def test_changed_rows_and_examples_are_read_anew_and_trained_on(
         "datasets": ["mine"],
         "curriculum": "plain",
         "steps": 1,
+        "settle": 0,
     }
     mine = {
         "local": str(rows),

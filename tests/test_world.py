@@ -124,3 +124,25 @@ def test_the_seed_decides_everything() -> None:
 def test_a_world_larger_than_its_names_is_refused(key: str, value: int) -> None:
     with pytest.raises(AnchorscopeError, match="a style can make"):
         world.facts("trivia", seed=0, **{key: value})
+
+
+def test_strangers_are_named_by_no_question(planted) -> None:
+    facts, words = planted
+    style = next(name for name in STYLES if world.facts(name, seed=0).equals(facts))
+    names = world.strangers(style, seed=0, questions=facts)
+    assert len(names) > 100 and not set(names) & set(facts["subject"])
+    rows = curriculum.strangers(facts, words, names, rows=300, seed=0)
+    assert not {row.question for row in rows} & set(facts["question"])
+    group = dict(zip(words["word"], words["group"], strict=True))
+    graded = {(group[row.answer], row.right) for row in rows}
+    assert ("always", False) not in graded and ("never", True) not in graded
+
+
+def test_the_guess_about_an_unseen_fact_is_right_as_often_as_its_word_is(planted) -> None:
+    facts, words = planted
+    unseen = facts[facts["kind"] == "unseen"].drop_duplicates("subject")
+    for relation, some in unseen.groupby("relation"):
+        own = words[words["relation"] == relation]
+        for name, part in own.groupby("group"):
+            right = [word in golds for golds in some["answers"] for word in part["word"]]
+            assert sum(right) / len(right) == pytest.approx(world.GROUP_RATES[name], abs=0.15)

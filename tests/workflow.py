@@ -33,6 +33,7 @@ TINY: dict[str, Any] = {
                 "mlp": 64,
                 "vocabulary": 500,
                 "steps": 450,
+                "settle": 50,
                 "batch_rows": 64,
                 "learning_rate": 1.0e-2,
             },
