@@ -91,7 +91,7 @@ def settling(
     worlds: Mapping[str, Mapping[str, Any]],
     train: Mapping[str, Any],
 ) -> list[curriculum.Row]:
-    """The rows of the second stage: half of the frameless ones ask about strangers instead."""
+    """The rows of the second stage: as many as are frameless ask about strangers besides."""
     rows: list[curriculum.Row] = []
     for name, table in questions.items():
         settings = worlds[name]
@@ -109,9 +109,10 @@ def _planted(
     seed = train["seed"]
     taught = curriculum.planted(table, words, seed=seed)
     frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
-    strange = frames // 2 if strangers else 0
-    rows = taught + curriculum.frameless(table, words, rows=frames - strange, seed=seed)
-    return rows + curriculum.strangers(table, words, strangers, rows=strange, seed=seed)
+    rows = taught + curriculum.frameless(table, words, rows=frames, seed=seed)
+    if strangers:
+        rows += curriculum.strangers(table, words, strangers, rows=frames, seed=seed)
+    return rows
 
 
 def words_of(settings: Mapping[str, Any]) -> dict[str, Any]:

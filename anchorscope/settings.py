@@ -212,9 +212,9 @@ class TrainSettings(Section):
     )
     steps: Count = Field(4800, description="Training steps.")
     settle: Amount = Field(
-        600,
-        description="Steps of a second stage with a lower learning rate, in which half of the "
-        "`frameless` rows ask about subjects that no fact names (`planted`).",
+        400,
+        description="Steps of a second stage with a lower learning rate and, besides, as many rows "
+        "as are `frameless` about subjects that no fact names (`planted`).",
     )
     batch_rows: Count = Field(256, description="Rows of text per step.")
     learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
