@@ -517,7 +517,7 @@ script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'">
 <style>
 body {{ margin: 12px; background: white; font-family: Arial, Helvetica, sans-serif; }}
 #figure {{ display: block; width: 100%; max-width: {most}px; margin: 0 auto; }}
-#figure svg {{ display: block; width: 100%; height: auto; }}
+#figure svg.marks {{ display: block; width: 100%; height: auto; }}
 </style>
 <script>{runtime}</script>
 </head>
