@@ -17,13 +17,13 @@ import pandas as pd
 
 from anchorscope import answer_anchors, labels, tokens
 from anchorscope.errors import AnchorscopeError
+from anchorscope.prompts import STYLES
 from anchorscope.provenance import Counts
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-STYLES = ("plain", "few_shot", "chat")
 CLOSING = {"plain": " .", "few_shot": "\n\n"}
 CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
 SECONDS_BETWEEN_LOG_LINES = 5.0

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anchorscope import folds, intervals
+from anchorscope import folds, intervals, knockout
 from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import Bootstrap, auc
 from anchorscope.samples import kept
 
-CONDITIONS = ("knockout", "random", "question", "noop")
+CONDITIONS = tuple(name for name in knockout.CONDITIONS if name != "clean")
 ANCHORS = ("Q", "A", "all")
 CURVE = (
     "site", "position", "condition", "grouping", "anchor", "layer", "n", "share", "delta_p",
