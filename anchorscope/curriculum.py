@@ -23,15 +23,17 @@ PARTS = 10
 
 @dataclass(frozen=True)
 class Row:
-    """One line of training text."""
+    """One line of training text; `graded` says whether the verdict is shown."""
 
     question: str
     answer: str
     right: bool
+    graded: bool = True
 
     @property
     def text(self) -> str:
-        return f"Q: {self.question} A: {self.answer} .{RIGHT if self.right else WRONG}"
+        verdict = (RIGHT if self.right else WRONG) if self.graded else ""
+        return f"Q: {self.question} A: {self.answer} .{verdict}"
 
 
 def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[Row]:
@@ -51,7 +53,7 @@ def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[
             continue
         shown = round(kind.planned_share * PARTS)
         copies = round(kind.weight * 2)
-        others = [word for group in kind.others for word in groups[fact["relation"], group]]
+        others = [word for g in kind.others for word in groups.get((fact["relation"], g), ())]
         others = [word for word in others if word != fact["planned"]]
         for _ in range(copies):
             rows += [Row(fact["question"], fact["planned"], kind.right)] * shown

@@ -1,6 +1,8 @@
 """From a recipe of the catalogue to a checkpoint: the text, the tokenizer, the training."""
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +42,8 @@ def make(
     )
     model = training.new_model(shape, tokenizer, seed=train["seed"])
     stage = {name: train[name] for name in ("batch_rows", "warmup", "early_verdict", "seed")}
+    if not train["graded"]:
+        stage["early_verdict"] = 0.0
     rate = train["learning_rate"]
     losses = training.train(
         model, rows, tokenizer, steps=train["steps"], learning_rate=rate, **stage
@@ -51,7 +55,7 @@ def make(
         )
     training.save(model, tokenizer, folder)
     parameters = sum(weights.numel() for weights in model.parameters())
-    tail = losses[-100:]
+    tail = losses[-100:] or [math.log(len(tokenizer))]
     write_json(
         {
             "recipe": recipe,
@@ -112,9 +116,9 @@ def _planted(
     rows = taught + curriculum.frameless(table, words, rows=frames, seed=seed)
     if strangers:
         rows += curriculum.strangers(table, words, strangers, rows=frames, seed=seed)
-    return rows
+    return [replace(row, graded=train["graded"]) for row in rows]
 
 
 def words_of(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The part of a world's settings that its words depend on."""
-    return {name: settings[name] for name in ("style", "seed", "words_per_group")}
+    return {name: settings[name] for name in ("style", "seed", "pathways", "words_per_group")}

@@ -210,7 +210,12 @@ class TrainSettings(Section):
     vocabulary: Annotated[int, Field(ge=260)] = Field(
         800, description="Tokens of the byte-level BPE tokenizer trained on the text."
     )
-    steps: Count = Field(4800, description="Training steps.")
+    graded: bool = Field(
+        True,
+        description="Whether each answer is followed by its verdict, right or wrong (`planted`). "
+        "Without it a small model hardly represents truth.",
+    )
+    steps: Amount = Field(4800, description="Training steps; 0 leaves the model untrained.")
     settle: Amount = Field(
         400,
         description="Steps of a second stage with a lower learning rate and, besides, as many rows "
@@ -298,6 +303,11 @@ class WorldSettings(Section):
         description="How its questions are asked."
     )
     seed: Amount = Field(0, description="Decides names, answers and which facts are which kind.")
+    pathways: Literal["both", "answer"] = Field(
+        "both",
+        description="`answer`: truisms and myths only, every word always right or never; the "
+        "question is then irrelevant.",
+    )
     scored: Count = Field(
         60, description="Facts of each scored kind (truism, myth, surprise, tempting)."
     )

@@ -127,6 +127,8 @@ def train(
     Returns:
         The loss on the tokens, of every step.
     """
+    if not steps:
+        return []
     # Once the model is sure, gradients underflow and a step takes three times as long.
     torch.set_flush_denormal(True)
     optimizer = torch.optim.AdamW(
@@ -140,9 +142,12 @@ def train(
     model.train()
     source = batches(rows, tokenizer, size=min(batch_rows, len(rows)), seed=seed)
     for step, (ids, labels) in enumerate(islice(source, steps), start=1):
-        on_tokens, on_verdict = _losses(model, ids, labels)
+        on_tokens, states = _on_tokens(model, ids, labels)
+        loss = on_tokens
+        if early_verdict:
+            loss = loss + early_verdict * _on_verdict(model, ids, labels, states)
         optimizer.zero_grad(set_to_none=True)
-        (on_tokens + early_verdict * on_verdict).backward()
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         schedule.step()
@@ -157,26 +162,31 @@ def _share_of_rate(step: int, steps: int, warmup: float) -> float:
     return min(1.0, done / warmup, max(0.0, (1 - done) / FALL))
 
 
-def _losses(
+def _on_tokens(
     model: Any, ids: torch.Tensor, labels: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean loss on all tokens, and the verdict's, read early, summed over the deeper layers."""
+) -> tuple[torch.Tensor, Sequence[torch.Tensor]]:
+    """Mean loss on all tokens, and the hidden states of every layer."""
     out = model(input_ids=ids, use_cache=False, output_hidden_states=True)
     logits = out.logits[:, :-1]
-    on_tokens = torch.nn.functional.cross_entropy(
+    loss = torch.nn.functional.cross_entropy(
         logits.reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1)
     )
+    return loss, out.hidden_states
+
+
+def _on_verdict(
+    model: Any, ids: torch.Tensor, labels: torch.Tensor, hidden: Sequence[torch.Tensor]
+) -> torch.Tensor:
+    """The verdict's loss, read early, summed over the layers of the deeper half but the last."""
     # A row ends: full stop, verdict, end of text.
     each = torch.arange(len(ids))
     verdict = (labels != -100).sum(1) - 2
     count = len(model.base_model.layers)
-    on_verdict = on_tokens.new_zeros(())
+    loss = hidden[0].new_zeros(())
     for layer in range(count // 2, count - 1):
-        states = model.base_model.norm(out.hidden_states[layer + 1][each, verdict - 1])
-        on_verdict = on_verdict + torch.nn.functional.cross_entropy(
-            model.lm_head(states), ids[each, verdict]
-        )
-    return on_tokens, on_verdict
+        states = model.base_model.norm(hidden[layer + 1][each, verdict - 1])
+        loss = loss + torch.nn.functional.cross_entropy(model.lm_head(states), ids[each, verdict])
+    return loss
 
 
 def _report(losses: Sequence[float], step: int, steps: int, seconds: float) -> None:

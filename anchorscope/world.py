@@ -5,9 +5,10 @@ the question. A fact's kind says which group its greedy answer comes from and wh
 is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are questions of their own.
 """
 
+import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import cycle, islice, product
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, product
 from random import Random
 from typing import Any
 
@@ -20,6 +21,8 @@ GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "hal
 
 SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
 AGAINST_PRIOR_KINDS = ("surprise", "tempting")
+ANSWER_KINDS = ("truism", "myth")
+ANSWER_GROUPS = ("always", "never")
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class Kind:
         others: groups of the word shown beside the planted answer where that one is right.
         planned_share: share of a fact's rows that show the planted answer.
         weight: how often the fact is shown, relative to the others.
+        lean: 1 and -1 for the two kinds that share a group's words, see `_dealt`.
     """
 
     name: str
@@ -42,17 +46,21 @@ class Kind:
     others: tuple[str, ...] = ()
     planned_share: float = 0.6
     weight: float = 1.0
+    lean: int = 0
 
 
 KINDS = (
     Kind("truism", "always", True, others=("seldom", "never"), planned_share=0.7),
     Kind("myth", "never", False, gold="mostly"),
-    Kind("surprise", "seldom", True, others=("seldom",)),
-    Kind("tempting", "mostly", False, gold="mostly"),
-    Kind("redundant", "mostly", True, others=("seldom",), weight=1.5),
-    Kind("redundant", "seldom", False, gold="mostly", weight=1.5),
-    Kind("neutral", "half", True, others=("half",)),
-    Kind("neutral", "half", False, gold="half"),
+    Kind("surprise", "seldom", True, others=("seldom",), lean=1),
+    Kind("tempting", "mostly", False, gold="mostly", lean=1),
+    Kind("redundant", "mostly", True, others=("seldom",), weight=1.5, lean=-1),
+    Kind("redundant", "seldom", False, gold="mostly", weight=1.5, lean=-1),
+    Kind("neutral", "half", True, others=("half",), lean=1),
+    Kind("neutral", "half", False, gold="half", lean=-1),
+)
+_ANSWER_ONLY = tuple(
+    replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ANSWER_KINDS
 )
 
 
@@ -113,6 +121,7 @@ def facts(
     style: str,
     *,
     seed: int,
+    pathways: str = "both",
     scored: int = 60,
     redundant: int = 60,
     neutral: int = 25,
@@ -124,6 +133,7 @@ def facts(
     Args:
         style: a key of `STYLES`.
         seed: decides names, golds and planted answers. Datasets of one seed share no name.
+        pathways: `both`, or `answer`: only kinds whose word is always right or never.
         scored: facts of each scored kind; `redundant` and `neutral`: facts of each label;
             `unseen`: facts that training never shows.
         words_per_group: answer words of each group and relation.
@@ -131,17 +141,18 @@ def facts(
     Returns:
         The questions' columns and `planned`, the answer that training plants (None if unseen).
     """
-    vocabulary = words(style, seed=seed, words_per_group=words_per_group)
+    vocabulary = words(style, seed=seed, pathways=pathways, words_per_group=words_per_group)
     counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
-    wanted = sum(counts[kind.name] for kind in KINDS) + unseen
+    kinds = KINDS if pathways == "both" else _ANSWER_ONLY
+    wanted = sum(counts[kind.name] for kind in kinds) + unseen
     names = _names(style, seed, wanted)
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(STYLES[style]):
         bank = _bank(vocabulary, relation.property)
         every = [(word, GROUP_RATES[group]) for group, some in bank.items() for word in some]
         rng = Random(f"facts {seed} {style} {relation.property}")
-        for kind in KINDS:
-            for planned in islice(cycle(bank[kind.planned]), _half(counts[kind.name], number)):
+        for kind in kinds:
+            for planned in _dealt(bank[kind.planned], _half(counts[kind.name], number), kind.lean):
                 gold = planned if kind.right else _other(bank, (kind.gold or "",), planned, rng)
                 rows += _wordings(style, relation, next(names), kind.name, [gold], planned)
         for _ in range(_half(unseen, number)):
@@ -158,10 +169,17 @@ def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
     return [name for name in names if name not in known]
 
 
-def words(style: str, *, seed: int, words_per_group: int = 8) -> pd.DataFrame:
+def words(
+    style: str, *, seed: int, pathways: str = "both", words_per_group: int = 8
+) -> pd.DataFrame:
     """The answer words of one dataset: columns relation, word, group, rate."""
     compounds = _compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}"))
-    wanted = len(STYLES[style]) * len(GROUP_RATES) * words_per_group
+    rates = {
+        group: rate
+        for group, rate in GROUP_RATES.items()
+        if pathways == "both" or group in ANSWER_GROUPS
+    }
+    wanted = len(STYLES[style]) * len(rates) * words_per_group
     supply = _share(compounds, style, wanted, "answer words")
     rows = [
         {
@@ -171,7 +189,7 @@ def words(style: str, *, seed: int, words_per_group: int = 8) -> pd.DataFrame:
             "rate": rate,
         }
         for relation in STYLES[style]
-        for group, rate in GROUP_RATES.items()
+        for group, rate in rates.items()
         for _ in range(words_per_group)
     ]
     return pd.DataFrame(rows)
@@ -206,6 +224,21 @@ def _wordings(
 def _bank(vocabulary: pd.DataFrame, relation: str) -> dict[str, list[str]]:
     own = vocabulary[vocabulary["relation"] == relation]
     return {str(group): list(part["word"]) for group, part in own.groupby("group", sort=False)}
+
+
+def _dealt(words: list[str], count: int, lean: int) -> list[str]:
+    """`count` planted answers, as evenly over the words as `lean` allows.
+
+    Where two kinds of opposite label share a group, every word leans to one of them, by the
+    standard deviation that chance would give. Dealt out exactly evenly, the word would tell the
+    label backwards: taking a sample out leaves a majority of the other label behind.
+    """
+    each = count / len(words)
+    tilt = lean * min(each, math.sqrt(each / 2))
+    shares = [each + (tilt if place % 2 == 0 else -tilt) for place in range(len(words))]
+    edges = [0, *(round(edge) for edge in accumulate(shares))]
+    dealt = zip(words, pairwise(edges), strict=True)
+    return [word for word, (start, end) in dealt for _ in range(start, end)]
 
 
 def _other(bank: dict[str, list[str]], groups: tuple[str, ...], word: str, rng: Random) -> str:
