@@ -136,13 +136,26 @@ def plan(
 
 def conditions_of(settings: Mapping[str, Mapping[str, Any] | None]) -> list[tuple[str, int]]:
     """Every (condition, draw) that a cell with these settings is measured under."""
-    noop = [("noop", 0)] if settings.get("noop") is not None else []
-    return _columns(settings) + noop
+    columns = _columns(settings)
+    for name in ("swap", "replicate", "noop"):
+        if settings.get(name) is not None:
+            columns += [(condition, 0) for condition in _partnered(name, settings)]
+    return columns
+
+
+def _partnered(name: str, settings: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    if name != "replicate":
+        return [name]
+    return [
+        n
+        for n, cut in knockout.REPLICATE.items()
+        if cut == "clean" or settings.get(cut) is not None
+    ]
 
 
 def _columns(conditions: Mapping[str, Mapping[str, Any] | None]) -> list[tuple[str, int]]:
     """The (condition, draw) pairs that share a batch."""
-    unknown = set(conditions) - set(knockout.CONDITIONS)
+    unknown = set(conditions) - {*knockout.CONDITIONS, "replicate"}
     if unknown:
         raise ValueError(f"unknown conditions {sorted(unknown)}")
     columns = [("clean", 0)]

@@ -37,8 +37,9 @@ NO_GOLD = "no gold answer"
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
-    "final", "eq_tokens", "question_tokens", "label", "repeats_subject", "teacher_forced_close",
-    "from_user", "dropped", "subject", "property", "relation", "kind", "popularity", "split",
+    "final", "eq_tokens", "question_tokens", "label", "golds", "repeats_subject",
+    "teacher_forced_close", "from_user", "dropped", "subject", "property", "relation", "kind",
+    "popularity", "split",
 )  # fmt: skip
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
@@ -525,6 +526,7 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "input_ids": [],
         "eq_tokens": [],
         "question_tokens": [],
+        "golds": list(row["answers"]) if row["answers"] is not None else [],
         "repeats_subject": False,
         "teacher_forced_close": False,
         "from_user": _given(row.get("response")),

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
     import torch
 
 BLOCKING = ("knockout", "random", "question")
-CONDITIONS = ("clean", *BLOCKING, "noop")
+CONDITIONS = ("clean", *BLOCKING, "swap", "noop")
+REPLICATE = {f"replicate-{name}": name for name in ("clean", "knockout", "random")}
+"""Conditions behind a second prompt for the same question → what they cut in it."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +36,14 @@ def cut(
     """What a condition cuts in one sample.
 
     Args:
-        condition: one of `CONDITIONS`.
+        condition: one of `CONDITIONS` or `REPLICATE`.
         question_tokens: indices of the question's tokens, in the model's input.
         eq_tokens: indices of the exact question tokens (E_Q).
         key: what the random placement depends on beside the draw: seed and sample id.
         draw: number of the random draw.
     """
-    if condition in ("clean", "noop"):
+    condition = REPLICATE.get(condition, condition)
+    if condition in ("clean", "swap", "noop"):
         return Cut(())
     if condition == "knockout":
         return Cut(tuple(sorted(set(eq_tokens))))
@@ -49,7 +52,9 @@ def cut(
     if condition == "random":
         tokens, complete = random_tokens(question_tokens, eq_tokens, key=key, draw=draw)
         return Cut(tuple(tokens), complete)
-    raise ValueError(f"unknown condition {condition!r}, expected one of {CONDITIONS}")
+    raise ValueError(
+        f"unknown condition {condition!r}, expected one of {(*CONDITIONS, *REPLICATE)}"
+    )
 
 
 def random_tokens(

@@ -436,7 +436,9 @@ def test_gold_answers_do_not_move_anything_but_the_label(loaded: Any) -> None:
     second, counts = _run(loaded, rows=golds, max_new_tokens=12)
     assert counts.notes["n_right"] > 0
     assert not first["label"].equals(second["label"])
-    pd.testing.assert_frame_equal(first.drop(columns="label"), second.drop(columns="label"))
+    assert list(second["golds"]) == [gold["answers"] for gold in golds]
+    of_golds = ["label", "golds"]
+    pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 
 
 def test_success_of_the_anchor_is_counted_for_each_class(llama: Any) -> None:

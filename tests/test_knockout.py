@@ -108,10 +108,15 @@ def test_each_condition_cuts_what_its_name_says():
     def tokens(condition):
         return knockout.cut(condition, question, eq, key="a").tokens
 
-    assert tokens("clean") == tokens("noop") == ()
+    assert tokens("clean") == tokens("swap") == tokens("noop") == ()
     assert tokens("knockout") == (4, 5)
     assert tokens("question") == (3, 4, 5, 6, 7)
     assert tokens("random") == (6, 7)
+    assert [tokens(f"replicate-{name}") for name in ("clean", "knockout", "random")] == [
+        (),
+        (4, 5),
+        (6, 7),
+    ]
     with pytest.raises(ValueError, match="unknown condition"):
         tokens("Knockout")
 
