@@ -52,17 +52,6 @@ def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndar
     return pd.factorize(pd.Series(names, dtype=object))[0]
 
 
-def connected_folds(
-    questions: Sequence[object],
-    subjects: Sequence[object],
-    z: Sequence[int] | np.ndarray,
-    n_folds: int,
-    seed: int,
-) -> np.ndarray:
-    """Fold of each sample, int64 [n]: see `components` and `assign`."""
-    return assign(components(questions, subjects), np.asarray(z), n_folds, seed)
-
-
 def assign(
     groups: np.ndarray, z: np.ndarray, n_folds: int, seed: int, where: str = "all samples"
 ) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 A problem is one probe: which rows it learns from, and how strongly it is penalised. All problems
 of a layer share that layer's features, which are read once. The objective is scikit-learn's
-`LogisticRegression(C=c)` on features standardised by the problem's own training rows:
+`LogisticRegression(C=c)` on features standardised by the problem's own training rows, where a row
+of weight two counts like two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
@@ -85,8 +86,10 @@ class _Block:
     Attributes:
         x: [layers, n, width], standardised over all rows.
         z: [n].
-        mask: 1 for training rows, [problems, n].
-        c, size: penalty and training rows, [problems, 1].
+        mask: weights of training rows, 0 for the others, [problems, n].
+        root: mask^-½, 0 where the mask is 0; None if all weights are 0 or 1.
+        c: penalty, [layers, problems, 1].
+        size: sum of weights, [problems, 1].
         mean, inv_std: of the training rows, in units of `x`; [layers, problems, width].
         vectors, values: eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of
             the correlation matrix.
@@ -95,6 +98,7 @@ class _Block:
     x: Tensor
     z: Tensor
     mask: Tensor
+    root: Tensor | None
     c: Tensor
     size: Tensor
     mean: Tensor
@@ -106,7 +110,8 @@ class _Block:
         return replace(
             self,
             mask=self.mask[keep],
-            c=self.c[keep],
+            root=None if self.root is None else self.root[keep],
+            c=self.c[:, keep],
             size=self.size[keep],
             mean=self.mean[:, keep],
             inv_std=self.inv_std[:, keep],
@@ -122,7 +127,7 @@ class _Block:
         return torch.baddbmm(bias[..., None], weights, self.x.mT)
 
     def residuals(self, logits: Tensor) -> Tensor:
-        """p − z on training rows, else 0; overwrites `logits`."""
+        """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
         return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
@@ -133,9 +138,10 @@ class _Block:
         return gradient
 
     def curvature(self, residuals: Tensor) -> Tensor:
-        """c · Σ p(1−p) over training rows, [layers, problems, 1]; |p − z| is p or 1 − p."""
+        """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
         first = torch.linalg.vector_norm(residuals, 1, dim=-1, keepdim=True)
-        second = torch.linalg.vector_norm(residuals, 2, dim=-1, keepdim=True) ** 2
+        halves = residuals if self.root is None else residuals * self.root
+        second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True) ** 2
         return self.c * torch.clamp(first - second, min=1e-4 * self.size)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
@@ -186,8 +192,9 @@ def fit(
     Args:
         x: features, float [layers, n, width].
         z: labels 0 or 1, [n].
-        train_masks: training rows of each problem, bool or 0/1, [problems, n].
-        c: inverse penalty of each problem, [problems].
+        train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
+            A weight of two is the row twice, in mean and spread too.
+        c: inverse penalty of each problem, [problems] or [layers, problems].
         tolerance: a problem is solved when a full quasi-Newton step would change no row's logit
             by more; of logits beyond ±30, which are sure in float32, by more in proportion.
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
@@ -200,15 +207,16 @@ def fit(
 
     Raises:
         AnchorscopeError: features that are not finite, training rows of one class.
+        ValueError: a weight below 0.
     """
     device = torch.device(device)
     masks = train_masks.to(device, torch.float32)
-    z, c = z.to(device, torch.float32), c.to(device, torch.float32)
+    z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
     _check(x, z, masks)
     at_once = _layers_at_once(x, masks, budget_bytes) if device.type == "cuda" else 1
     parts, iterations, unconverged = [], 0, 0
-    for layers in x.split(at_once):
-        solved = _solve_layers(layers.to(device), z, masks, c, tolerance, max_iterations)
+    for layers, penalties in zip(x.split(at_once), c.split(at_once), strict=True):
+        solved = _solve_layers(layers.to(device), z, masks, penalties, tolerance, max_iterations)
         parts.append(solved)
         iterations = max(iterations, solved.iterations)
         unconverged += solved.unconverged
@@ -228,6 +236,8 @@ def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:
             f"layer {layer}",
             "measure them again, with dtype: float32 for this model",
         )
+    if bool((masks < 0).any()):
+        raise ValueError("a training row cannot weigh less than nothing")
     wrong, rows = masks @ z, masks.sum(-1)
     bad = ((wrong == 0) | (wrong == rows)).nonzero()
     if len(bad):
@@ -271,11 +281,13 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Bloc
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
     features = exact.float()
     vectors, values = _eigen(features)
+    weighted = bool(((masks != 0) & (masks != 1)).any())
     block = _Block(
         x=features,
         z=z,
         mask=masks,
-        c=c[:, None],
+        root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
+        c=c[..., None],
         size=masks.sum(-1, keepdim=True),
         mean=mean.float()[:, problem],
         inv_std=inv_std.float()[:, problem],
@@ -383,7 +395,7 @@ def _line_search(
     for attempt in range(SEARCH_STEPS):
         step = search.step
         residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
-        slope = fixed + step * rising + block.c[:, 0] * (residuals * ahead).sum(-1)
+        slope = fixed + step * rising + block.c[..., 0] * (residuals * ahead).sum(-1)
         settled = done | (slope.abs() <= SLOPE_KEPT * start.abs())
         if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
             break

@@ -1,9 +1,15 @@
-"""Scores: what the probe of each layer says of each sample, under every condition, out of fold."""
+"""Scores: what the probe of each layer says of each sample, under every condition, out of fold.
+
+Beside the probe itself (`clean`), which scores every condition, three others tell what a flip is
+made of: `refit` has seen the condition (what information is left), `offset` is the probe with its
+offset fitted anew (what a mere shift does), `shuffled` has learned labels that mean nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,14 +18,20 @@ import torch
 
 from anchorscope import folds, probes
 from anchorscope.errors import AnchorscopeError
-from anchorscope.intervals import auc
 from anchorscope.samples import kept
 
-COLUMNS = ("id", "layer", "readout", "condition", "draw", "fold", "c", "t", "offset", "s", "p")
+COLUMNS = (
+    "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset", "s", "p",
+)  # fmt: skip
+PROBES = ("clean", "refit", "offset", "shuffled")
 LEAST_SLOPE = 1e-3
 CLEAN = ("clean", 0)
+REFITTED = (("knockout", 0), ("random", 0))
+OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
 Activations = Callable[[str, int], tuple[Sequence[str], torch.Tensor]]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,21 @@ class Fitted:
     shift: np.ndarray
 
 
+@dataclass(frozen=True)
+class _Cell:
+    """What the scores of one read-out have in common.
+
+    Attributes:
+        ids: of the samples that count, [n].
+        plan: who learns and is scored where.
+        readout: its name.
+    """
+
+    ids: np.ndarray
+    plan: Design
+    readout: str
+
+
 def score(
     activations: Activations,
     answers: pd.DataFrame,
@@ -86,22 +113,29 @@ def score(
     conditions: Sequence[tuple[str, int]],
     settings: Settings | Mapping[str, Any],
     *,
+    extras: bool = True,
     device: str | torch.device = "cpu",
 ) -> pd.DataFrame:
     """Fit the probes of one read-out on the clean pass and score every condition.
 
     Args:
         activations: `(condition, draw)` → ids and float [layers, len(ids), width]; asked once for
-            each. A condition may cover some of the samples only, `clean` covers all.
+            each. A condition may cover some of the samples only, `clean` covers all. A sample is
+            scored by the probe of its own fold, whatever its prompt was.
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: written into the table.
         conditions: (condition, draw) to score; `clean` comes first in any case.
         settings: see `Settings`.
+        extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
         device: where probes are fitted.
 
     Returns:
-        A row for each sample, layer, condition and draw, with the columns `COLUMNS`: fold, c, t
-        and offset are those of the probe; s the score and p = σ(s), float32.
+        A row for each sample, layer, condition, draw and probe, with the columns `COLUMNS`: fold,
+        c, t and offset are those of the probe; s the score and p = σ(s), float32. Probes:
+        `clean`, of every condition. `refit`: fitted to the condition's own activations, same
+        folds, C of the clean probe; knockout and draw 0 of random. `offset`: see `offset_refit`;
+        those and question. `shuffled`: fitted to `shuffled(labels, seed)` on the clean pass with
+        C of the clean probe, at balanced prior, not calibrated (p is NaN); not with `published`.
 
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
@@ -110,22 +144,84 @@ def score(
         settings = Settings(**settings)
     answers = kept(answers)
     ids = answers["id"].astype(str).to_numpy(dtype=object)
-    plan = design(answers, settings, readout)
-    rows, clean = _rows(activations, CLEAN, ids, readout)
-    if len(rows) < len(ids):
-        raise AnchorscopeError(
-            f"{len(ids) - len(rows)} of {len(ids)} samples have no clean activations",
-            f"read-out {readout}",
-            "measure the cell again: delete its folder of activations and run snakemake again",
-        )
-    ordered = clean[:, torch.as_tensor(np.argsort(rows))]
-    fitted = fit(ordered, plan, settings, device=device)
-    frames = [_scored(fitted, ordered, np.arange(len(ids)), ids, plan, readout, CLEAN)]
+    cell = _Cell(ids, design(answers, settings, readout), readout)
+    clean = _complete(*_rows(activations, CLEAN, cell), cell, CLEAN)
+    fitted = fit(clean, cell.plan, settings, device=device)
+    frames = [_scored(fitted, clean, np.arange(len(ids)), cell, CLEAN)]
+    if extras and settings.scoring == "calibrated":
+        frames += _shuffled(fitted, clean, cell, settings, device)
     for condition in dict.fromkeys(conditions):
-        if condition != CLEAN:
-            rows, x = _rows(activations, condition, ids, readout)
-            frames.append(_scored(fitted, x, rows, ids, plan, readout, condition))
+        if condition == CLEAN:
+            continue
+        rows, x = _rows(activations, condition, cell)
+        frames.append(_scored(fitted, x, rows, cell, condition))
+        if extras and condition in OFFSET_REFITTED:
+            frames.append(_offset(fitted, frames[-1], rows, cell))
+        if extras and condition in REFITTED:
+            x = _complete(rows, x, cell, condition)
+            refitted = fit(x, cell.plan, settings, c=fitted.c, device=device)
+            frames.append(_scored(refitted, x, np.arange(len(ids)), cell, condition, "refit"))
     return pd.concat(frames, ignore_index=True)
+
+
+def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
+    """The labels [n] in an order that the seed alone decides: they mean nothing any more."""
+    return np.random.default_rng(seed).permutation(z)
+
+
+def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """What to add to each sample's logit so that the other folds' logits fit their labels.
+
+    Maximum likelihood of the one parameter, at natural prior; a sample's own fold has no say.
+
+    Args:
+        logits: out-of-fold logits under the condition, [layers, n].
+        z: labels, [n].
+        fold: outer fold, [n].
+
+    Returns:
+        float64 [layers, n], equal within a fold.
+    """
+    moved = np.empty(logits.shape)
+    for k in np.unique(fold):
+        others = fold != k
+        ones = np.ones((len(logits), others.sum(), 1))
+        found = _newton(ones, z[others], np.zeros((len(logits), 1)), logits[:, others])
+        moved[:, fold == k] = found
+    return moved
+
+
+def _offset(fitted: Fitted, scored: pd.DataFrame, rows: np.ndarray, cell: _Cell) -> pd.DataFrame:
+    fold, z = cell.plan.fold[rows], cell.plan.z[rows]
+    s = scored["s"].to_numpy(dtype=np.float64).reshape(len(fitted.c), len(rows))
+    moved = offset_refit(s + fitted.shift[:, fold], z, fold)
+    s = (s + moved).astype(np.float32)
+    offset = (fitted.offset[:, fold] + moved).astype(np.float32)
+    return scored.assign(probe="offset", offset=offset.ravel(), s=s.ravel(), p=_p(s).ravel())
+
+
+def _shuffled(
+    fitted: Fitted,
+    clean: torch.Tensor,
+    cell: _Cell,
+    settings: Settings,
+    device: str | torch.device,
+) -> Iterator[pd.DataFrame]:
+    """The rows of probes that learned shuffled labels; none where a fold gets one class only.
+
+    No calibration: it would have to learn a slope from logits that know nothing. The shift to
+    balanced classes stays: folds differ in their shares of a label that they were not cut by, and
+    their complements differ the other way, so that scores of all folds together would rank
+    the samples backwards.
+    """
+    z = shuffled(cell.plan.z, settings.seed)
+    plan = Design(z, cell.plan.fold, np.full_like(cell.plan.inner, -1))
+    if any(len(np.unique(z[plan.fold != k])) < 2 for k in range(settings.folds)):
+        log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
+        return
+    solved = fit(clean, plan, replace(settings, prior="balanced"), c=fitted.c, device=device)
+    table = _scored(solved, clean, np.arange(len(z)), cell, CLEAN, "shuffled")
+    yield table.assign(p=np.float32("nan"))
 
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
@@ -146,38 +242,56 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
 
 
 def fit(
-    x: torch.Tensor, plan: Design, settings: Settings, *, device: str | torch.device = "cpu"
+    x: torch.Tensor,
+    plan: Design,
+    settings: Settings,
+    *,
+    c: np.ndarray | None = None,
+    device: str | torch.device = "cpu",
 ) -> Fitted:
     """All probes of all layers in one solve, then C and calibration of each outer fold.
 
     Args:
-        x: clean activations, float [layers, n, width], in the order of `plan`.
+        x: activations, float [layers, n, width], in the order of `plan`.
+        plan: where it has no inner folds nothing is calibrated: slope 1, offset 0.
+        settings: see `Settings`.
+        c: penalties, [layers, folds]; None chooses them from the grid.
+        device: where to solve.
     """
-    grid = settings.penalties
+    shape = (len(x), settings.folds)
+    grid = np.broadcast_to(settings.penalties, (*shape, len(settings.penalties)))
+    if c is not None:
+        grid = c[..., None]
     outer = np.stack([plan.fold != k for k in range(settings.folds)])
     inner = [(k, i) for k in range(settings.folds) for i in range(plan.inner[k].max() + 1)]
     masks = [*outer, *(outer[k] & (plan.inner[k] != i) for k, i in inner)]
+    of_fold = [*range(settings.folds), *(k for k, _ in inner)]
     solved = probes.fit(
         x,
         torch.as_tensor(plan.z),
-        torch.as_tensor(np.repeat(np.stack(masks), len(grid), axis=0)),
-        torch.as_tensor(np.tile(grid, len(masks)), dtype=torch.float32),
+        torch.as_tensor(np.repeat(np.stack(masks), grid.shape[-1], axis=0)),
+        torch.as_tensor(grid[:, of_fold].reshape(len(x), -1), dtype=torch.float32),
         device=device,
     )
-    share = np.array([plan.z[train].mean() for train in outer])
-    shape = (len(x), settings.folds)
     chosen, t, offset = np.zeros(shape, dtype=np.int64), np.ones(shape), np.zeros(shape)
-    if settings.scoring == "calibrated":
-        held = _inner_logits(solved, x, plan, inner, len(grid))
+    if inner:
+        held = _inner_logits(solved, x, plan, inner, grid.shape[-1])
         for k in range(settings.folds):
             rows = outer[k]
             chosen[:, k] = choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
             own = np.take_along_axis(held[:, k], chosen[:, k, None, None], axis=1)[:, 0]
             t[:, k], offset[:, k] = calibrate(own[:, rows], plan.z[rows])
+    problems = torch.as_tensor(np.arange(settings.folds) * grid.shape[-1] + chosen)
+    picked = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
+    share = np.array([plan.z[train].mean() for train in outer])
+    shift = np.broadcast_to(_shift(share, settings), shape)
+    return Fitted(solved.take(problems), picked, t, offset, shift)
+
+
+def _shift(share: np.ndarray, settings: Settings) -> np.ndarray:
+    """What is taken off the logits of probes whose training rows hold `share` of z = 1."""
     balanced = settings.scoring == "calibrated" and settings.prior == "balanced"
-    shift = np.broadcast_to(np.log(share / (1 - share)) if balanced else 0.0, shape)
-    problems = torch.as_tensor(np.arange(settings.folds) * len(grid) + chosen)
-    return Fitted(solved.take(problems), grid[chosen], t, offset, shift)
+    return np.log(share / (1 - share)) if balanced else np.zeros_like(share)
 
 
 def _inner_logits(
@@ -283,73 +397,82 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
+def _p(s: np.ndarray) -> np.ndarray:
+    """σ(s), float32 as the scores."""
+    return _sigmoid(s.astype(np.float64)).astype(np.float32)
+
+
 def _rows(
-    activations: Activations, condition: tuple[str, int], ids: np.ndarray, readout: str
+    activations: Activations, condition: tuple[str, int], cell: _Cell
 ) -> tuple[np.ndarray, torch.Tensor]:
-    """Places among `ids` of what was measured, and the activations."""
+    """Places among the cell's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
-    rows = pd.Index(ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
+    rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
     if (rows < 0).any() or len(np.unique(rows)) < len(rows) or x.shape[1] != len(rows):
         strange = [i for i, row in zip(measured, rows, strict=True) if row < 0]
         raise AnchorscopeError(
             "activations and answers are not of the same samples",
-            f"read-out {readout}, condition {condition[0]}, "
+            f"read-out {cell.readout}, condition {condition[0]}, "
             + (f"id {strange[0]} has no answer" if strange else "ids repeat or rows are missing"),
             "delete the cell's folder of activations and run snakemake again",
         )
     return rows, x
 
 
+def _complete(
+    rows: np.ndarray, x: torch.Tensor, cell: _Cell, condition: tuple[str, int]
+) -> torch.Tensor:
+    """The activations in the order of the cell's ids.
+
+    Raises:
+        AnchorscopeError: some are missing.
+    """
+    if len(rows) < len(cell.ids):
+        missing = len(cell.ids) - len(rows)
+        raise AnchorscopeError(
+            f"{missing} of {len(cell.ids)} samples have no {condition[0]} activations",
+            f"read-out {cell.readout}",
+            "measure the cell again: delete its folder of activations and run snakemake again",
+        )
+    return x[:, torch.as_tensor(np.argsort(rows))]
+
+
 def _scored(
     fitted: Fitted,
     x: torch.Tensor,
     rows: np.ndarray,
-    ids: np.ndarray,
-    plan: Design,
-    readout: str,
+    cell: _Cell,
     condition: tuple[str, int],
+    probe: str = "clean",
 ) -> pd.DataFrame:
-    """The table's rows of one condition; `x` [layers, len(rows), width]."""
-    fold = plan.fold[rows]
+    """The table's rows of one condition and probe; `x` [layers, len(rows), width]."""
+    fold = cell.plan.fold[rows]
     layers = len(x)
-    raw = np.stack(
-        [
-            probes.layer(fitted.probes, k).logits(x[k : k + 1])[0].double().cpu().numpy()
-            for k in range(layers)
-        ]
-    )
-    own = np.take_along_axis(raw, fold[None, None, :], axis=1)[:, 0]
     t, offset, shift, c = (
         values[:, fold] for values in (fitted.t, fitted.offset, fitted.shift, fitted.c)
     )
-    s = (t * own + offset - shift).astype(np.float32)
+    s = (t * _own_logits(fitted, x, fold) + offset - shift).astype(np.float32)
     columns = {
-        "id": np.tile(ids[rows], layers),
+        "id": np.tile(cell.ids[rows], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(rows)),
-        "readout": readout,
+        "readout": cell.readout,
         "condition": condition[0],
         "draw": np.int32(condition[1]),
+        "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": c.ravel(),
         "t": t.astype(np.float32).ravel(),
         "offset": offset.astype(np.float32).ravel(),
         "s": s.ravel(),
-        "p": _sigmoid(s.astype(np.float64)).astype(np.float32).ravel(),
+        "p": _p(s).ravel(),
     }
     return pd.DataFrame(columns)[list(COLUMNS)]
 
 
-def clean_auc(scores: pd.DataFrame, z: pd.Series) -> pd.DataFrame:
-    """Out-of-fold AUC of the clean pass: readout, layer, auc.
-
-    Args:
-        scores: the table of `score`, of one or more read-outs.
-        z: labels, by id.
-    """
-    clean = scores[scores["condition"] == "clean"]
-    labels = clean["id"].map(z).to_numpy()
-    rows = [
-        {"readout": readout, "layer": layer, "auc": auc(part["s"].to_numpy(), labels[part.index])}
-        for (readout, layer), part in clean.reset_index(drop=True).groupby(["readout", "layer"])
-    ]
-    return pd.DataFrame(rows, columns=["readout", "layer", "auc"])
+def _own_logits(fitted: Fitted, x: torch.Tensor, fold: np.ndarray) -> np.ndarray:
+    """Each sample's logit by the probe of its own fold, float64 [layers, n]."""
+    found = np.empty((len(x), len(fold)))
+    for layer in range(len(x)):
+        one = probes.layer(fitted.probes, layer).logits(x[layer : layer + 1])[0]
+        found[layer] = one.double().cpu().numpy()[fold, np.arange(len(fold))]
+    return found

@@ -52,12 +52,14 @@ def test_components_are_what_merging_one_by_one_gives(rows: list[tuple[str, str 
 def test_a_fold_never_splits_linked_samples(seed: int, n_folds: int) -> None:
     random = np.random.default_rng(seed)
     n = 80
-    questions = [f"question {i}" for i in random.integers(0, 70, n)]
-    subjects = [None if i < 5 else f"subject {i}" for i in random.integers(0, 40, n)]
+    # Few enough links that no component swallows the others.
+    questions = [f"question {i}" for i in random.integers(0, 200, n)]
+    subjects = [None if i < 20 else f"subject {i}" for i in random.integers(0, 160, n)]
     z = random.integers(0, 2, n)
-    fold = folds.connected_folds(questions, subjects, z, n_folds, seed)
-    assert set(fold) == set(range(n_folds))
     linked = folds.components(questions, subjects)
+    assert np.bincount(linked).max() > 1
+    fold = folds.assign(linked, z, n_folds, seed)
+    assert set(fold) == set(range(n_folds))
     for group in np.unique(linked):
         assert len(set(fold[linked == group])) == 1
 

@@ -114,7 +114,7 @@ def test_blocks_of_layers_equal_single_layers() -> None:
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
     rows, labels = torch.as_tensor(x), torch.as_tensor(z)
-    inputs = (torch.as_tensor(masks).float(), torch.as_tensor(c).float())
+    inputs = (torch.as_tensor(masks).float(), torch.as_tensor(c).float().expand(2, -1))
     block = probes._solve_layers(rows, labels.float(), *inputs, 1e-4, 500)
     single = fitted(x, z, masks, c)
     assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
@@ -138,6 +138,50 @@ def test_chosen_problems_are_each_layers_own() -> None:
     chosen = solved.take(torch.tensor([[3, 0], [5, 17]]))
     assert torch.equal(chosen.weights[1, 0], solved.weights[1, 5])
     assert torch.equal(chosen.bias[0], solved.bias[0, [3, 0]])
+
+
+@pytest.mark.parametrize("kind", ["plain", "correlated", "offset"])
+def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
+    x, z = features(kind, 120, 16)
+    weights = np.random.default_rng(4).poisson(1.0, size=(3, 120))
+    c = np.array([1e-3, 0.1, 10.0])
+    solved = fitted(x, z, weights, c)
+    assert solved.unconverged == 0
+    p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()
+    for layer in range(2):
+        for problem in range(3):
+            rows = np.repeat(np.arange(120), weights[problem])
+            scaler = StandardScaler().fit(x[layer].astype(np.float64)[rows])
+            model = LogisticRegression(C=c[problem], tol=1e-10, max_iter=100_000)
+            model.fit(scaler.transform(x[layer].astype(np.float64)[rows]), z[rows])
+            expected = model.predict_proba(scaler.transform(x[layer].astype(np.float64)))[:, 1]
+            assert np.abs(p[layer, problem] - expected).max() < 1e-3, (layer, problem)
+
+
+def test_weighted_problems_take_no_more_steps_than_repeated_rows() -> None:
+    x, z = features("correlated", 150, 40)
+    weights = np.random.default_rng(4).integers(0, 9, size=150)
+    rows = np.repeat(np.arange(150), weights)
+    masks = np.ones((1, len(rows)), dtype=bool)
+    repeated = fitted(x[:, rows], z[rows], masks, np.array([1.0]))
+    weighted = fitted(x, z, weights[None], np.array([1.0]))
+    assert weighted.iterations <= 1.5 * repeated.iterations
+
+
+def test_each_layer_may_have_penalties_of_its_own() -> None:
+    x, z = features("plain", 90, 10)
+    masks, _ = problems(90)
+    own = np.stack([np.geomspace(1e-3, 1, len(masks)), np.geomspace(10, 0.1, len(masks))])
+    together = fitted(x, z, masks, own)
+    for layer in range(2):
+        alone = fitted(x[layer : layer + 1], z, masks, own[layer])
+        assert torch.allclose(together.weights[layer], alone.weights[0], atol=2e-3)
+
+
+def test_a_negative_weight_is_refused() -> None:
+    x, z = features("plain", 30, 4)
+    with pytest.raises(ValueError, match="less than nothing"):
+        fitted(x, z, np.linspace(-1, 1, 30)[None], np.ones(1))
 
 
 def test_a_solve_cut_short_says_so() -> None:

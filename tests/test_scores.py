@@ -14,6 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from anchorscope import scores
 from anchorscope.errors import AnchorscopeError
+from anchorscope.intervals import auc
 from anchorscope.scores import Settings
 
 N, WIDTH = 200, 6
@@ -51,9 +52,18 @@ def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
     return read
 
 
-def scored(settings: Settings, conditions: Sequence[tuple[str, int]] = ()) -> pd.DataFrame:
+def scored(
+    settings: Settings, conditions: Sequence[tuple[str, int]] = (), *, extras: bool = False
+) -> pd.DataFrame:
     answers, x = cell()
-    return scores.score(source(answers, x), answers, "mlp/final", conditions, settings)
+    read = source(answers, x)
+    return scores.score(read, answers, "mlp/final", conditions, settings, extras=extras)
+
+
+def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
+    """The rows of one condition and probe."""
+    chosen = (table["condition"] == condition) & (table["probe"] == probe)
+    return table[chosen].reset_index(drop=True)
 
 
 def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() -> None:
@@ -118,11 +128,11 @@ def test_published_scores_are_scikit_learns_out_of_fold() -> None:
             rows = scaler.transform(moved[fold == k])
             expected[name][fold == k] = model.predict_proba(rows)[:, 1]
     for name, p in expected.items():
-        part = table[(table["layer"] == 1) & (table["condition"] == name)]
-        assert part["id"].tolist() == answers["id"].tolist()
-        assert np.abs(part["p"].to_numpy() - p).max() < 1e-3
-        assert (part["c"] == 1).all()
-        assert (part["t"] == 1).all()
+        found = table[(table["layer"] == 1) & (table["condition"] == name)]
+        assert found["id"].tolist() == answers["id"].tolist()
+        assert np.abs(found["p"].to_numpy() - p).max() < 1e-3
+        assert (found["c"] == 1).all()
+        assert (found["t"] == 1).all()
 
 
 def test_calibrated_scores_are_a_slow_loops() -> None:
@@ -160,7 +170,9 @@ def test_calibrated_scores_are_a_slow_loops() -> None:
 def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     answers, x = cell(share=0.8)
     tables = [
-        scores.score(source(answers, x), answers, "mlp/final", [], Settings(prior=prior))
+        scores.score(
+            source(answers, x), answers, "mlp/final", [], Settings(prior=prior), extras=False
+        )
         for prior in ("natural", "balanced")
     ]
     fold = scores.design(answers, Settings()).fold
@@ -201,25 +213,173 @@ def test_a_probe_without_signal_decides_nothing() -> None:
     assert table[["s", "p"]].dtypes.eq("float32").all()
 
 
-def test_clean_auc_is_scikit_learns_by_layer() -> None:
+def test_auc_is_scikit_learns() -> None:
     answers, _ = cell()
-    table = scored(Settings(), [("knockout", 0)])
-    found = scores.clean_auc(table, answers.set_index("id")["label"])
-    for layer in (0, 1):
-        s = table[(table["layer"] == layer) & (table["condition"] == "clean")]["s"]
-        assert found["auc"][layer] == pytest.approx(roc_auc_score(answers["label"], s))
+    table = scored(Settings())
+    for _, rows in table.groupby("layer"):
+        expected = roc_auc_score(answers["label"], rows["s"])
+        assert auc(rows["s"].to_numpy(), answers["label"].to_numpy()) == pytest.approx(expected)
 
 
 def test_auc_counts_ties_half_and_knows_when_it_does_not_exist() -> None:
-    assert scores.auc(np.array([1.0, 1.0, 2.0]), np.array([0, 1, 1])) == 0.75
-    assert np.isnan(scores.auc(np.zeros(3), np.ones(3, dtype=int)))
+    assert auc(np.array([1.0, 1.0, 2.0]), np.array([0, 1, 1])) == 0.75
+    assert np.isnan(auc(np.zeros(3), np.ones(3, dtype=int)))
+
+
+def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
+    conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
+    found = scored(Settings(), conditions, extras=True)
+    rows = found.groupby(["condition", "draw", "probe"]).size().to_dict()
+    expected = {("clean", 0, "clean"), ("clean", 0, "shuffled")}
+    expected |= {(*condition, "clean") for condition in conditions}
+    expected |= {(*condition, "offset") for condition in (*conditions[:2], ("question", 0))}
+    expected |= {(*condition, "refit") for condition in conditions[:2]}
+    assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
+    assert set(found["probe"]) == set(scores.PROBES)
+    assert set(scored(Settings(), conditions)["probe"]) == {"clean"}
+
+
+def test_the_extras_leave_the_clean_probe_as_it_is() -> None:
+    bare = scored(Settings(), [("knockout", 0)])
+    more = scored(Settings(), [("knockout", 0)], extras=True)
+    kept = more[more["probe"] == "clean"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, bare)
+
+
+def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None:
+    answers, x = cell()
+    random = np.random.default_rng(5)
+    moved = x + torch.as_tensor(random.normal(size=x.shape), dtype=torch.float32)
+    ids = answers["id"].tolist()
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        order = list(reversed(range(N))) if condition == "knockout" else list(range(N))
+        states = moved if condition == "knockout" else x
+        return [ids[i] for i in order], states[:, order]
+
+    one_c = Settings(grid=[0.1])
+    found = part(
+        scores.score(read, answers, "mlp/final", [("knockout", 0)], one_c), "knockout", "refit"
+    )
+    alone = part(scores.score(source(answers, moved), answers, "mlp/final", [], one_c), "clean")
+    assert found["id"].tolist() == alone["id"].tolist()
+    assert np.allclose(found["s"], alone["s"], atol=1e-4)
+
+
+def test_a_refitted_probe_keeps_the_penalty_of_the_clean_one() -> None:
+    answers, x = cell(strength=2.0)
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        return answers["id"].tolist(), x.flip(0) if condition == "knockout" else x
+
+    table = scores.score(read, answers, "mlp/final", [("knockout", 0)], Settings())
+    clean, refitted = part(table, "clean"), part(table, "knockout", "refit")
+    assert clean.groupby("layer")["c"].nunique().max() > 1 or clean["c"].nunique() > 1
+    assert (refitted["c"] == clean["c"]).all()
+    assert (refitted["fold"] == clean["fold"]).all()
+
+
+def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
+    random = np.random.default_rng(3)
+    z, fold = (random.random(90) < 0.3).astype(int), np.arange(90) % 3
+    logits = random.normal(size=(2, 90)) * 3 + 5
+    moved = scores.offset_refit(logits, z, fold)
+    for k in range(3):
+        others = fold != k
+        assert np.ptp(moved[:, ~others], axis=1).max() == 0
+        # The likelihood of an offset is highest where the mean probability is the share.
+        p = 1 / (1 + np.exp(-(logits[:, others] + moved[:, ~others][:, :1])))
+        assert np.allclose(p.mean(1), z[others].mean(), atol=1e-6)
+    relabelled = np.where(fold == 1, 1 - z, z)
+    again = scores.offset_refit(logits, relabelled, fold)
+    assert np.array_equal(again[:, fold == 1], moved[:, fold == 1])
+    assert not np.allclose(again[:, fold == 0], moved[:, fold == 0])
+
+
+@pytest.mark.parametrize("prior", ["balanced", "natural"])
+def test_a_mere_shift_is_undone_by_an_offset(prior: str) -> None:
+    answers, x = cell(share=0.7, strength=2.0)
+    settings = Settings(prior=prior)  # type: ignore[arg-type]
+    table = scores.score(source(answers, x), answers, "mlp/final", [("knockout", 0)], settings)
+    clean, cut, back = (
+        part(table, *which)[lambda rows: rows["layer"] == 1]
+        for which in (("clean",), ("knockout",), ("knockout", "offset"))
+    )
+    flips = [((one["s"] > 0) != (clean["s"] > 0)).mean() for one in (cut, back)]
+    assert flips[0] > 0.2
+    assert flips[1] < 0.05
+    assert np.allclose(back["s"] - cut["s"], back["offset"] - cut["offset"], atol=1e-4)
+    assert np.allclose(back["p"], 1 / (1 + np.exp(-back["s"])), atol=1e-6)
+
+
+def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
+    answers, x = cell(strength=2.0)
+    table = scores.score(source(answers, x), answers, "mlp/final", [], Settings())
+    z = answers["label"].to_numpy()
+    other = scores.shuffled(z, Settings().seed)
+    assert sorted(other) == sorted(z)
+    assert (other != z).any()
+    assert np.array_equal(other, scores.shuffled(z, Settings().seed))
+    found = part(table, "clean", "shuffled")[lambda rows: rows["layer"] == 1]
+    exact, fold = x.double().numpy()[1], found["fold"].to_numpy()
+    for k in range(5):
+        train = fold != k
+        scaler = StandardScaler().fit(exact[train])
+        model = LogisticRegression(C=found["c"].to_numpy()[~train][0], tol=1e-10)
+        model.fit(scaler.transform(exact[train]), other[train])
+        share = other[train].mean()
+        logit = model.decision_function(scaler.transform(exact[~train]))
+        assert np.allclose(found["s"][~train], logit - np.log(share / (1 - share)), atol=5e-3)
+    assert found["p"].isna().all()
+
+
+def test_a_probe_of_shuffled_labels_is_at_chance_on_average() -> None:
+    answers, x = cell(share=0.8, strength=2.0)
+    found = []
+    for seed in range(12):
+        settings = Settings(grid=[1e-3], seed=seed)
+        table = scores.score(source(answers, x), answers, "mlp/final", [], settings)
+        rows = part(table, "clean", "shuffled")
+        z = scores.shuffled(answers["label"].to_numpy(), seed)
+        found += [auc(one["s"].to_numpy(), z) for _, one in rows.groupby("layer")]
+    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
+
+
+def test_shuffled_labels_that_cannot_be_learned_are_left_out_and_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers, _ = cell()
+    fold = scores.design(answers, Settings()).fold
+    monkeypatch.setattr(scores, "shuffled", lambda z, seed: (fold == 0).astype(int))
+    table = scored(Settings(), extras=True)
+    assert set(table["probe"]) == {"clean"}
+    assert "one class only" in caplog.text
+
+
+def test_published_scores_have_no_probe_of_shuffled_labels() -> None:
+    table = scored(Settings(scoring="published"), [("knockout", 0)], extras=True)
+    assert set(table["probe"]) == {"clean", "refit", "offset"}
+    assert (table["c"] == 1).all()
+    assert (table["t"] == 1).all()
+
+
+def test_a_condition_without_all_samples_cannot_be_refitted() -> None:
+    answers, x = cell()
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        first = int(condition == "knockout")
+        return answers["id"].tolist()[first:], x[:, first:]
+
+    with pytest.raises(AnchorscopeError, match="1 of 200 samples have no knockout activations"):
+        scores.score(read, answers, "mlp/final", [("knockout", 0)], Settings())
 
 
 def test_dropped_answers_are_left_out() -> None:
     answers, x = cell()
     answers.loc[0, "dropped"] = "no answer anchor"
     rest = answers.drop(index=0)
-    table = scores.score(source(rest, x[:, 1:]), answers, "mlp/final", [], Settings())
+    read = source(rest, x[:, 1:])
+    table = scores.score(read, answers, "mlp/final", [], Settings(), extras=False)
     assert "i0" not in set(table["id"])
     assert len(table) == 2 * (N - 1)
 
