@@ -7,7 +7,6 @@ leaves at each layer k exactly what a block in layers 0...k leaves: one row serv
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,245 +19,29 @@ import pandas as pd
 from anchorscope import knockout, models
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet
-from anchorscope.provenance import Counts
+from anchorscope.passes import (
+    BLOCKS,
+    POSITIONS,
+    PROMPT_OF,
+    Batch,
+    Plan,
+    Sample,
+    conditions_of,
+    plan,
+)
+from anchorscope.progress import Pace
 
 if TYPE_CHECKING:
     import torch
 
-POSITIONS = ("final", "before_answer", "last_answer")
-BLOCKS = ("after", "answer")
-TOO_LONG = "longer than the sliding window"
-NOT_ANCHORED = "no exact question tokens"
-SECONDS_BETWEEN_LOG_LINES = 5.0
+__all__ = [
+    "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "index", "inputs", "measure",
+    "measured", "parse", "plan", "read", "write",
+]  # fmt: skip
+
+PARTNERS = tuple(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values()))
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Sample:
-    """What a pass needs of one sample; all numbers are token indices in `input_ids`."""
-
-    id: str
-    input_ids: tuple[int, ...]
-    positions: Mapping[str, int]
-    question_tokens: tuple[int, ...]
-    eq_tokens: tuple[int, ...]
-    answer_start: int
-
-
-@dataclass(frozen=True)
-class Row:
-    """One row of a pass: a sample (by number) under one condition and draw."""
-
-    sample: int
-    condition: str
-    draw: int
-    cut: knockout.Cut
-
-
-@dataclass(frozen=True)
-class Batch:
-    """One pass.
-
-    Attributes:
-        samples: numbers of its samples, longest first.
-        columns: (condition, draw) pairs; `rows` holds all samples of the first, then of the next.
-        rows: the rows in the order they are passed.
-        length: padded length in tokens.
-    """
-
-    samples: tuple[int, ...]
-    columns: tuple[tuple[str, int], ...]
-    rows: tuple[Row, ...]
-    length: int
-
-    @property
-    def masked(self) -> bool:
-        """Whether the pass takes the additive mask; `noop` takes the model's ordinary path."""
-        return self.columns != (("noop", 0),)
-
-
-@dataclass(frozen=True)
-class Plan:
-    """All passes of a cell, fixed before the first; depends on the cell and the budget only.
-
-    Attributes:
-        samples: the samples measured, in the order of the answers.
-        batches: the passes in running order, longest first, `noop` last.
-        counts: samples in, kept and dropped by reason.
-        blocks: `after`, or `answer` (only queries from the answer on; this leaks).
-    """
-
-    samples: tuple[Sample, ...]
-    batches: tuple[Batch, ...]
-    counts: Counts
-    blocks: str = "after"
-
-
-def plan(
-    answers: pd.DataFrame,
-    *,
-    conditions: Mapping[str, Mapping[str, Any] | None],
-    batch_tokens: int,
-    window: int | None = None,
-    blocks: str = "after",
-    seed: int = 0,
-) -> Plan:
-    """Plan every pass of a cell.
-
-    A batch holds all condition rows of its samples, so that they share one padded shape: the shape
-    alone changes bfloat16 results. `noop` rows go through batches of their own.
-
-    Args:
-        answers: the answers table; rows with a `dropped` reason are counted and left out.
-        conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
-            is not run; `clean` always is.
-        batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        window: sliding window of the model, in tokens. A tensor mask makes the model forget its
-            window, so longer samples are dropped.
-        blocks: which queries the block applies to, see `Plan`.
-        seed: seed of the random control.
-
-    Raises:
-        AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.
-    """
-    if blocks not in BLOCKS:
-        raise ValueError(f"unknown blocks {blocks!r}, expected one of {BLOCKS}")
-    samples, counts = _samples(answers, window)
-    columns = _columns(conditions)
-    batches = _batches(samples, range(len(samples)), columns, batch_tokens, seed)
-    noop = conditions.get("noop")
-    if noop is not None:
-        some = range(min(len(samples), int(noop.get("samples", 64))))
-        batches += _batches(samples, some, [("noop", 0)], batch_tokens, seed)
-    return Plan(tuple(samples), tuple(batches), counts, blocks)
-
-
-def conditions_of(settings: Mapping[str, Mapping[str, Any] | None]) -> list[tuple[str, int]]:
-    """Every (condition, draw) that a cell with these settings is measured under."""
-    columns = _columns(settings)
-    for name in ("swap", "replicate", "noop"):
-        if settings.get(name) is not None:
-            columns += [(condition, 0) for condition in _partnered(name, settings)]
-    return columns
-
-
-def _partnered(name: str, settings: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
-    if name != "replicate":
-        return [name]
-    return [
-        n
-        for n, cut in knockout.REPLICATE.items()
-        if cut == "clean" or settings.get(cut) is not None
-    ]
-
-
-def _columns(conditions: Mapping[str, Mapping[str, Any] | None]) -> list[tuple[str, int]]:
-    """The (condition, draw) pairs that share a batch."""
-    unknown = set(conditions) - {*knockout.CONDITIONS, "replicate"}
-    if unknown:
-        raise ValueError(f"unknown conditions {sorted(unknown)}")
-    columns = [("clean", 0)]
-    for name in knockout.BLOCKING:
-        settings = conditions.get(name)
-        if settings is not None:
-            columns += [(name, draw) for draw in range(int(settings.get("draws", 1)))]
-    return columns
-
-
-def _samples(answers: pd.DataFrame, window: int | None) -> tuple[list[Sample], Counts]:
-    kept: list[Sample] = []
-    dropped: Counter[str] = Counter()
-    for record in answers.to_dict("records"):
-        reason = record.get("dropped")
-        if isinstance(reason, str):
-            dropped[reason] += 1
-        elif not len(record["eq_tokens"]):
-            dropped[NOT_ANCHORED] += 1
-        elif window is not None and len(record["input_ids"]) > window:
-            dropped[TOO_LONG] += 1
-        else:
-            kept.append(_sample(record))
-    counts = Counts(len(answers), len(kept), dict(dropped))
-    _check_ids(kept, counts)
-    return kept, counts
-
-
-def _sample(record: Mapping[Any, Any]) -> Sample:
-    """One row of the answers table, its indices checked."""
-    sample = Sample(
-        id=str(record["id"]),
-        input_ids=tuple(map(int, record["input_ids"])),
-        positions={
-            "final": int(record["final"]),
-            "before_answer": int(record["ea_start"]) - 1,
-            "last_answer": int(record["ea_end"]) - 1,
-        },
-        question_tokens=tuple(map(int, record["question_tokens"])),
-        eq_tokens=tuple(map(int, record["eq_tokens"])),
-        answer_start=int(record["prompt_length"]),
-    )
-    indices = [*sample.positions.values(), *sample.question_tokens, *sample.eq_tokens]
-    if min(indices) < 0 or max(indices) >= len(sample.input_ids):
-        raise AnchorscopeError(
-            f"a token index lies outside the sample's {len(sample.input_ids)} tokens",
-            f"answers, id {sample.id}",
-            "delete the answers of this cell and run again",
-        )
-    return sample
-
-
-def _check_ids(samples: Sequence[Sample], counts: Counts) -> None:
-    if not samples:
-        raise AnchorscopeError(
-            f"no sample is left to measure: {counts.as_dict()}",
-            "answers",
-            "see the reasons in the provenance of the answers",
-        )
-    (often, times), *_ = Counter(sample.id for sample in samples).most_common(1)
-    if times > 1:
-        raise AnchorscopeError(
-            f"the id {often} stands {times} times", "answers", "make the ids unique"
-        )
-
-
-def _batches(
-    samples: Sequence[Sample],
-    chosen: Iterable[int],
-    columns: Sequence[tuple[str, int]],
-    batch_tokens: int,
-    seed: int,
-) -> list[Batch]:
-    """Batches of samples of like length. Longest first: what does not fit fails at once."""
-    order = sorted(chosen, key=lambda number: (-len(samples[number].input_ids), number))
-    groups: list[list[int]] = []
-    for number in order:
-        longest = len(samples[groups[-1][0]].input_ids) if groups else 0
-        if groups and (len(groups[-1]) + 1) * len(columns) * longest <= batch_tokens:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return [_batch(samples, group, columns, seed) for group in groups]
-
-
-def _batch(
-    samples: Sequence[Sample],
-    group: Sequence[int],
-    columns: Sequence[tuple[str, int]],
-    seed: int,
-) -> Batch:
-    rows = [
-        Row(number, name, draw, _cut(samples[number], name, draw, seed))
-        for name, draw in columns
-        for number in group
-    ]
-    return Batch(tuple(group), tuple(columns), tuple(rows), len(samples[group[0]].input_ids))
-
-
-def _cut(sample: Sample, name: str, draw: int, seed: int) -> knockout.Cut:
-    return knockout.cut(
-        name, sample.question_tokens, sample.eq_tokens, key=f"{seed}/{sample.id}", draw=draw
-    )
 
 
 @dataclass
@@ -344,7 +127,7 @@ def _run(
     """One pass through the base model, without the LM head that nobody reads."""
     import torch
 
-    rows = [planned.samples[row.sample] for row in batch.rows]
+    rows = [planned.passed(row) for row in batch.rows]
     recorder.seen.clear()
     recorder.indices = torch.tensor(
         [[sample.positions[name] for name in positions] for sample in rows], device=loaded.device
@@ -362,7 +145,7 @@ def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torc
     """
     import torch
 
-    rows = [planned.samples[row.sample] for row in batch.rows]
+    rows = [planned.passed(row) for row in batch.rows]
     lengths = [len(sample.input_ids) for sample in rows]
     ids = torch.zeros((len(rows), batch.length), dtype=torch.long)
     for number, sample in enumerate(rows):
@@ -462,26 +245,24 @@ class _Counter:
         self.samples: dict[str, set[int]] = {}
         self.batches = self.tokens = self.padded = 0
         self.total = sum(len(batch.rows) * batch.length for batch in planned.batches)
-        self.started = self.logged = time.monotonic()
+        self.pace = Pace()
 
     def add(self, batch: Batch) -> None:
         for row in batch.rows:
             self.rows[row.condition] += 1
             self.samples.setdefault(row.condition, set()).add(row.sample)
-            self.tokens += len(self.planned.samples[row.sample].input_ids)
+            self.tokens += len(self.planned.passed(row).input_ids)
         self.batches += 1
         self.padded += len(batch.rows) * batch.length
-        now = time.monotonic()
-        if now - self.logged >= SECONDS_BETWEEN_LOG_LINES or self.padded == self.total:
-            self._log(now - self.started)
-            self.logged = now
+        if self.pace.due(finished=self.padded == self.total):
+            self._log(self.pace.seconds)
 
     def _log(self, seconds: float) -> None:
         done, all_samples = len(self.samples["clean"]), len(self.planned.samples)
         left = seconds / self.padded * (self.total - self.padded)
         log.info(
             "%d of %d samples, %.1f samples/s, %d:%02d left",
-            *(done, all_samples, done / max(seconds, 1e-9), left // 60, left % 60),
+            *(done, all_samples, done / seconds, left // 60, left % 60),
         )
 
     def stats(self) -> dict[str, Any]:
@@ -495,7 +276,7 @@ class _Counter:
             "batches": self.batches,
             "tokens": self.tokens,
             "padded_tokens": self.padded,
-            "seconds": round(time.monotonic() - self.started, 3),
+            "seconds": round(self.pace.seconds, 3),
         }
 
 
@@ -505,36 +286,54 @@ def index(planned: Plan) -> pd.DataFrame:
     Columns: id; batch, row; noop (whether measured there), noop_batch, noop_row (-1 if not);
     n_blocked (tokens of E_Q), n_blocked_random (mean over draws), n_blocked_question (NaN where the
     condition is not run); random_complete (every draw found as many tokens as E_Q has).
+    Where the condition is run: swap_partner and replicate_partner, the id of the sample whose
+    prompt stood before the answer, `few-shot` for other worked examples, None where there is none.
     """
-    records: list[dict[str, Any]] = [
-        {"id": sample.id, "batch": -1, "row": -1, "noop": False, "noop_batch": -1, "noop_row": -1}
-        for sample in planned.samples
+    cuts: list[dict[str, list[knockout.Cut]]] = [{} for _ in planned.samples]
+    places: list[dict[str, Any]] = [
+        {"batch": -1, "row": -1, "noop": False, "noop_batch": -1, "noop_row": -1} for _ in cuts
     ]
-    blocked: list[dict[str, list[int]]] = [{} for _ in planned.samples]
-    complete = [True] * len(planned.samples)
     for number, batch in enumerate(planned.batches):
         prefix = "" if batch.masked else "noop_"
         for place, sample in enumerate(batch.samples):
-            records[sample] |= {f"{prefix}batch": number, f"{prefix}row": place}
-            records[sample]["noop"] |= not batch.masked
+            places[sample] |= {f"{prefix}batch": number, f"{prefix}row": place}
+            places[sample]["noop"] |= not batch.masked
         for row in batch.rows:
-            blocked[row.sample].setdefault(row.condition, []).append(len(row.cut.tokens))
-            complete[row.sample] &= row.cut.complete
-    for record, counts, is_complete in zip(records, blocked, complete, strict=True):
-        record["n_blocked"] = counts.get("knockout", [0])[0]
-        for name in ("random", "question"):
-            found = counts.get(name)
-            record[f"n_blocked_{name}"] = sum(found) / len(found) if found else float("nan")
-        record["random_complete"] = is_complete
-    return pd.DataFrame(records)
+            cuts[row.sample].setdefault(row.condition, []).append(row.cut)
+    return pd.DataFrame(
+        [
+            {"id": sample.id} | place | _blocked(by_condition) | _partners(sample, planned)
+            for sample, place, by_condition in zip(planned.samples, places, cuts, strict=True)
+        ]
+    )
+
+
+def _blocked(cuts: Mapping[str, Sequence[knockout.Cut]]) -> dict[str, float | bool]:
+    """How many tokens each condition cut in one sample."""
+    size = {name: sum(len(cut.tokens) for cut in of) / len(of) for name, of in cuts.items()}
+    return {
+        "n_blocked": int(size.get("knockout", 0)),
+        "n_blocked_random": size.get("random", float("nan")),
+        "n_blocked_question": size.get("question", float("nan")),
+        "random_complete": all(cut.complete for cut in cuts.get("random", ())),
+    }
+
+
+def _partners(sample: Sample, planned: Plan) -> dict[str, str | None]:
+    """Whose prompts one sample's answer was put behind."""
+    return {
+        f"{name}_partner": sample.others[name].partner if name in sample.others else None
+        for name in planned.prompts
+    }
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     """The answers that were measured, with how many tokens each condition blocked in them.
 
     Returns:
-        Rows in the order of the passes, and the columns `n_blocked_<condition>` and
-        `random_complete`.
+        Rows in the order of the passes, and the columns `n_blocked_<condition>`,
+        `random_complete`, `swap_partner` and `replicate_partner` (see `index`; None everywhere
+        where the condition was not run).
 
     Raises:
         AnchorscopeError: the folder was measured from other answers.
@@ -553,7 +352,11 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
         "id",
         *(name for name in map(str, where) if name.startswith("n_blocked_")),
         "random_complete",
+        *PARTNERS,
     ]
+    for name in PARTNERS:
+        if name not in where:
+            where[name] = pd.Series([None] * len(where), dtype=object)
     return where[facts].merge(answers, on="id", how="left", validate="one_to_one")
 
 
@@ -563,8 +366,9 @@ def read(
     """Read one read-out under one condition, file by file.
 
     Returns:
-        The ids in the order of the answers, and float32 [layers, samples, width]. For `noop` only
-        the samples that were measured so.
+        The ids in the order of the answers, and float32 [layers, samples, width]. `noop`, `swap`
+        and the `replicate-` conditions hold the samples that were measured so; none at all where
+        no sample has another prompt.
 
     Raises:
         AnchorscopeError: this was not measured, or a file is missing or broken.
@@ -572,9 +376,11 @@ def read(
     folder = Path(folder)
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
-    where = read_parquet(folder / "index.parquet")
     prefix = "noop_" if condition == "noop" else ""
-    where = where[where[f"{prefix}batch"] >= 0].reset_index(drop=True)
+    whole = read_parquet(folder / "index.parquet")
+    where = _covered(whole, condition, prefix)
+    if where is None:
+        raise _not_measured(name, folder)
     out: torch.Tensor | None = None
     for batch, rows in where.groupby(f"{prefix}batch"):
         states = _stored(folder / f"batch-{batch:05d}.safetensors", name)
@@ -583,8 +389,19 @@ def read(
         taken = states[rows[f"{prefix}row"].to_list()]
         out[:, rows.index.to_list()] = taken.transpose(0, 1).float()
     if out is None:
-        raise _not_measured(name, folder)
+        return [], read(folder, readout, "clean")[1][:, :0]
     return where["id"].tolist(), out
+
+
+def _covered(where: pd.DataFrame, condition: str, prefix: str) -> pd.DataFrame | None:
+    """The index's rows of the samples measured under a condition; None if it was not run."""
+    if condition not in PROMPT_OF:
+        found = where[where[f"{prefix}batch"] >= 0]
+        return None if found.empty else found.reset_index(drop=True)
+    partner = f"{PROMPT_OF[condition]}_partner"
+    if partner not in where:
+        return None
+    return where[where[partner].notna()].reset_index(drop=True)
 
 
 def _stored(path: Path, name: str) -> torch.Tensor:

@@ -1,0 +1,171 @@
+"""Partners: whose question stands before a sample's frozen answer in another pass.
+
+`swap` puts the answer behind another question, for which its truth is the other; `replicate`
+behind another wording of the same question. Both need the subject and the relation of a question.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from anchorscope import folds, labels
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A sample whose subject and relation are known.
+
+    Attributes:
+        subject: folded, so that two spellings of one subject are equal.
+        template: the question with the subject taken out.
+        answer: E_A's text, what the model said.
+        label: 1 if that is wrong, 0 if right.
+    """
+
+    id: str
+    question: str
+    subject: str
+    relation: str
+    template: str
+    answer: str
+    label: int
+    golds: tuple[str, ...]
+
+
+def applies(answers: pd.DataFrame) -> bool:
+    """Whether any sample has a subject and a relation, without which there are no partners."""
+    return bool(_asked(answers))
+
+
+def swap(answers: pd.DataFrame, seed: int) -> dict[str, str]:
+    """The question that each sample's answer is put behind, for it to change from right to wrong.
+
+    For a right answer a question that it does not answer, for a wrong one a question that it does
+    (`anchorscope.labels.matches`); of the same relation and another subject; where there is one,
+    of the same template. Chosen by the seed and the sample's id among all there are.
+
+    Args:
+        answers: the answers table; rows with a `dropped` reason have and are no partner.
+        seed: of the choice.
+
+    Returns:
+        Id → id of the partner, for the samples that have one.
+    """
+    found: dict[str, str] = {}
+    for group in _by_relation(_asked(answers)):
+        answered = {text: _answered(text, group) for text in {one.answer for one in group}}
+        templates: dict[str, list[Asked]] = defaultdict(list)
+        for one in group:
+            templates[one.template].append(one)
+        for one in group:
+            near = _opposite(one, templates[one.template], answered[one.answer])
+            left = near or _opposite(one, group, answered[one.answer])
+            if left:
+                found[one.id] = _draws(seed, one.id).choice(left)
+    return found
+
+
+def replicate(answers: pd.DataFrame) -> dict[str, str]:
+    """Another wording of each sample's question: same subject and relation, another text.
+
+    Where the partner's gold answers are known, the answer has the same label under them: two
+    subjects of one name ask different questions. Of several wordings the next by id is taken.
+
+    Args:
+        answers: as for `swap`.
+
+    Returns:
+        Id → id of the partner, for the samples that have one.
+    """
+    wordings: dict[tuple[str, str], list[Asked]] = defaultdict(list)
+    for one in _asked(answers):
+        wordings[one.relation, one.subject].append(one)
+    found: dict[str, str] = {}
+    for group in wordings.values():
+        for place, one in enumerate(group):
+            others = (*group[place + 1 :], *group[:place])
+            same = (other.id for other in others if _same_question(one, other))
+            if (partner := next(same, None)) is not None:
+                found[one.id] = partner
+    return found
+
+
+def template(question: str, subject: str) -> str:
+    """The question with the subject taken out, folded."""
+    name = rf"(?<!\w){re.escape(_folded(subject))}(?!\w)"
+    return re.sub(name, "{}", _folded(question))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _asked(answers: pd.DataFrame) -> list[Asked]:
+    """The samples that can have a partner, by id: the order of the rows must not matter."""
+    found = [_one(row) for row in answers.to_dict("records") if not _given(row.get("dropped"))]
+    return sorted((one for one in found if one is not None), key=lambda one: one.id)
+
+
+def _one(row: Mapping[Any, Any]) -> Asked | None:
+    subject, relation = folds.key(row.get("subject")), row.get("relation")
+    if subject is None or not _given(relation):
+        return None
+    return Asked(
+        id=str(row["id"]),
+        question=row["question"],
+        subject=subject,
+        relation=str(relation),
+        template=template(row["question"], row["subject"]),
+        answer=row["ea_text"],
+        label=int(row["label"]),
+        golds=tuple(row["golds"]),
+    )
+
+
+def _given(value: Any) -> bool:
+    return value is not None and not pd.isna(value)
+
+
+def _by_relation(asked: Iterable[Asked]) -> Iterable[list[Asked]]:
+    groups: dict[str, list[Asked]] = defaultdict(list)
+    for one in asked:
+        groups[one.relation].append(one)
+    return groups.values()
+
+
+def _answered(answer: str, group: Sequence[Asked]) -> frozenset[str]:
+    """Ids of the questions that an answer is right for; each different gold is looked at once."""
+    golds = {gold for one in group for gold in one.golds}
+    right = {gold for gold in golds if labels.matches(answer, [gold])}
+    return frozenset(one.id for one in group if not right.isdisjoint(one.golds))
+
+
+def _opposite(one: Asked, candidates: Iterable[Asked], answered: frozenset[str]) -> list[str]:
+    """Ids of the questions of other subjects for which the answer has the other label."""
+    return [
+        other.id
+        for other in candidates
+        if other.subject != one.subject
+        and other.golds
+        and (other.id in answered) == (one.label == 1)
+    ]
+
+
+def _same_question(one: Asked, other: Asked) -> bool:
+    if other.question == one.question:
+        return False
+    return not other.golds or labels.matches(one.answer, other.golds) == (one.label == 0)
+
+
+def _draws(seed: int, name: str) -> random.Random:
+    # hash() differs between runs of Python, so the seed is a digest.
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))
