@@ -3,19 +3,15 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
 from typing import Any
 
 import pandas as pd
 
 from anchorscope.errors import AnchorscopeError
+from anchorscope.figure_style import ANCHORS, marker_of, series_name
 
 KEYS = "model dataset site position condition grouping anchor layer"
-NUMBERS = "n share delta_p ci_low ci_high probe_auc"
-ANCHORS = ("Q", "A")
-MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
-MIN_N = 20
-MIN_AUC = 0.6
+NUMBERS = "n share delta_p ci_low ci_high probe_auc thin signal"
 
 
 @dataclass(frozen=True)
@@ -45,21 +41,27 @@ def distinct(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     ]
 
 
-def select(
-    table: pd.DataFrame, readout: tuple[str, str], grouping: str | None
-) -> tuple[pd.DataFrame, str]:
-    """The table's rows at the read-out and grouping, and the grouping.
+def require(table: pd.DataFrame, columns: str) -> None:
+    """Refuse a table that lacks one of the columns, named in one string.
 
     Raises:
-        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+        AnchorscopeError: which it lacks.
     """
-    absent = [name for name in f"{KEYS} {NUMBERS}".split() if name not in table]
+    absent = [name for name in columns.split() if name not in table]
     if absent:
         raise AnchorscopeError(
             f"the table lacks the columns {', '.join(absent)}",
             f"its columns: {', '.join(map(str, table.columns))}",
             "delete the table and run snakemake again",
         )
+
+
+def at_readout(table: pd.DataFrame, readout: tuple[str, str]) -> pd.DataFrame:
+    """The table's rows at the read-out.
+
+    Raises:
+        AnchorscopeError: nothing measured there.
+    """
     here = table[(table["site"] == readout[0]) & (table["position"] == readout[1])]
     if here.empty:
         measured = sorted(set(table["site"] + "/" + table["position"]))
@@ -68,7 +70,16 @@ def select(
             f"the table holds: {', '.join(measured) or 'nothing'}",
             "name one of these in the figure, or add the read-out to `readouts` and measure it",
         )
-    groupings = sorted(set(here["grouping"]))
+    return here
+
+
+def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame, str]:
+    """The table's rows of the grouping, and the grouping: `per_layer` where none is named.
+
+    Raises:
+        AnchorscopeError: nothing measured with it.
+    """
+    groupings = sorted(set(table["grouping"]))
     chosen = grouping or ("per_layer" if "per_layer" in groupings else groupings[0])
     if chosen not in groupings:
         raise AnchorscopeError(
@@ -76,12 +87,19 @@ def select(
             f"the table holds: {', '.join(groupings)}",
             "name one of these, or measure this one",
         )
-    return here[here["grouping"] == chosen], chosen
+    return table[table["grouping"] == chosen], chosen
 
 
-def series_name(anchor: str, dataset: str) -> str:
-    """An entry of the legend, as the paper words it."""
-    return f"{anchor}-Anchored ({dataset})"
+def select(
+    table: pd.DataFrame, readout: tuple[str, str], grouping: str | None
+) -> tuple[pd.DataFrame, str]:
+    """The curve's rows at the read-out and grouping, and the grouping.
+
+    Raises:
+        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    """
+    require(table, f"{KEYS} {NUMBERS}")
+    return at_grouping(at_readout(table, readout), grouping)
 
 
 def panel_of(
@@ -105,7 +123,7 @@ def panel_of(
 def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int) -> None:
     """One data set of the panel, the `i`-th of the legend."""
     panel.samples.append(_samples(cell))
-    signal = _signal(cell)
+    signal = bool(true(cell["signal"]).any())
     if not signal:
         panel.weak.append(f"{panel.label} on {name}")
     common = {"model": panel.label, "dataset": name, "signal": signal, "marker": marker_of(i)}
@@ -115,7 +133,7 @@ def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int) -> None:
     for j, anchor in enumerate(ANCHORS):
         curve, series = _rows(cell, "knockout", anchor), series_name(anchor, name)
         shown = common | {"anchor": f"{anchor}-Anchored", "series": series}
-        offset = i + j * (_step(panel.layers) // 2)
+        offset = i + j * (marker_step(panel.layers) // 2)
         panel.curves.extend(_curve_rows(curve, shown, panel.layers, offset))
         panel.thin.extend(_thin_note(curve, panel.label, series))
         if curve.empty:
@@ -127,33 +145,9 @@ def _rows(cell: pd.DataFrame, condition: str, anchor: str) -> pd.DataFrame:
     return chosen.sort_values("layer")
 
 
-def _true(column: pd.Series) -> pd.Series:
+def true(column: pd.Series) -> pd.Series:
+    """A column of booleans as a CSV gives it back; a blank is false."""
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
-
-
-def _signal(cell: pd.DataFrame) -> bool:
-    """Does the clean probe see anything at any layer? Unknown counts as yes."""
-    if "signal" in cell and cell["signal"].notna().any():
-        return bool(_true(cell["signal"].dropna()).any())
-    best = cell.loc[cell["condition"] == "knockout", "probe_auc"].max()
-    return bool(pd.isna(best) or best >= max(MIN_AUC, _best_by_chance(cell)))
-
-
-def _best_by_chance(cell: pd.DataFrame) -> float:
-    """AUC that the best of the layers' probes stays below by chance, in 95 % of cells like this.
-
-    Standard error of Mann and Whitney's U without a signal, one-sided, Bonferroni over the
-    layers; 0 where the classes' sizes are not known.
-    """
-    everyone = cell[(cell["condition"] == "knockout") & (cell["anchor"] == "all")]
-    if everyone.empty or "answer_accuracy" not in everyone:
-        return 0.0
-    n, accuracy = everyone["n"].max(), everyone["answer_accuracy"].max()
-    both = n * accuracy * n * (1 - accuracy)
-    if pd.isna(both) or both <= 0:
-        return 0.0
-    z = NormalDist().inv_cdf(1 - 0.05 / max(1, everyone["layer"].nunique()))
-    return 0.5 + z * math.sqrt((n + 1) / (12 * both))
 
 
 def _samples(cell: pd.DataFrame) -> int:
@@ -166,28 +160,21 @@ def _samples(cell: pd.DataFrame) -> int:
 
 
 def _thin(curve: pd.DataFrame) -> pd.Series:
-    """Too few samples for a point on the line."""
-    few = curve["n"].fillna(0) < MIN_N
-    return (_true(curve["thin"]) | (curve["n"].fillna(0) == 0)) if "thin" in curve else few
+    """Too few samples or clusters for a point on the line."""
+    return true(curve["thin"]) | (curve["n"].fillna(0) == 0)
 
 
-def _number(value: Any, digits: int) -> float | None:
+def number(value: Any, digits: int) -> float | None:
     """Rounded; 0 digits make an integer; a blank stays one."""
     return None if pd.isna(value) else round(float(value), digits or None)
 
 
-def marker_of(i: int) -> str:
-    """The marker shape, in Vega's names, of the `i`-th data set."""
-    shapes = MARKERS.split()
-    return shapes[i % len(shapes)]
-
-
-def _step(layers: int) -> int:
+def marker_step(layers: int) -> int:
     """A marker at every so many layers: markers tell series apart, the line carries the data."""
     return max(1, math.ceil(layers / 8))
 
 
-def _marked(values: list[float | None], layers: list[int], step: int, offset: int) -> list[bool]:
+def marked(values: list[float | None], layers: list[int], step: int, offset: int) -> list[bool]:
     """Every `step`th layer, staggered by series; and points without neighbours, else unseen."""
     marks = []
     for i, (value, layer) in enumerate(zip(values, layers, strict=True)):
@@ -204,16 +191,16 @@ def _curve_rows(
     drawn = curve.assign(
         **{name: curve[name].mask(_thin(curve)) for name in ("delta_p", "ci_low", "ci_high")}
     )
-    values = [_number(value, 2) for value in drawn["delta_p"]]
+    values = [number(value, 2) for value in drawn["delta_p"]]
     if not any(value is not None for value in values):
         return []
     at = [int(layer) for layer in drawn["layer"]]
-    marks = _marked(values, at, _step(layers), offset)
+    marks = marked(values, at, marker_step(layers), offset)
     return [
         shown
-        | {"layer": at[i], "delta_p": values[i], "mark": marks[i], "n": _number(row["n"], 0)}
-        | {"ci_low": _number(row["ci_low"], 2), "ci_high": _number(row["ci_high"], 2)}
-        | {"share": _number(100 * row["share"], 1), "probe_auc": _number(row["probe_auc"], 3)}
+        | {"layer": at[i], "delta_p": values[i], "mark": marks[i], "n": number(row["n"], 0)}
+        | {"ci_low": number(row["ci_low"], 2), "ci_high": number(row["ci_high"], 2)}
+        | {"share": number(100 * row["share"], 1), "probe_auc": number(row["probe_auc"], 3)}
         for i, row in enumerate(drawn.to_dict("records"))
     ]
 
@@ -221,11 +208,11 @@ def _curve_rows(
 def _share_rows(
     rows: pd.DataFrame, shown: dict[str, Any], layers: int, offset: int
 ) -> list[dict[str, Any]]:
-    values = [_number(100 * share, 1) for share in rows["share"]]
+    values = [number(100 * share, 1) for share in rows["share"]]
     at = [int(layer) for layer in rows["layer"]]
-    marks = _marked(values, at, _step(layers), offset)
+    marks = marked(values, at, marker_step(layers), offset)
     return [
-        shown | {"layer": at[i], "share": values[i], "mark": marks[i], "n": _number(n, 0)}
+        shown | {"layer": at[i], "share": values[i], "mark": marks[i], "n": number(n, 0)}
         for i, n in enumerate(rows["n"])
         if values[i] is not None
     ]

@@ -45,7 +45,7 @@ def cell(model: str, dataset: str, layers: int, *, samples: int = 1000, seed: in
                     | {"condition": condition, "grouping": "per_layer", "anchor": anchor}
                     | {"layer": layer, "n": n, "share": n / samples, "delta_p": mean}
                     | {"ci_low": mean - half, "ci_high": mean + half, "probe_auc": 0.6 + 0.25 * at}
-                    | {"answer_accuracy": 0.5, "n_blocked": 5.0, "thin": n < 20}
+                    | {"answer_accuracy": 0.5, "n_blocked": 5.0, "thin": n < 20, "signal": True}
                 )
     return rows
 
@@ -192,16 +192,11 @@ def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
     }
 
 
-@pytest.mark.parametrize("flagged", [True, False])
-def test_thin_points_break_the_line_and_are_named(flagged: bool) -> None:
+def test_thin_points_break_the_line_and_are_named() -> None:
     table = table_of()
     few = (table["dataset"] == "nq") & (table["anchor"] == "Q") & table["layer"].isin([3, 4, 9])
     few &= (table["model"] == "llama-3.2-1b") & (table["condition"] == "knockout")
-    if flagged:
-        table.loc[few, "thin"] = True
-    else:
-        table = table.drop(columns="thin")
-        table.loc[few, "n"] = 19
+    table.loc[few, "thin"] = True
     spec = draw(table)
     rows = [r for r in points(spec, columns(spec)[0][0]) if r["series"] == "Q-Anchored (NQ)"]
     blank = [r["layer"] for r in rows if r["delta_p"] is None]
@@ -245,11 +240,11 @@ def test_a_model_with_nothing_to_draw_keeps_its_panel_and_says_so() -> None:
     assert drawing(spec).count(">nothing to draw here<") == 2
 
 
-@pytest.mark.parametrize("column", ["signal", "probe_auc"])
-def test_a_cell_without_signal_is_grey_and_named(column: str) -> None:
-    table = table_of().assign(signal=True) if column == "signal" else table_of()
+@pytest.mark.parametrize("no", [False, "False", 0], ids=["bool", "text", "number"])
+def test_a_cell_without_signal_is_grey_and_named(no: Any) -> None:
+    table = table_of().astype({"signal": object})
     weak = (table["model"] == "llama-3.2-3b") & (table["dataset"] == "hotpotqa")
-    table.loc[weak, column] = False if column == "signal" else 0.59
+    table.loc[weak, "signal"] = no
     spec = draw(table)
     for index in (0, 1):
         for part in columns(spec)[index]:
@@ -258,7 +253,7 @@ def test_a_cell_without_signal_is_grey_and_named(column: str) -> None:
     colour = line_of(columns(spec)[1][0])["color"]
     assert colour["condition"]["test"] == "datum.signal" and colour["value"] not in CYCLE
     assert (
-        "No signal (clean probe AUC below 0.6 or within chance, grey): Llama-3.2-3B on HotpotQA."
+        "No signal (probe AUC not above max(0.6, text baseline)), grey: Llama-3.2-3B on HotpotQA."
         in caption(spec)
     )
 
@@ -374,8 +369,8 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
         draw(table, readout=("attn", "final"))
     with pytest.raises(AnchorscopeError, match=r"replicate\n.*per_layer"):
         draw(table, grouping="replicate")
-    with pytest.raises(AnchorscopeError, match="lacks the columns share, probe_auc"):
-        draw(table.drop(columns=["share", "probe_auc"]))
+    with pytest.raises(AnchorscopeError, match="lacks the columns share, signal"):
+        draw(table.drop(columns=["share", "signal"]))
     with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
         draw(table, style={"panel_widht": 3})
     with pytest.raises(AnchorscopeError, match=r"(?s)theme: dark.*paper"):
@@ -401,17 +396,21 @@ def test_style_changes_looks_alone() -> None:
 
 def test_settings_of_the_config_are_the_styles_fields() -> None:
     config = pytest.importorskip("anchorscope.settings")
-    from anchorscope.figures import Style, style_of
+    from anchorscope.figure_style import Style, style_of
 
     assert set(config.Chart.model_fields) == {"theme", *Style.__dataclass_fields__}
     assert style_of(config.Chart()) == Style()
 
 
-def test_the_best_of_many_layers_by_chance_is_no_signal() -> None:
-    """At 80 samples the best of 16 layers of a probe that knows nothing often passes 0.6."""
-    few, many = table_of(), table_of()
-    for table, n in ((few, 80), (many, 800)):
-        table["probe_auc"] = 0.64
-        table.loc[table["anchor"] == "all", "n"] = n
-    assert "No signal" in caption(draw(few))
-    assert "No signal" not in caption(draw(many))
+def test_a_high_auc_without_signal_stays_grey() -> None:
+    """The column decides, which knows the interval and the text baseline."""
+    spec = draw(table_of().assign(signal=False, probe_auc=0.99))
+    rows = [row for part in columns(spec)[0] for row in points(spec, part)]
+    assert rows and not any(row["signal"] for row in rows)
+    assert "and 5 more" in caption(spec)
+
+
+def test_further_conditions_of_the_table_change_nothing() -> None:
+    table = table_of()
+    more = [table.assign(condition=name, delta_p=-99.0) for name in ("swap", "question", "noop")]
+    assert draw(pd.concat([*more, table])) == usual()

@@ -146,7 +146,7 @@ def test_the_figure_says_that_it_sees_no_signal(run: Workspace) -> None:
     stem = run.results / "figures/llama-3.2"
     spec = json.loads(Path(f"{stem}.vl.json").read_text(encoding="utf-8"))
     said = " ".join(spec["title"]["subtitle"])
-    told = re.search(r"No signal \([^)]*\): (.*?); and (\d+) more\.", said)
+    told = re.search(r"No signal \(.*?\)\), grey: (.*?); and (\d+) more\.", said)
     assert told, said
     cells = len(MODELS) * len(SOURCES)
     assert len(told[1].split("; ")) + int(told[2]) == cells
