@@ -25,6 +25,8 @@ COLUMNS = (
     "id", "question", "prompt", "question_start", "question_end",
     "eq_start", "eq_end", "eq_role", "eq_found_by", "dropped",
 )  # fmt: skip
+PLACES = ("prompt", "question_start", "question_end", "eq_start", "eq_end")
+REPLICATE = tuple(f"replicate_{name}" for name in PLACES)
 
 
 class ChatTokenizer(Protocol):
@@ -41,6 +43,7 @@ def build(
     tokenizer: ChatTokenizer | None = None,
     anchors: str = "subject+property",
     examples: int = 5,
+    replicate: bool = False,
     seed: int = 0,
 ) -> tuple[pd.DataFrame, Counts]:
     r"""One prompt per question, with character spans of the question and of E_Q in it.
@@ -57,17 +60,23 @@ def build(
         tokenizer: for `chat`, one with a chat template.
         anchors: E_Q is `subject+property` or `subject`.
         examples: number of few-shot examples, at most.
+        replicate: whether each row has a second prompt too, made from other examples (as many,
+            and none of the first prompt's where there are enough). Only `few_shot` can have one.
         seed: chooses the examples.
 
     Returns:
         A table with the columns `COLUMNS`, all questions in it (`dropped` holds the reason or
-        None), and its counts; `notes` say how many questions each rule found spans in.
+        None), and its counts; `notes` say how many questions each rule found spans in. With
+        `replicate` also the columns `REPLICATE`, the second prompt and the places in it: None,
+        -1 or an empty list where there is none.
 
     Raises:
         AnchorscopeError: unknown style or anchors, no example to show, no chat template.
     """
     _check(style, anchors)
-    head = _examples_text(few_shot, examples, seed) if style == "few_shot" else ""
+    head, second = "", None
+    if style == "few_shot":
+        head, second = _heads(few_shot, examples, seed)
     rows = []
     for entry in questions.to_dict("records"):
         question = entry["question"]
@@ -76,8 +85,12 @@ def build(
         else:
             prompt, start, text = _completed(question, head, style)
         rows.append(_row(entry, prompt, start, text, _spans(entry, anchors)))
-    frame = pd.DataFrame({n: pd.Series([r[n] for r in rows], dtype=object) for n in COLUMNS})
-    frame = frame.astype({"question_start": "int64", "question_end": "int64"})
+    if replicate:
+        rows = [row | _replicate(row, len(head), second) for row in rows]
+    columns = (*COLUMNS, *REPLICATE) if replicate else COLUMNS
+    frame = pd.DataFrame({n: pd.Series([r[n] for r in rows], dtype=object) for n in columns})
+    places = [n for n in columns if n.endswith(("question_start", "question_end"))]
+    frame = frame.astype(dict.fromkeys(places, "int64"))
     return frame, _counts(rows, examples=_shown(few_shot, examples) if head else 0)
 
 
@@ -140,18 +153,27 @@ def _shown(few_shot: pd.DataFrame | None, examples: int) -> int:
     return 0 if few_shot is None else min(examples, len(few_shot))
 
 
-def _examples_text(few_shot: pd.DataFrame | None, examples: int, seed: int) -> str:
+def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
+    """What stands before every question, and the same of other examples; None if there are none."""
     if not examples:
-        return ""
+        return "", None
     if few_shot is None or few_shot.empty:
         raise AnchorscopeError(
             "no few-shot example is left outside the sample",
             "the dataset's few-shot candidates",
             "take a smaller sample, another `few_shot` source, or the prompt style `plain`",
         )
-    chosen = choose_examples(few_shot, examples, seed).to_dict("records")
+    first = choose_examples(few_shot, examples, seed)
+    shown = few_shot["id"].isin(first["id"])
+    other = choose_examples(few_shot[~shown], examples, seed + 1)
+    again = choose_examples(few_shot[shown], examples - len(other), seed + 1)
+    return _text(first), _text(other) + _text(again) if len(other) else None
+
+
+def _text(examples: pd.DataFrame) -> str:
+    rows = examples.to_dict("records")
     # One line each, or a question with a newline in it would look like two turns.
-    return "".join(f"Q: {_line(r['question'])}\nA: {_line(r['answers'][0])}\n\n" for r in chosen)
+    return "".join(f"Q: {_line(r['question'])}\nA: {_line(r['answers'][0])}\n\n" for r in rows)
 
 
 def _line(text: str) -> str:
@@ -216,6 +238,20 @@ def _row(
         "eq_role": [s.role for s in kept],
         "eq_found_by": [s.found_by for s in kept],
         "dropped": reason,
+    }
+
+
+def _replicate(row: Mapping[str, Any], head: int, second: str | None) -> dict[str, Any]:
+    """A row's question behind a second head; the first one is `head` characters long."""
+    if second is None:
+        return dict(zip(REPLICATE, (None, -1, -1, [], []), strict=True))
+    shift = len(second) - head
+    return {
+        "replicate_prompt": second + row["prompt"][head:],
+        "replicate_question_start": row["question_start"] + shift,
+        "replicate_question_end": row["question_end"] + shift,
+        "replicate_eq_start": [place + shift for place in row["eq_start"]],
+        "replicate_eq_end": [place + shift for place in row["eq_end"]],
     }
 
 

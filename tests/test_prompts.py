@@ -87,6 +87,44 @@ def test_few_shot_prompts_show_the_same_examples_to_every_question() -> None:
     assert_spans_decode(frame)
 
 
+def shown(head: str) -> list[str]:
+    return head.split("\n\n")[:-1]
+
+
+@pytest.mark.parametrize(("pool", "common"), [(12, 0), (8, 0), (6, 2), (4, 4)])
+def test_a_second_prompt_shows_other_examples_as_far_as_there_are(pool: int, common: int) -> None:
+    settings = {"style": "few_shot", "examples": 4, "seed": 1}
+    frame, counts = prompts.build(asked(), examples(pool), **settings, replicate=True)
+    plain, same_counts = prompts.build(asked(), examples(pool), **settings)
+    pd.testing.assert_frame_equal(frame[list(prompts.COLUMNS)], plain)
+    assert counts == same_counts and not set(prompts.REPLICATE) & set(plain)
+    for row in frame.to_dict("records"):
+        if pool == 4:  # none is left over: no second prompt
+            assert [row[name] for name in prompts.REPLICATE] == [None, -1, -1, [], []]
+            continue
+        first, second = row["prompt"], row["replicate_prompt"]
+        start, end = row["replicate_question_start"], row["replicate_question_end"]
+        assert second[start:end] == row["question"] and second[end:] == "\nA:"
+        heads = [shown(text[: text.rindex("Q: ")]) for text in (first, second)]
+        assert [len(set(head)) for head in heads] == [4, 4]
+        assert len(set(heads[0]) & set(heads[1])) == common
+        spans, again = (
+            [text[a:b] for a, b in zip(row[f"{at}eq_start"], row[f"{at}eq_end"], strict=True)]
+            for at, text in (("", first), ("replicate_", second))
+        )
+        assert spans == again and (spans or row["dropped"])
+        assert all(start <= place < end for place in row["replicate_eq_start"])
+
+
+@pytest.mark.parametrize("style", ["plain", "chat"])
+def test_only_few_shot_prompts_have_a_second_one(style: str) -> None:
+    frame, _ = prompts.build(asked(), style=style, tokenizer=Template(), replicate=True)
+    assert frame["replicate_prompt"].tolist() == [None] * 3
+    assert frame["replicate_question_start"].tolist() == [-1] * 3
+    none_shown, _ = prompts.build(asked(), style="few_shot", examples=0, replicate=True)
+    assert none_shown["replicate_prompt"].isna().all()
+
+
 def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
     pool = examples()
     pool.at[0, "answers"] = ["a very long answer of many words"]
