@@ -5,28 +5,23 @@ Token ids are frozen here: every later stage passes exactly these ids through th
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from anchorscope import answer_anchors, labels, tokens
 from anchorscope.errors import AnchorscopeError
-from anchorscope.prompts import STYLES
+from anchorscope.generation import CONTEXT, Ending, generate
+from anchorscope.prompts import PLACES, STYLES
 from anchorscope.provenance import Counts
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 CLOSING = {"plain": " .", "few_shot": "\n\n"}
-CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
-SECONDS_BETWEEN_LOG_LINES = 5.0
 
 TOO_LONG = "prompt too long"
 BEYOND_WINDOW = "longer than the sliding window"
@@ -34,6 +29,7 @@ BEYOND_POSITIONS = "longer than the model's positions"
 SPANS_LOST = "spans do not decode back"
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
+NO_SECOND = "no second prompt"
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
@@ -41,26 +37,10 @@ COLUMNS = (
     "teacher_forced_close", "from_user", "dropped", "subject", "property", "relation", "kind",
     "popularity", "split",
 )  # fmt: skip
+REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
 FLAGS = ("repeats_subject", "teacher_forced_close", "from_user")
-
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Ending:
-    """How an answer ends.
-
-    Attributes:
-        style: prompt style, see `answer`.
-        closing: token ids appended to an answer that has no end of its own; the last one closes.
-        eos: ids of all end-of-sequence tokens.
-    """
-
-    style: str
-    closing: tuple[int, ...]
-    eos: frozenset[int]
 
 
 @dataclass(frozen=True)
@@ -124,7 +104,8 @@ def answer(
     is one, is taken as it is.
 
     Args:
-        prompts: the prompts table; rows with a `dropped` reason are passed on as dropped.
+        prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
+            hold a second prompt for each question.
         questions: the questions table.
         model: a causal language model in evaluation mode.
         tokenizer: its fast tokenizer.
@@ -137,7 +118,9 @@ def answer(
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
-        and its counts; `notes` hold, among others, E_A's success per class.
+        and its counts; `notes` hold, among others, E_A's success per class. Where the prompts have
+        second ones, the columns `REPLICATE` hold them as tokens: empty lists where there is none,
+        it leaves no room for an answer, or its spans do not decode back.
 
     Raises:
         AnchorscopeError: a prompt without its question, no end-of-sequence token, not enough
@@ -163,7 +146,15 @@ def answer(
     for prompt, ids in zip(asked, said, strict=True):
         trimmed = None if ids is None else trim(prompt.ids, ids, tokenizer, ending)
         records.append(_record(prompt, trimmed, notes))
-    return _table(records, rows), _counts(records, notes)
+    columns: tuple[str, ...] = COLUMNS
+    if "replicate_prompt" in prompts:
+        seconds = _second_prompts(rows, tokenizer, style, room, len(ending.closing), notes)
+        records = [
+            record | _replicate(record, second, notes)
+            for record, second in zip(records, seconds, strict=True)
+        ]
+        columns = (*COLUMNS, *REPLICATE)
+    return _table(records, rows, columns), _counts(records, notes)
 
 
 def trim(
@@ -201,41 +192,6 @@ def trim(
         forced=close is None and stop is None,
         merged=inside[-1] == len(ids) - 1,
     )
-
-
-def generate(
-    prompts: Sequence[Sequence[int]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    *,
-    max_new_tokens: int,
-    batch_tokens: int,
-) -> list[tuple[int, ...]]:
-    """Greedy answers, left-padded in batches of like length, each row up to its own end.
-
-    Returns:
-        The new token ids of each prompt, in the order of the prompts.
-
-    Raises:
-        AnchorscopeError: a batch does not fit on the GPU.
-    """
-    written: dict[int, tuple[int, ...]] = {}
-    started = logged = time.monotonic()
-    with _greedy(model):
-        for batch in _batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens):
-            rows = [prompts[number] for number in batch]
-            new = _generate_batch(rows, model, tokenizer, ending, max_new_tokens)
-            written.update(zip(batch, new, strict=True))
-            now = time.monotonic()
-            if now - logged >= SECONDS_BETWEEN_LOG_LINES or len(written) == len(prompts):
-                logged, rate = now, len(written) / max(now - started, 1e-9)
-                left = (len(prompts) - len(written)) / rate
-                log.info(
-                    "%d of %d answers, %.1f a second, %.0f s left",
-                    len(written), len(prompts), rate, left,
-                )  # fmt: skip
-    return [written[number] for number in range(len(prompts))]
 
 
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
@@ -304,6 +260,29 @@ def _prompts(
         )
 
 
+def _second_prompts(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: PreTrainedTokenizerFast,
+    style: str,
+    room: Mapping[str, tuple[int | None, int]],
+    closing: int,
+    notes: Counter[str],
+) -> list[Prompt]:
+    """Every row's second prompt as tokens, held to the same limits; dropped where there is none."""
+    own: Counter[str] = Counter()
+    seconds = [
+        {
+            **row,
+            **{name: row[f"replicate_{name}"] for name in PLACES},
+            "dropped": None if _given(row["replicate_prompt"]) else NO_SECOND,
+        }
+        for row in rows
+    ]
+    found = [_limited(p, room, closing) for p in _prompts(seconds, tokenizer, style, own)]
+    notes.update({f"second prompt, {name}": number for name, number in own.items()})
+    return found
+
+
 def _response(
     row: Mapping[str, Any],
     prompt: tokens.Encoded,
@@ -363,151 +342,6 @@ def _said(
     ]
 
 
-def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Numbers of the prompts of each batch, longest first: what does not fit fails at once."""
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
-        if batch:
-            longest = lengths[batch[0]] + max_new_tokens
-            if (len(batch) + 1) * longest > batch_tokens:
-                yield batch
-                batch = []
-        batch.append(number)
-    if batch:
-        yield batch
-
-
-@contextmanager
-def _greedy(model: PreTrainedModel) -> Iterator[None]:
-    """Without the checkpoint's own generation defaults.
-
-    A repetition penalty or a temperature of an instruct model would otherwise be merged into ours.
-    """
-    from transformers import GenerationConfig
-
-    saved = model.generation_config
-    model.generation_config = GenerationConfig()
-    try:
-        yield
-    finally:
-        model.generation_config = saved
-
-
-def _generate_batch(
-    rows: Sequence[Sequence[int]],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    max_new_tokens: int,
-) -> list[tuple[int, ...]]:
-    import torch
-    from transformers import GenerationConfig
-    from transformers.generation import StoppingCriteriaList
-
-    pad = tokenizer.pad_token_id
-    pad = min(ending.eos, default=0) if pad is None else pad
-    width = max(map(len, rows))
-    device: Any = model.get_input_embeddings().weight.device
-    ids = torch.tensor([[pad] * (width - len(row)) + list(row) for row in rows], device=device)
-    seen = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
-    stopper = _Stopper(tokenizer, [row[-CONTEXT:] for row in rows], width, ending.style)
-    config = GenerationConfig(
-        do_sample=False,
-        max_new_tokens=max_new_tokens,
-        pad_token_id=pad,
-        eos_token_id=sorted(ending.eos) or None,
-    )
-    try:
-        with torch.inference_mode():
-            write: Any = model.generate
-            whole = write(
-                input_ids=ids,
-                attention_mask=seen,
-                generation_config=config,
-                stopping_criteria=StoppingCriteriaList([stopper]),
-            )
-    except torch.cuda.OutOfMemoryError as error:
-        raise AnchorscopeError(
-            f"generating {len(rows)} answers of {width} + {max_new_tokens} tokens does not fit",
-            "GPU memory",
-            "lower `batch_tokens`",
-        ) from error
-    return [
-        _up_to_eos(new[: stopper.lengths.get(number)], ending.eos)
-        for number, new in enumerate(whole[:, width:].tolist())
-    ]
-
-
-def _up_to_eos(ids: Sequence[int], eos: frozenset[int]) -> tuple[int, ...]:
-    stop = next((place for place, token in enumerate(ids) if token in eos), len(ids))
-    return tuple(ids[: stop + 1])
-
-
-@dataclass
-class _Stopper:
-    """Stops each row of `generate` once nothing written later could change its trimmed answer.
-
-    Attributes:
-        contexts: the last prompt tokens of each row.
-        width: padded prompt length.
-        lengths: row → how many new tokens it had when it was done.
-        watched: rows that have written a line break or full stop; only these are decoded.
-    """
-
-    tokenizer: PreTrainedTokenizerFast
-    contexts: Sequence[Sequence[int]]
-    width: int
-    style: str
-    lengths: dict[int, int] = field(default_factory=dict)
-    watched: set[int] = field(default_factory=set)
-    marks: dict[int, bool] = field(default_factory=dict)
-
-    def __call__(self, ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
-        import torch
-
-        if self.style != "chat":
-            for row, new in enumerate(ids[:, self.width :].tolist()):
-                if row not in self.lengths and self._done(row, new):
-                    self.lengths[row] = len(new)
-        done = [row in self.lengths for row in range(len(ids))]
-        return torch.tensor(done, dtype=torch.bool, device=ids.device)
-
-    def _done(self, row: int, new: list[int]) -> bool:
-        if self._marked(new[-1]):
-            self.watched.add(row)
-        if row not in self.watched:
-            return False
-        return settled(tokens.char_spans(self.tokenizer, new, self.contexts[row])[0], self.style)
-
-    def _marked(self, token: int) -> bool:
-        if token not in self.marks:
-            text = self.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-            # A mark of several bytes may come in several tokens, each an incomplete character.
-            wanted = answer_anchors.NEWLINES + answer_anchors.FULL_STOPS + "\ufffd"
-            self.marks[token] = any(char in wanted for char in text)
-        return self.marks[token]
-
-
-def settled(text: str, style: str) -> bool:
-    """Whether an answer is over for its style, whatever the model would write next.
-
-    In `plain` text a full stop with spaces around it counts at once; another only two words later,
-    when it can no longer turn out to be part of an abbreviation or number.
-    """
-    if any(char in answer_anchors.NEWLINES for char in text):
-        return True
-    if style != "plain":
-        return False
-    found = answer_anchors.find(text)
-    close = answer_anchors.closer(text, found[1] if found else 0)
-    if close is None:
-        return False
-    before, after = text[:close], text[close + 1 :]
-    if not before or before[-1].isspace():
-        return any(char.isspace() for char in after)
-    return len(after.split()) >= 2
-
-
 def _first_turn(text: str, style: str) -> str:
     """Up to the first line break, which ends an answer even if nothing stands before it.
 
@@ -555,6 +389,18 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
     }
 
 
+def _replicate(
+    record: Mapping[str, Any], second: Prompt, notes: Counter[str]
+) -> dict[str, list[int]]:
+    """The second prompt's columns of one row; its answer stays what the first prompt gave."""
+    if record["dropped"] or second.dropped:
+        if second.dropped and second.dropped != NO_SECOND and not record["dropped"]:
+            notes[f"second prompt, {second.dropped}"] += 1
+        return {name: [] for name in REPLICATE}
+    found = (second.ids, second.eq_tokens, second.question_tokens)
+    return {name: list(column) for name, column in zip(REPLICATE, found, strict=True)}
+
+
 def _unusable(trimmed: Trimmed, label: int | None) -> str | None:
     if trimmed.anchor is None:
         return NO_ANCHOR
@@ -579,9 +425,13 @@ def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
     notes["closing token merged with the answer"] += trimmed.merged
 
 
-def _table(records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def _table(
+    records: Sequence[Mapping[str, Any]],
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+) -> pd.DataFrame:
     frame = pd.DataFrame(
-        {name: pd.Series([record[name] for record in records], dtype=object) for name in COLUMNS}
+        {name: pd.Series([record[name] for record in records], dtype=object) for name in columns}
     )
     for name in CARRIED:
         frame[name] = pd.Series([row.get(name) for row in rows], dtype=object)

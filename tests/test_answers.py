@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorscope import answer_anchors, answers, files, tokens
-from anchorscope.answers import Ending, answer, settled, trim
+from anchorscope import answer_anchors, answers, files, generation, tokens
+from anchorscope.answers import answer, trim
 from anchorscope.errors import AnchorscopeError
+from anchorscope.generation import Ending, settled
 from anchorscope.provenance import Counts
 
 ASKED = [
@@ -270,9 +271,9 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
         tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
         for ids, new, size in zip(prompts, full, wanted, strict=True)
     ]
-    monkeypatch.setattr(answers._Stopper, "_marked", lambda self, token: True)
-    monkeypatch.setattr(answers, "settled", lambda text, style: text in texts)
-    found = answers.generate(
+    monkeypatch.setattr(generation._Stopper, "_marked", lambda self, token: True)
+    monkeypatch.setattr(generation, "settled", lambda text, style: text in texts)
+    found = generation.generate(
         prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
     )
     assert [len(new) for new in found] != [12] * len(prompts)
@@ -286,7 +287,7 @@ def test_an_end_token_ends_its_row_only(llama: Any) -> None:
     prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
     full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
     eos = frozenset([full[0][4]])
-    found = answers.generate(
+    found = generation.generate(
         prompts, llama.model, tokenizer, Ending("chat", (0,), eos), max_new_tokens=12,
         batch_tokens=100_000,
     )  # fmt: skip
@@ -424,7 +425,7 @@ def test_responses_of_the_user_are_taken_as_they_are(loaded: Any, style: str) ->
 
 
 def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answers, "_generate_batch", lambda *_: pytest.fail("generated"))
+    monkeypatch.setattr(generation, "_generate_batch", lambda *_: pytest.fail("generated"))
     frame, counts = _run(llama, rows=[{"response": "Paris"} for _ in ASKED])
     assert counts.kept == len(frame) == counts.notes["n_right"]
     assert counts.notes["n_wrong"] == 0
