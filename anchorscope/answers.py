@@ -127,14 +127,7 @@ def answer(
             memory.
     """
     ending = _ending(model, tokenizer, style)
-    room = {
-        TOO_LONG: (max_prompt_tokens, 0),
-        BEYOND_WINDOW: (window, max_new_tokens + len(ending.closing)),
-        BEYOND_POSITIONS: (
-            getattr(model.config, "max_position_embeddings", None),
-            max_new_tokens + len(ending.closing),
-        ),
-    }
+    room = _room(model, ending, max_new_tokens, max_prompt_tokens, window)
     rows = _joined(prompts, questions)
     notes: Counter[str] = Counter()
     asked = [
@@ -300,6 +293,23 @@ def _response(
     if whole.ids[: len(prompt.ids)] == prompt.ids:
         return whole.ids[len(prompt.ids) :]
     return tokens.continuation(tokenizer, said)
+
+
+def _room(
+    model: PreTrainedModel,
+    ending: Ending,
+    max_new_tokens: int,
+    max_prompt_tokens: int,
+    window: int | None,
+) -> dict[str, tuple[int | None, int]]:
+    """Reason to drop a prompt → most tokens, and how many of them its answer needs."""
+    needed = max_new_tokens + len(ending.closing)
+    positions = getattr(model.config, "max_position_embeddings", None)
+    return {
+        TOO_LONG: (max_prompt_tokens, 0),
+        BEYOND_WINDOW: (window, needed),
+        BEYOND_POSITIONS: (positions, needed),
+    }
 
 
 def _limited(prompt: Prompt, room: Mapping[str, tuple[int | None, int]], closing: int) -> Prompt:
