@@ -238,4 +238,4 @@ def test_a_relation_of_three_hundred_among_two_thousand_rows_takes_seconds() -> 
     )
     started = time.process_time()
     found = partners.swap(table, 0)
-    assert time.process_time() - started < 5 and len(found) > 1500
+    assert time.process_time() - started < 5 and len(found) >= 1000
