@@ -44,6 +44,37 @@ class Bootstrap:
         counts = self.totals(members)
         return ratio(self.totals(np.where(members, values, 0.0)), counts)
 
+    def shares(self, counts: np.ndarray) -> np.ndarray:
+        """`totals` of members [draws, ...] as shares of all samples of the draw."""
+        drawn = self.weights @ np.bincount(self.clusters).astype(np.float64)
+        return counts / drawn.reshape(-1, *[1] * (counts.ndim - 1))
+
+    def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
+        """Area under the ROC curve in each draw, [draws, layers]; NaN without both classes.
+
+        A sample drawn twice counts twice; ties count half. One layer at a time, so that memory
+        grows with draws × samples only. Every sum is a whole number: exact.
+
+        Args:
+            s: scores, [layers, n]; a sample that is NaN at a layer is left out of it.
+            z: labels, [n].
+        """
+        by_cluster = np.ascontiguousarray(self.weights.T)
+        return np.stack([self._aucs(layer, z == 1, by_cluster) for layer in s], axis=1)
+
+    def _aucs(self, s: np.ndarray, wrong: np.ndarray, by_cluster: np.ndarray) -> np.ndarray:
+        """`aucs` of one layer, [draws]; `by_cluster` the weights, [clusters, draws]."""
+        low, high = (np.flatnonzero(~np.isnan(s) & found) for found in (~wrong, wrong))
+        low = low[np.argsort(s[low], kind="stable")]
+        below = np.zeros((len(low) + 1, by_cluster.shape[1]))
+        np.cumsum(by_cluster[self.clusters[low]], axis=0, out=below[1:])
+        weights = by_cluster[self.clusters[high]]
+        beaten = np.zeros(by_cluster.shape[1])
+        for side in ("left", "right"):
+            places = np.searchsorted(s[low], s[high], side=side)
+            beaten += np.einsum("nd,nd->d", weights, below[places]) / 2
+        return ratio(beaten, weights.sum(0) * below[-1])
+
     def clusters_in(self, members: np.ndarray) -> np.ndarray:
         """Number of clusters that hold a member, [...], of members [..., n]."""
         return (self.sums(members) > 0).sum(-1)

@@ -1,8 +1,67 @@
-"""The samples of a cell that count."""
+"""The samples of a cell that count, and what was measured of them, as arrays."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
 import pandas as pd
 
+from anchorscope import folds, intervals, knockout
 from anchorscope.errors import AnchorscopeError
+from anchorscope.intervals import Bootstrap
+
+CONDITIONS = tuple(name for name in knockout.CONDITIONS if name != "clean")
+PARTIAL = frozenset(["swap", "noop", *knockout.REPLICATE])
+"""Conditions that need not be measured of every sample."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What one condition does to each sample at each layer.
+
+    Attributes:
+        measured: whether the condition was measured, bool [n].
+        s: the score under the condition, float64 [draws, layers, n]; NaN where not measured.
+        flip: whether the predicted class differs from the clean one, bool [draws, layers, n].
+        delta_p: 100 · (p_condition(ĉ) − p_clean(ĉ)), ĉ the class predicted on clean;
+            percentage points, float64 [draws, layers, n]; 0 where not measured.
+        delta_logit: the same of the score s.
+    """
+
+    measured: np.ndarray
+    s: np.ndarray
+    flip: np.ndarray
+    delta_p: np.ndarray
+    delta_logit: np.ndarray
+
+
+@dataclass(frozen=True)
+class Readout:
+    """One read-out of a cell, the samples in the order of `in_order`.
+
+    Attributes:
+        site, position: its name.
+        clean: the score on the clean pass, float64 [layers, n].
+        auc: AUC of it by layer.
+        effects: condition → its effects; those behind a second prompt are not among them.
+        replicate: condition → its effects behind the second prompt, against its own clean pass.
+        others: (probe, condition) → score of draw 0 by another probe, [layers, n].
+    """
+
+    site: str
+    position: str
+    clean: np.ndarray
+    auc: np.ndarray
+    effects: dict[str, Effects]
+    replicate: dict[str, Effects]
+    others: dict[tuple[str, str], np.ndarray]
+
+    @property
+    def key(self) -> dict[str, object]:
+        """Site and position, as tables name them."""
+        return {"site": self.site, "position": self.position}
 
 
 def kept(answers: pd.DataFrame) -> pd.DataFrame:
@@ -26,3 +85,134 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
             "an id comes twice", f"answers, id {repeated.iloc[0]}", "make the ids unique"
         )
     return answers
+
+
+def in_order(answers: pd.DataFrame) -> pd.DataFrame:
+    """The kept answers by id: the order of a table's rows must not decide who is drawn.
+
+    Raises:
+        AnchorscopeError: see `kept`.
+    """
+    found = kept(answers)
+    return found.iloc[np.argsort(found["id"].astype(str).to_numpy(dtype=object))].reset_index(
+        drop=True
+    )
+
+
+def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
+    """Draws of the answers' clusters: subjects where known, else questions."""
+    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
+    clusters = folds.clusters(list(answers["question"]), list(subjects))
+    return intervals.bootstrap(clusters, draws, seed)
+
+
+def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
+    """A column of another table of the same samples, in the order of the answers, float64 [n].
+
+    Raises:
+        AnchorscopeError: the table has not one row for each answer.
+    """
+    rows = pd.Index(table["id"].astype(str)).get_indexer(pd.Index(answers["id"].astype(str)))
+    if len(table) != len(answers) or (rows < 0).any():
+        raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
+    return table[column].to_numpy(dtype=np.float64)[rows]
+
+
+def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
+    """The read-outs of a cell, in the order in which the scores first name them.
+
+    Args:
+        scores: the table of `anchorscope.scores.score`; without a column `probe` all of it is
+            the probe as defined.
+        answers: as `in_order` returns them.
+
+    Raises:
+        AnchorscopeError: scores and answers are not of the same samples.
+    """
+    ids = pd.Index(answers["id"].astype(str))
+    z = answers["label"].to_numpy(dtype=np.int64)
+    probe = scores["probe"].astype(str) if "probe" in scores else pd.Series("clean", scores.index)
+    keys = ["probe", "condition", "draw"]
+    for name, part in scores.assign(probe=probe).groupby("readout", sort=False, observed=True):
+        site, position = str(name).split("/")
+        found: dict[tuple[str, str, int], np.ndarray] = {}
+        for (made, condition, draw), rows in part.groupby(keys, observed=True):
+            where = f"read-out {name}, {condition}"
+            partial = condition in PARTIAL
+            found[str(made), str(condition), int(str(draw))] = _matrix(rows, ids, where, partial)
+        yield _readout(site, position, found, z)
+
+
+def _readout(
+    site: str, position: str, found: dict[tuple[str, str, int], np.ndarray], z: np.ndarray
+) -> Readout:
+    where = f"read-out {site}/{position}"
+    if ("clean", "clean", 0) not in found:
+        raise mismatch("the clean pass has no scores", where)
+    clean = found["clean", "clean", 0]
+    present = {condition for probe, condition, _ in found if probe == "clean"} - {"clean"}
+    effects, replicate = {}, {}
+    for condition in sorted(present, key=_place):
+        drawn = sorted(key[2] for key in found if key[:2] == ("clean", condition))
+        moved = [found["clean", condition, draw] for draw in drawn]
+        if condition not in knockout.REPLICATE:
+            effects[condition] = _effects(clean, moved, f"{where}, {condition}")
+        elif (cut := knockout.REPLICATE[condition]) != "clean":
+            if ("clean", "replicate-clean", 0) not in found:
+                raise mismatch("the second prompt's clean pass has no scores", where)
+            second = found["clean", "replicate-clean", 0]
+            replicate[cut] = _effects(second, moved, f"{where}, {condition}")
+    by_layer = np.array([intervals.auc(layer, z) for layer in clean])
+    others = {key[:2]: s for key, s in found.items() if key[0] != "clean" and key[2] == 0}
+    return Readout(site, position, clean, by_layer, effects, replicate, others)
+
+
+def _place(condition: str) -> tuple[int, str]:
+    known = CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS)
+    return known, condition
+
+
+def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.ndarray:
+    """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
+    rows = ids.get_indexer(pd.Index(part["id"].astype(str)))
+    layer = part["layer"].to_numpy(dtype=np.int64)
+    if (rows < 0).any():
+        strange = part["id"].iloc[int(np.flatnonzero(rows < 0)[0])]
+        raise mismatch(f"the scores hold a sample without answer, id {strange}", where)
+    filled = np.zeros((int(layer.max()) + 1, len(ids)), dtype=np.int64)
+    np.add.at(filled, (layer, rows), 1)
+    if filled.max() > 1 or (filled.min(0) != filled.max(0)).any():
+        raise mismatch("a sample is scored twice, or not at every layer", where)
+    missing = filled[0] == 0
+    if missing.any() and not partial:
+        raise mismatch(f"no scores of {missing.sum()} samples, id {ids[missing][0]} first", where)
+    s = np.full(filled.shape, np.nan)
+    s[layer, rows] = part["s"].to_numpy(dtype=np.float64)
+    return s
+
+
+def mismatch(what: str, where: str) -> AnchorscopeError:
+    """Tables of a cell that do not belong together."""
+    return AnchorscopeError(what, where, "delete the cell's scores and run snakemake again")
+
+
+def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:
+    """Effects of a condition on all its draws."""
+    if any(one.shape != clean.shape for one in moved):
+        raise mismatch("not scored at the same layers as the clean pass", where)
+    s = np.stack(moved)
+    measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(clean).any(0)
+    wrong = clean > 0
+    sign = np.where(wrong, 1.0, -1.0)
+    return Effects(
+        measured=measured,
+        s=s,
+        flip=((s > 0) != wrong) & measured,
+        delta_p=np.where(measured, 100 * sign * (sigmoid(s) - sigmoid(clean)), 0.0),
+        delta_logit=np.where(measured, sign * (s - clean), 0.0),
+    )
+
+
+def sigmoid(s: np.ndarray) -> np.ndarray:
+    """p = σ(s)."""
+    return 0.5 * (1 + np.tanh(0.5 * np.asarray(s, dtype=np.float64)))

@@ -57,7 +57,9 @@ def answers() -> pd.DataFrame:
 
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:
-    """The one row with these keys."""
+    """The one row with these keys, grouped per layer unless said."""
+    if "grouping" in table:
+        where = {"grouping": "per_layer"} | where
     for name, value in where.items():
         table = table[table[name] == value]
     assert len(table) == 1
@@ -127,13 +129,14 @@ def test_the_clean_auc_stands_in_every_row() -> None:
 
 def test_a_reference_layer_decides_for_all_layers() -> None:
     # layer 1 has the best AUC and no flips under knockout
-    table = curve(grouping="reference_layer")
+    table = curve()
+    table = table[table["grouping"] == "reference_layer"]
     knockout = table[(table["condition"] == "knockout") & (table["anchor"] == "Q")]
     assert (knockout["n"] == 0).all()
-    assert (table["grouping"] == "reference_layer").all()
     # noop flips a at layer 1 and neither at layer 0, where it moves b by −5
     for anchor, points in (("Q", 0), ("A", -5)):
-        row = at(table, condition="noop", anchor=anchor, layer=0)
+        found = {"condition": "noop", "anchor": anchor, "layer": 0, "grouping": "reference_layer"}
+        row = at(table, **found)
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
@@ -142,18 +145,124 @@ def test_the_headline_layer_is_the_deepest_within_a_hundredth_of_the_best() -> N
 
 
 def test_rows_and_columns_come_in_a_fixed_order() -> None:
-    table = delta_p.curve(scores().sample(frac=1, random_state=0), answers())
+    table = curve()
     assert list(table.columns) == list(delta_p.CURVE)
     assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
+    assert table["grouping"][:12].tolist() == ["per_layer"] * 6 + ["reference_layer"] * 6
     assert table["anchor"][:6].tolist() == ["Q", "Q", "A", "A", "all", "all"]
     assert table["layer"][:4].tolist() == [0, 1, 0, 1]
-    pd.testing.assert_frame_equal(table, curve())
 
 
-def test_the_order_of_the_answers_does_not_matter() -> None:
-    turned = delta_p.curve(scores(), answers()[::-1])
-    numbers = ["n", "share", "delta_p", "probe_auc", "answer_accuracy", "n_blocked", "n_clusters"]
-    pd.testing.assert_frame_equal(turned[numbers], curve()[numbers])
+def test_the_order_of_rows_changes_no_digit() -> None:
+    measured, table = cell(60)
+    turned = [frame.sample(frac=1, random_state=1) for frame in (measured, table)]
+    for found in (delta_p.curve, delta_p.contrasts):
+        expected = found(measured, table, draws=50, seed=2)
+        pd.testing.assert_frame_equal(found(*turned, draws=50, seed=2), expected, check_exact=True)
+        again = found(measured, table, draws=50, seed=2)
+        pd.testing.assert_frame_equal(again, expected, check_exact=True)
+    other = delta_p.curve(measured, table, draws=50, seed=3)
+    assert not other["ci_low"].equals(delta_p.curve(measured, table, draws=50, seed=2)["ci_low"])
+
+
+def text(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
+    return pd.DataFrame({"id": ids, "s": s})[::-1]
+
+
+def test_rows_of_other_probes_are_ignored() -> None:
+    others = [scores().assign(probe=name, s=9.0) for name in ("refit", "offset", "shuffled")]
+    both = pd.concat([scores().assign(probe="clean"), *others])
+    pd.testing.assert_frame_equal(delta_p.curve(both, answers()), curve())
+    pd.testing.assert_frame_equal(
+        delta_p.contrasts(both, answers()), delta_p.contrasts(scores(), answers())
+    )
+
+
+def test_the_text_baseline_stands_in_every_row() -> None:
+    # wrong a, d at 2, 0 against right b, c at 1, −1: three of four pairs in order
+    table = curve(text=text([2.0, 1.0, -1.0, 0.0]))
+    assert (table["text_auc"] == 0.75).all()
+    assert curve()["text_auc"].isna().all()
+    with pytest.raises(AnchorscopeError, match="3 rows are not those of 4 answers"):
+        curve(text=text([2.0, 1.0, -1.0], IDS[:3]))
+
+
+def test_a_signal_is_surely_better_than_the_text_and_than_little_more_than_chance() -> None:
+    measured, table = cell(60)
+    z = table["label"].to_numpy()
+
+    def signal(s: pd.DataFrame, words: np.ndarray | None = None) -> bool:
+        given = None if words is None else text(words.tolist(), table["id"].tolist())
+        found = delta_p.curve(s, table, text=given, draws=50)
+        assert (found["signal"] == found["signal"].iloc[0]).all()
+        return bool(found["signal"].iloc[0])
+
+    assert signal(measured)
+    assert signal(measured, np.zeros(60))
+    assert not signal(measured, 1.0 * z)  # the words tell as much
+    noise = np.random.default_rng(0).normal(size=len(measured))
+    assert not signal(measured.assign(s=noise))
+
+
+def test_the_auc_has_an_interval_that_holds_it() -> None:
+    random = np.random.default_rng(0)
+    measured, table = cell(60)
+    noisy = measured.assign(s=measured["s"] + random.normal(size=len(measured)) * 3)
+    found = delta_p.curve(noisy, table, draws=100)
+    assert (found["auc_low"] < found["probe_auc"]).all()
+    assert (found["probe_auc"] < found["auc_high"]).all()
+
+
+def test_popularity_is_the_mean_of_the_members_where_it_is_known() -> None:
+    known = answers().assign(popularity=[8.0, None, 4.0, 2.0])
+    table = delta_p.curve(scores(), known)
+    assert at(table, condition="knockout", anchor="Q", layer=0)["popularity"] == 5.0
+    assert at(table, condition="knockout", anchor="A", layer=0)["popularity"] == 4.0
+    assert curve()["popularity"].isna().all()
+
+
+def replicated() -> pd.DataFrame:
+    """A second prompt for a, b and c: its knockout flips b and c at layer 0, none at layer 1."""
+    second = {
+        "replicate-clean": [[0.8, 0.7, 0.4], [0.8, 0.7, 0.6]],
+        "replicate-knockout": [[0.6, 0.4, 0.9], [0.8, 0.7, 0.6]],
+        "replicate-random": [[0.8, 0.3, 0.4], [0.8, 0.7, 0.6]],
+    }
+    parts = [rows(name, p, ids=["a", "b", "c"]) for name, p in second.items()]
+    return pd.concat([scores(), *parts], ignore_index=True)
+
+
+def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
+    # first prompt, of a, b, c: −60 (flips), +10, +10; second: −20, −30 (flips), −50 (flips).
+    # Q: first by the second's flips b, c: +10; second by the first's flip a: −20.
+    table = delta_p.curve(replicated(), answers())
+    expected = {"Q": (1.5, -5.0), "A": (1.5, (-60 - 40) / 2), "all": (3, (-40 / 3 - 100 / 3) / 2)}
+    for anchor, (n, points) in expected.items():
+        found = {"condition": "knockout", "grouping": "replicate", "anchor": anchor, "layer": 0}
+        row = at(table, **found)
+        assert (row["n"], row["share"]) == (n, n / 4)
+        assert row["delta_p"] == pytest.approx(points)
+
+
+def test_a_replicate_of_several_random_draws_crosses_each_with_the_second_prompt() -> None:
+    # the second prompt flips b (−40); draw 0 flips a, draw 1 flips b of the first.
+    # Q: b at draw 0 (−9.99) and 1 (−40); second prompt: a (0) and b (−40).
+    table = delta_p.curve(replicated(), answers())
+    found = {"condition": "random", "grouping": "replicate", "anchor": "Q", "layer": 0}
+    row = at(table, **found)
+    assert row["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
+
+
+def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
+    table = delta_p.curve(replicated(), answers())
+    grouped = table[table["grouping"] == "replicate"]
+    assert set(grouped["condition"]) == {"knockout", "random"}
+    assert set(table["condition"]) == {"knockout", "random", "noop"}
+    assert set(curve()["grouping"]) == {"per_layer", "reference_layer"}
+    lost = replicated()
+    lost = lost[lost["condition"] != "replicate-clean"]
+    with pytest.raises(AnchorscopeError, match="second prompt's clean pass"):
+        delta_p.curve(lost, answers())
 
 
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -162,7 +271,7 @@ def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     z = np.arange(n) % 2
     clean = (2 * z - 1) * 2 + random.normal(size=(2, n)) * 0.3
     third = np.arange(n) // 2 % 3 == 0
-    ids = [f"i{i}" for i in range(n)]
+    ids = [f"i{i:03}" for i in range(n)]
     moved = {
         "clean": clean,
         "knockout": clean - np.where(third, 4, 0.1) * np.sign(clean),
@@ -198,6 +307,7 @@ def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
 def test_intervals_hold_their_estimate_and_bands_are_wider() -> None:
     table = delta_p.curve(*cell())
     whole = table[~table["thin"] & (table["condition"] == "knockout")]
+    whole = whole[whole["grouping"] == "per_layer"]
     assert len(whole) == 6
     assert (whole["ci_low"] <= whole["delta_p"]).all()
     assert (whole["delta_p"] <= whole["ci_high"]).all()
@@ -275,8 +385,3 @@ def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message
     measured, table = spoil(scores(), answers())
     with pytest.raises(AnchorscopeError, match=message):
         delta_p.curve(measured, table)
-
-
-def test_a_grouping_that_needs_another_cell_is_refused() -> None:
-    with pytest.raises(AnchorscopeError, match="replicate"):
-        curve(grouping="replicate")

@@ -34,6 +34,45 @@ def test_means_are_those_of_a_slow_loop_over_copied_rows() -> None:
     assert np.isnan(found).any()
 
 
+def slow_auc(s: np.ndarray, z: np.ndarray) -> float:
+    """Every wrong sample against every right one; NaN where there is no pair."""
+    pairs = [(a > b) + (a == b) / 2 for a in s[z == 1] for b in s[z == 0]]
+    return float(np.mean(pairs)) if pairs else float("nan")
+
+
+def test_aucs_are_those_of_a_slow_loop_over_copied_rows() -> None:
+    random = np.random.default_rng(1)
+    drawn = intervals.bootstrap(random.integers(0, 6, 24), draws=60, seed=2)
+    z = (drawn.clusters < 2).astype(int)
+    s = random.normal(size=(3, 24)).round(1) + 0.4 * z
+    s[1] = s[1].round()  # many ties
+    s[2, :9] = np.nan  # not measured
+    found = drawn.aucs(s, z)
+    assert found.shape == (60, 3)
+    for weights, row in zip(drawn.weights, found, strict=True):
+        copies = np.repeat(np.arange(24), weights[drawn.clusters].astype(int))
+        for layer in range(3):
+            inside = copies[~np.isnan(s[layer, copies])]
+            expected = slow_auc(s[layer, inside], z[inside])
+            assert row[layer] == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(found).any()
+
+
+def test_an_auc_where_each_sample_is_drawn_once_is_the_plain_one() -> None:
+    random = np.random.default_rng(3)
+    z, s = random.integers(0, 2, 50), random.normal(size=(2, 50)).round(1)
+    once = intervals.Bootstrap(np.arange(50), np.ones((1, 50)))
+    assert once.aucs(s, z)[0].tolist() == [intervals.auc(layer, z) for layer in s]
+
+
+def test_shares_are_of_all_samples_of_the_draw() -> None:
+    drawn = intervals.bootstrap(np.array([0, 0, 0, 1, 2]), draws=30, seed=0)
+    members = np.array([[True, False, False, True, False]])
+    found = drawn.shares(drawn.totals(members))
+    expected = drawn.means(members.astype(float), np.ones((1, 5)))
+    assert np.allclose(found, expected)
+
+
 def test_each_draw_takes_as_many_clusters_as_there_are() -> None:
     drawn = intervals.bootstrap(np.array([4, 4, 9, 1]), draws=50, seed=0)
     assert drawn.weights.shape == (50, 3)
