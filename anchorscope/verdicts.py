@@ -1,0 +1,252 @@
+"""The model's own verdict on an answer: what it would say after the closing full stop.
+
+Only models trained on graded answers have one (`anchorscope.curriculum`). The base model is run
+without its LM head, of which two rows are wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope import activations, tokens
+from anchorscope.curriculum import RIGHT, WRONG
+from anchorscope.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    import torch
+
+    from anchorscope.models import Loaded
+
+CUTTING = ("knockout", "random")
+SEALED_SAMPLES = 64
+
+Conditions = Mapping[str, Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The part of the LM head that decides the verdict.
+
+    Attributes:
+        weights: row of `wrong` minus row of `right`, [width].
+        bias: likewise, 0 where the head has none.
+    """
+
+    weights: torch.Tensor
+    bias: float
+
+    def logits(self, states: torch.Tensor) -> torch.Tensor:
+        """Logit of `wrong` minus logit of `right`, float32 [n], of states [n, width]."""
+        weights = self.weights.to(states.device)
+        return (states @ weights).float() + self.bias
+
+
+def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
+    """The token ids of the verdicts `right` and `wrong`.
+
+    Raises:
+        AnchorscopeError: a verdict is more than one token, or both are the same.
+    """
+    found = [tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG)]
+    if any(len(ids) != 1 for ids in found) or found[0] == found[1]:
+        raise AnchorscopeError(
+            f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({found})",
+            "the model's tokenizer",
+            "take a model that was trained on graded answers; its tokenizer has seen the verdicts",
+        )
+    return found[0][0], found[1][0]
+
+
+def head(loaded: Loaded) -> Head:
+    """The difference of two rows of the LM head.
+
+    Raises:
+        AnchorscopeError: no such tokens, or no LM head.
+    """
+    right, wrong = verdict_tokens(loaded)
+    layer: Any = loaded.model.get_output_embeddings()
+    if layer is None:
+        raise AnchorscopeError(
+            "the model has no LM head to give a verdict with",
+            type(loaded.model).__name__,
+            "load it as a causal language model",
+        )
+    bias = getattr(layer, "bias", None)
+    difference = 0.0 if bias is None else float(bias[wrong] - bias[right])
+    return Head((layer.weight[wrong] - layer.weight[right]).detach(), difference)
+
+
+def of_texts(
+    loaded: Loaded, rows: Sequence[tuple[int, ...]], *, batch_tokens: int
+) -> dict[tuple[int, ...], float]:
+    """The verdict's logit (wrong minus right) after the last token of each row; nothing is cut.
+
+    Rows of one length share a pass, so that none is padded; equal rows are passed once.
+
+    Args:
+        loaded: the model.
+        rows: token ids, each row up to and including the closing full stop.
+        batch_tokens: most rows × length of a pass.
+    """
+    import torch
+
+    deciding = head(loaded)
+    found: dict[tuple[int, ...], float] = {}
+    for batch in _of_equal_length(rows, batch_tokens):
+        ids = torch.tensor(batch, device=loaded.device)
+        with torch.inference_mode():
+            states = loaded.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+            logits = deciding.logits(states[:, -1])
+        found.update(zip(batch, logits.tolist(), strict=True))
+    return found
+
+
+def _of_equal_length(
+    rows: Sequence[tuple[int, ...]], batch_tokens: int
+) -> Iterator[list[tuple[int, ...]]]:
+    by_length: dict[int, list[tuple[int, ...]]] = {}
+    for row in dict.fromkeys(rows):
+        by_length.setdefault(len(row), []).append(row)
+    for length in sorted(by_length, reverse=True):
+        alike, size = by_length[length], max(1, batch_tokens // length)
+        yield from (alike[start : start + size] for start in range(0, len(alike), size))
+
+
+def plan(
+    loaded: Loaded,
+    answers: pd.DataFrame,
+    *,
+    conditions: Conditions,
+    batch_tokens: int,
+    blocks: str = "after",
+    seed: int = 0,
+) -> activations.Plan:
+    """The passes of a cell as `activations.plan` makes them: clean, knockout and random only."""
+    return activations.plan(
+        answers,
+        conditions={name: conditions.get(name) for name in CUTTING},
+        batch_tokens=batch_tokens,
+        window=loaded.window,
+        blocks=blocks,
+        seed=seed,
+    )
+
+
+def of_samples(loaded: Loaded, planned: activations.Plan) -> pd.DataFrame:
+    """The verdict on every sample in every planned pass.
+
+    Returns:
+        Columns id, condition, draw, logit (wrong minus right, float64); a row for each pass.
+    """
+    import torch
+
+    deciding = head(loaded)
+    records: list[tuple[str, str, int, float]] = []
+    for batch in planned.batches:
+        samples = [planned.passed(row) for row in batch.rows]
+        finals = [sample.positions["final"] for sample in samples]
+        with torch.inference_mode():
+            fed = activations.inputs(loaded, planned, batch)
+            states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
+            logits = deciding.logits(states[range(len(finals)), finals]).tolist()
+        records += [
+            (sample.id, row.condition, row.draw, logit)
+            for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
+        ]
+    return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
+
+
+def seal(
+    loaded: Loaded,
+    answers: pd.DataFrame,
+    *,
+    batch_tokens: int,
+    blocks: str = "after",
+    seed: int = 0,
+    samples: int = SEALED_SAMPLES,
+) -> float:
+    """How much of the knocked-out E_Q still reaches a later token; exactly 0 where it is sealed.
+
+    Random other ids take the place of E_Q's tokens; the hidden states of all layers under knockout
+    are compared at every later token outside E_Q.
+
+    Args:
+        loaded: the model.
+        answers: the answers table.
+        batch_tokens: most rows × padded length of a pass.
+        blocks: `after`, which seals, or `answer`, which leaks.
+        seed: of the other ids.
+        samples: how many samples are looked at, the first of the table.
+
+    Returns:
+        The largest absolute difference.
+
+    Raises:
+        AnchorscopeError: no sample to look at.
+    """
+    usable = answers[answers["dropped"].isna()] if "dropped" in answers else answers
+    asked = usable[usable["eq_tokens"].map(len) > 0].head(samples)
+    planned = plan(
+        loaded,
+        asked,
+        conditions={"knockout": {}},
+        batch_tokens=batch_tokens,
+        blocks=blocks,
+        seed=seed,
+    )
+    ids = _ordinary_ids(loaded)
+    others = [_with_other_ids(sample, ids, seed) for sample in planned.samples]
+    changed = replace(planned, samples=tuple(others))
+    return max(_difference(loaded, planned, changed, batch) for batch in planned.batches)
+
+
+def _ordinary_ids(loaded: Loaded) -> list[int]:
+    special = set(loaded.tokenizer.all_special_ids)
+    return sorted(set(loaded.tokenizer.get_vocab().values()) - special)
+
+
+def _with_other_ids(sample: Any, ids: Sequence[int], seed: int) -> Any:
+    draws = Random(f"seal {seed} {sample.id}")
+    new = list(sample.input_ids)
+    for place in sample.eq_tokens:
+        new[place] = draws.choice([token for token in ids if token != new[place]])
+    return replace(sample, input_ids=tuple(new))
+
+
+def _difference(
+    loaded: Loaded, planned: activations.Plan, changed: activations.Plan, batch: Any
+) -> float:
+    """Largest difference at the tokens that must not see E_Q, in one pass with either ids."""
+    import torch
+
+    places = np.zeros((len(batch.rows), batch.length), dtype=bool)
+    for number, row in enumerate(batch.rows):
+        if row.condition == "knockout":
+            sample = planned.passed(row)
+            places[number, min(sample.eq_tokens) : len(sample.input_ids)] = True
+            places[number, list(sample.eq_tokens)] = False
+    largest = 0.0
+    chosen = torch.from_numpy(places)
+    for before, after in zip(
+        _states(loaded, planned, batch), _states(loaded, changed, batch), strict=True
+    ):
+        where = chosen.to(before.device)
+        largest = max(largest, float((before[where] - after[where]).abs().max()))
+    return largest
+
+
+def _states(loaded: Loaded, planned: activations.Plan, batch: Any) -> Sequence[torch.Tensor]:
+    """Hidden states [rows, length, width] after each block, the last one after the final norm."""
+    import torch
+
+    with torch.inference_mode():
+        fed = activations.inputs(loaded, planned, batch)
+        out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
+    found: Sequence[torch.Tensor] = out.hidden_states
+    return found
