@@ -1,10 +1,10 @@
 """E_Q: the words of a question that name its frame, as character spans.
 
-Two finders. The *metadata* finder is used where the dataset names the subject: it marks the subject
-and the property asked for. The *offline* finder reads the question alone, with a short list of
-English function words and no model: quoted text, capitalised runs, titles that the row carries,
-content words of lower-case queries, and the words that ask for the property. Neither sees gold
-answers, model answers or labels.
+A user's own spans go first. Else there are two finders. The *metadata* finder is used where the
+dataset names the subject: it marks the subject and the property asked for. The *offline* finder
+reads the question alone, with a short list of English function words and no model: quoted text,
+capitalised runs, titles that the row carries, content words of lower-case queries, and the words
+that ask for the property. None of them sees gold answers, model answers or labels.
 """
 
 import re
@@ -12,64 +12,29 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
-SUBJECT, PROPERTY = "subject", "property"
+from anchorscope import own_anchors
+from anchorscope.english import (
+    ABBREVIATIONS,
+    CONNECTORS,
+    FUNCTION,
+    LIGHT,
+    OPENERS,
+    RANKS,
+    VERBS,
+    WH,
+    word_set,
+)
 
+SUBJECT, PROPERTY = own_anchors.SUBJECT, own_anchors.PROPERTY
+COLUMN = "column"  # found_by of a user's own spans
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
-WH = _set("what which who whom whose when where why how")
-# Words that build sentences and name nothing, contractions included.
-FUNCTION = WH | _set("""
-    a an the am is are was were be been being do does did has have had having can could will would
-    shall should may might must of in on at by for from to with without into onto over under about
-    after before between during since until through against among as than like near upon per via
-    within across along around behind beyond toward towards up down off out away and or but nor if
-    then so not no yes also too both either neither each every any all some many much more most
-    less least other another such same own only just even very ever still yet again there here
-    this that these those it its he him his she her hers they them their theirs we us our you your
-    i me my mine one ones itself himself herself themselves while because although though whether
-    once however currently s t i'm i've i'll i'd you're you've you'll we're we've we'll they're
-    they've they'll dont don't doesn't didn't isn't aren't wasn't weren't can't won't hasn't
-    haven't
-""")
-# Words that carry no frame of their own in a question ("what is the name of the ...").
-LIGHT = _set("""
-    name names named call called known kind kinds type types sort term word title get gets got
-    getting give gave given take takes took taken make makes go goes went gone put located mean
-    means associated often usually commonly famously said says tell following according apart
-    including new now use list complete identify
-""")
-# Words with a capital only because a sentence begins with them.
-OPENERS = _set("""
-    according following name list complete identify give released born founded located known
-    including excluding besides despite featuring being starring based formed situated originally
-    today recently first one two three four five six seven eight nine ten
-""")
-# Irregular and short verbs that questions ask with; regular ones end in -ed.
-VERBS = _set("""
-    come comes came play plays played win wins won sing sings sang sung write writes wrote written
-    make makes made build builds built born die dies died begin begins began begun start starts
-    end ends happen happens hold holds held find found live lives lived leave leaves left become
-    becomes became lead leads led fight fought beat run runs ran lose lost wear wears wore speak
-    spoken grow grows grew grown sell sold buy bought draw drawn drew rise rose fall fell set
-    choose chose chosen drive drove driven meet met marry appear appears occur occurs directs
-    produce produces invent discover publish stars voices hosts compete competes represent
-    represents contain contains sign signs take takes took release air airs aired owns shot spend
-    spent teach taught think thought keep kept send sent bring brought
-""")
-# Small words inside names.
-CONNECTORS = _set("""
-    of the de la le les du des der den von van di da del della dos al el y e zu for & bin ibn ter
-    af av og och und et
-""")
-ABBREVIATIONS = _set("mr mrs ms dr st jr sr vs prof capt no vol")
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _CHUNK = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
 _POSSESSIVE = re.compile(r"['’][sS]$")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 _BREAK = re.compile(r"[,;?!()\[\]\"“”«»…\u3001\u3002]|[.:]\s|\s[-–—]+\s")
 _SENTENCE_END = re.compile(r"[?!;]|\.[\"”']?\s|[.:]$|\s[-–—]+\s$|[-–—:]\s")
 _QUOTES = re.compile(
@@ -104,6 +69,7 @@ class _Word:
     capital: bool  # a capital, or a digit, or a script without case in a question that has case
     possessive: bool
     breaks: bool  # punctuation that ends a name stands before it
+    joins: bool  # that punctuation may stand inside a name: "Star Trek: First", "Palmer, Jr."
     first: bool  # first of its sentence
 
     @property
@@ -131,8 +97,12 @@ def find(
     subject: str | None = None,
     property: str | None = None,
     titles: Sequence[str] = (),
+    own: Sequence[Any] | None = None,
 ) -> list[Span]:
     """Spans of E_Q, sorted, none overlapping, none with whitespace or punctuation at its edges.
+
+    With `own`: the user's spans, verbatim (only white space is taken off), and no others: where
+    none of the entries marks anything, nothing is found.
 
     With `subject` (metadata): every occurrence of it, and the property asked for, whatever their
     length, since that is what E_Q means. Without it, or where it does not occur: the offline
@@ -143,10 +113,13 @@ def find(
         subject: the subject's name as the dataset gives it.
         property: the property's name; it is used where it occurs in the question.
         titles: titles that the row carries, for instance of its supporting articles.
+        own: the user's own anchors, see `own_anchors.resolve`; None is none given.
 
     Returns:
         Character spans; empty where nothing is found.
     """
+    if own is not None:
+        return [Span(*place, COLUMN) for place in own_anchors.resolve(question, own)[0]]
     words = _words(question)
     if subject and (found := _subject_spans(question, subject, words)):
         return sorted(found + _property_spans(question, property, words, found), key=_start)
@@ -173,7 +146,7 @@ def _start(span: Span) -> int:
 
 def _subject_spans(question: str, subject: str, words: Sequence[_Word]) -> list[Span]:
     places = _occurrences(question, subject)
-    # "What genre is What?": the asking word is not the name where the name comes again.
+    # "What was What built for?": the asking word is not the name where the name comes again.
     if len(places) > 1 and words and words[0].lower in FUNCTION and places[0][0] == words[0].start:
         places = places[1:]
     return [Span(*_trim(question, a, b), SUBJECT, "metadata") for a, b in places]
@@ -233,7 +206,7 @@ _RULES = (
     "more words",
 )
 _RANK = {rule: rank for rank, rule in enumerate(_RULES)}
-_NEVER_ALONE = WH | _set("i a not and or")  # as names, although written with a capital
+_NEVER_ALONE = WH | word_set("i a not and or")  # as names, although written with a capital
 PROPERTY_WORDS = 4  # more than these describe the question, not its property
 _DEMONYM = re.compile(
     r"\w+(?:an|ish|ese)|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
@@ -284,11 +257,19 @@ def _words(question: str) -> list[_Word]:
                 _capital(text, mixed),
                 bool(_POSSESSIVE.match(question[end : end + 2])),
                 bool(_BREAK.search(between)) or not words,
+                _joins(text, between),
                 not words or bool(_SENTENCE_END.search(between)),
             )
         )
         previous_end = end
     return words
+
+
+def _joins(text: str, between: str) -> bool:
+    """Whether a name may go on with `text` after a colon, or after a comma with a rank."""
+    if between == ": ":
+        return text[:1].isupper()
+    return between == ", " and (text.lower() in RANKS or bool(_ORDINAL.fullmatch(text)))
 
 
 def _abbreviated(text: str) -> bool:
@@ -381,7 +362,7 @@ def _begins_name(words: Sequence[_Word], i: int) -> bool:
     if not word.first and word.function:
         return not word.breaks and (_titled(words, i) or word.lower not in _NEVER_ALONE)
     if not word.first:
-        return not word.number or len(word.lower) > 2
+        return not word.number or len(word.lower) > 2 or _titled(words, i)
     if word.function or word.lower in OPENERS:
         return False
     following = words[i + 1] if i + 1 < len(words) else None
@@ -397,7 +378,10 @@ def _titled(words: Sequence[_Word], i: int) -> bool:
 def _run_end(words: Sequence[_Word], i: int) -> int:
     """Index of the last word of the name that begins at word i."""
     last = j = i
-    while j + 1 < len(words) and not words[j + 1].breaks:
+    while j + 1 < len(words):
+        following = words[j + 1]
+        if following.breaks and not (following.joins and last == j and not words[j].number):
+            break
         j += 1
         if words[j].capital:
             last = j

@@ -12,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope import question_anchors, reading
+from anchorscope import own_anchors, question_anchors, reading
 from anchorscope.config import nearest
 from anchorscope.errors import AnchorscopeError
 from anchorscope.folds import key
@@ -21,10 +21,11 @@ from anchorscope.provenance import Counts
 
 COLUMNS = (
     "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
-    "split", "titles", "response", "label", "folded",
+    "split", "titles", "response", "label", "folded", "anchors",
 )  # fmt: skip
-FIELDS = (*COLUMNS[:8], "titles", "response", "label")
+FIELDS = (*COLUMNS[:8], "titles", "response", "label", "anchors")
 CANDIDATES = 200  # few-shot candidates kept beside a sample
+NAMED = 5  # own anchors without a place that are named, for each reason
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
 
 Row = Mapping[str, Any]
@@ -89,10 +90,14 @@ def normalise(
     answers. Gold answers that are empty, or that normalise to nothing, are left out and counted;
     a row is dropped for having none, unless it brings its own response and label.
 
+    A user's own question anchors become entries of `start`, `end` and `role` in the kept text
+    (None where a row gives none; an empty list where nothing of what it gives is in the question).
+    What marks nothing is counted by reason, and the first ones are named in the notes.
+
     Args:
         rows: as `load_rows` returns them.
         fields: as for `load_rows`; `id`, `subject`, `property`, `relation`, `kind`, `popularity`,
-            `titles`, `response` and `label` are optional.
+            `titles`, `response`, `label` and `anchors` are optional.
         split: name of the split, kept in the table.
         source: what error messages call the dataset.
 
@@ -252,6 +257,8 @@ def _entry(
         "titles": _titles(_get(row, fields["titles"])) if fields.get("titles") else [],
         "label": _label(_get(row, fields["label"]), where) if fields.get("label") else None,
     }
+    given_anchors = _get(row, fields["anchors"]) if fields.get("anchors") else None
+    entry["anchors"] = _anchors(entry["question"] or "", given_anchors, notes, where)
     if entry["label"] is not None and entry["response"] is None:
         raise AnchorscopeError(
             "a label without a response", where, "name the responses' column under fields: response"
@@ -276,6 +283,32 @@ def _number(text: str | None, where: str) -> float | None:
         raise AnchorscopeError(
             f"popularity `{text}` is no number", where, "correct it or leave it empty"
         ) from None
+
+
+def _anchors(
+    question: str, value: Any, notes: Counter[str], where: str
+) -> list[dict[str, Any]] | None:
+    """A user's own anchors as places in the question; None if there are none."""
+    value = _plain(value)
+    listed = _listed(value) if isinstance(value, str) else value
+    if not isinstance(listed, list | tuple):  # a single entry, or nothing
+        listed = [value] if isinstance(value, Mapping) or _text(value) else []
+    if not listed:
+        return None
+    found, failed = own_anchors.resolve(question, [_plain(entry) for entry in listed])
+    for reason, entry in failed:
+        total = f"own anchors, {reason}"
+        notes[total] += 1
+        if notes[total] <= NAMED:
+            notes[f"{total}: {where}, `{entry}`"] += 1
+    return [{"start": start, "end": end, "role": role} for start, end, role in found]
+
+
+def _plain(entry: Any) -> Any:
+    """Arrays of a parquet file as lists; its structs carry keys that a row leaves empty."""
+    if isinstance(entry, Mapping):
+        return {name: value for name, value in entry.items() if value is not None}
+    return entry if isinstance(entry, str) or not hasattr(entry, "tolist") else entry.tolist()
 
 
 def _titles(value: Any) -> list[str]:
@@ -373,10 +406,23 @@ def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> dict[str, Any
     first["titles"] = list(dict.fromkeys(t for e in group for t in e["titles"]))
     first["popularity"] = max(popularity, default=None)
     first["folded"] = len(group) - 1
+    first["anchors"], other = _folded_anchors(group)
+    if other:
+        notes["folded rows with other anchors"] += other
     lost = sum((e["response"], e["label"]) != (first["response"], first["label"]) for e in group)
     if lost:
         notes["folded rows with another response or label"] += lost
     return first
+
+
+def _folded_anchors(
+    group: Sequence[Mapping[str, Any]],
+) -> tuple[list[dict[str, Any]] | None, int]:
+    """The first anchors given for the kept text, and how many rows give others."""
+    text = group[0]["question"]
+    given = [e for e in group if e["anchors"] is not None]
+    kept = next((e["anchors"] for e in given if e["question"] == text), None)
+    return kept, sum(e["anchors"] != kept for e in given)
 
 
 def _shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -388,7 +434,7 @@ def _subjects(row: Mapping[Any, Any]) -> set[str]:
     names = [row["subject"], *row["titles"]]
     if not row["subject"]:
         question = row["question"]
-        spans = question_anchors.find(question, titles=row["titles"])
+        spans = question_anchors.find(question, titles=row["titles"], own=row.get("anchors"))
         names += [question[s.start : s.end] for s in spans if s.role == question_anchors.SUBJECT]
     return {folded for name in names if (folded := key(name)) is not None}
 

@@ -1,6 +1,8 @@
 """E_Q: what the finders must find, and what no span may ever do."""
 
+import inspect
 import json
+import re
 import time
 from pathlib import Path
 
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anchorscope import english, own_anchors, question_anchors
 from anchorscope.question_anchors import PROPERTY, SUBJECT, Span, find, word_count, words_in
 
 DATA = Path(__file__).resolve().parent.parent / ".." / "shared" / "data"
@@ -110,6 +113,138 @@ def test_a_title_of_the_row_is_found_whatever_its_capitals() -> None:
     question = "which station first aired the office in the united states of america"
     spans = find(question, titles=["The Office (American TV series)"])
     assert [question[s.start : s.end] for s in spans if s.found_by == "title"] == ["the office"]
+
+
+@pytest.mark.parametrize(
+    ("question", "subjects"),
+    [
+        ("Who wrote the music of Star Trek: First Contact in that year?",
+         ["Star Trek: First Contact"]),
+        ("Which hall was built for Adele Capell, Countess of Essex, by him?",
+         ["Adele Capell, Countess of Essex"]),
+        ("Which man beat Arnold Palmer, Jr. on the last day?", ["Arnold Palmer, Jr"]),
+        ("Which of the two is older, Paris, Rome or Cairo, and by how much?",
+         ["Paris", "Rome", "Cairo"]),
+        ("Which treaty was signed there on 31 May 2010 and by whom?", ["31 May 2010"]),
+        ("Which 2 of them made it?", []),
+    ],
+)  # fmt: skip
+def test_a_name_goes_on_over_a_colon_a_rank_or_after_a_number(
+    question: str, subjects: list[str]
+) -> None:
+    named = [s for s in find(question) if s.found_by.startswith("capitalised")]
+    assert [question[s.start : s.end] for s in named] == subjects
+
+
+PALINDROME = "Is Emma by Emma, the EMMA of dilemma?"
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (["Emma"], [(3, 7, SUBJECT)]),
+        (["Emma", "Emma"], [(3, 7, SUBJECT), (11, 15, SUBJECT)]),
+        ([" Emma "], [(3, 7, SUBJECT)]),
+        (["emma"], [(32, 36, SUBJECT)]),  # its own case first, though inside a word
+        (["lemma"], [(31, 36, SUBJECT)]),
+        (["DILEMMA"], [(29, 36, SUBJECT)]),
+        ([[3, 7], [29, 36]], [(3, 7, SUBJECT), (29, 36, SUBJECT)]),
+        ([[2, 8]], [(3, 7, SUBJECT)]),
+        ([[3, 10], [8, 15]], [(3, 15, SUBJECT)]),
+        ([{"text": "of", "role": PROPERTY}, "Emma"], [(3, 7, SUBJECT), (26, 28, PROPERTY)]),
+        ([{"start": 3, "end": 7, "role": PROPERTY}], [(3, 7, PROPERTY)]),
+        ([PALINDROME], [(0, len(PALINDROME), SUBJECT)]),
+    ],
+)  # fmt: skip
+def test_a_users_own_spans_are_taken_as_they_are(own: list, expected: list) -> None:
+    spans = find(PALINDROME, own=own, subject="EMMA", property="dilemma")
+    assert [(s.start, s.end, s.role) for s in spans] == expected
+    assert {s.found_by for s in spans} == {"column"}
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        ("Anna", own_anchors.NOT_FOUND),
+        ("", own_anchors.NOT_FOUND),
+        ([3, 99], own_anchors.OUT_OF_RANGE),
+        ([-1, 2], own_anchors.OUT_OF_RANGE),
+        ([7, 3], own_anchors.OUT_OF_RANGE),
+        ([2, 3], own_anchors.OUT_OF_RANGE),  # a space
+        ([1], own_anchors.UNREADABLE),
+        ([True, 2], own_anchors.UNREADABLE),
+        (7, own_anchors.UNREADABLE),
+        (None, own_anchors.UNREADABLE),
+        ({"text": "Emma", "role": "hero"}, own_anchors.UNREADABLE),
+        ({"role": "subject"}, own_anchors.UNREADABLE),
+    ],
+)
+def test_an_entry_that_marks_nothing_is_told_and_brings_no_other_anchor(
+    entry: object, reason: str
+) -> None:
+    assert own_anchors.resolve(PALINDROME, [entry, "by"]) == (
+        [(8, 10, SUBJECT)], [(reason, entry)],
+    )  # fmt: skip
+    assert find(PALINDROME, own=[entry], subject="Emma") == []
+
+
+@given(
+    st.text(max_size=30),
+    st.lists(st.text(max_size=6) | st.tuples(st.integers(-3, 33), st.integers(-3, 33))),
+)
+def test_own_spans_of_any_text_are_sorted_inside_and_apart(question: str, own: list) -> None:
+    found, failed = own_anchors.resolve(question, own)
+    assert len(found) + len(failed) <= len(own)
+    ends = [0, *(end for _, end, _ in found)]
+    for (start, end, _), before in zip(found, ends, strict=False):
+        assert before <= start < end <= len(question)
+        assert question[start:end] == question[start:end].strip()
+
+
+def test_the_finder_is_never_given_an_answer_or_a_label() -> None:
+    given_to_it = set(inspect.signature(find).parameters)
+    assert given_to_it == {"question", "subject", "property", "titles", "own"}
+
+
+def test_the_finder_holds_no_template_of_popqa() -> None:
+    """Its 16 templates without the name, for instance `Who was the director of`."""
+    templates = set()
+    for row in real_rows("popqa/test"):
+        for part in row["question"].split(row["subj"]):
+            words = re.findall(r"\w+", part.lower())
+            if len(words) > 1:
+                templates.add(tuple(words))
+    sources = [question_anchors.__file__, english.__file__]
+    known = re.findall(r"\w+", " ".join(Path(s).read_text("utf-8") for s in sources).lower())
+    for words in sorted(templates):
+        assert not any(tuple(known[i : i + len(words)]) == words for i in range(len(known))), (
+            " ".join(words)
+        )
+
+
+OTHER_WORDINGS = (
+    "tell me all that you know about {}",
+    "Please describe to our readers what {} meant in its own time.",
+    "Is it true that {} was once better known than it is today?",
+    "Between 1990 and 2000, how often was {} mentioned in the papers?",
+)
+
+
+def test_names_are_found_as_well_in_wordings_that_popqa_does_not_have() -> None:
+    hits = total = 0
+    for number, row in enumerate(real_rows("popqa/test")[:800]):
+        question = OTHER_WORDINGS[number % 4].format(row["subj"])
+        start = question.index(row["subj"])
+        wanted = _trimmed(row["subj"])
+        total += 1
+        hits += any(
+            s.start == start and question[s.start : s.end] == wanted for s in find(question)
+        )
+    assert hits >= 0.85 * total
+
+
+def _trimmed(name: str) -> str:
+    return re.sub(r"^\W+|\W+$", "", name)
 
 
 @pytest.mark.parametrize("question", ["", " ", "?", "Paris", "Who is it?", "\t\n"])

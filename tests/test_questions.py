@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import ClassVar
 
+import numpy as np
 import pandas as pd
 import pytest
 from huggingface_hub import errors
@@ -264,6 +265,66 @@ def test_folded_rows_with_other_responses_are_counted() -> None:
     frame, counts = table(rows, {**PLAIN, "id": "id", "response": "r"})
     assert counts.notes["folded rows with another response or label"] == 2
     assert frame["response"].tolist() == ["said 0"]
+
+
+OWN = {**PLAIN, "id": "id", "anchors": "mine"}
+
+
+def own_rows(*values: object) -> list[dict]:
+    return [
+        {"id": i, "question": f"Is Emma novel {i}?", "answer": "yes", "mine": value}
+        for i, value in enumerate(values)
+    ]
+
+
+def test_a_users_own_anchors_survive_as_places_in_the_question(tmp_path: Path) -> None:
+    subject = {"start": 3, "end": 7, "role": "subject"}
+    asked = {"start": 8, "end": 13, "role": "property"}
+    rows = own_rows(
+        ["Emma"], '["Emma"]', "Emma", [[3, 7]], "[[3, 7]]", np.array([[3, 7]]),
+        [{"text": "Emma"}, {"text": "novel", "role": "property"}],
+        [{"text": "Emma", "role": None}], None, [], "", float("nan"),
+    )  # fmt: skip
+    frame, counts = table(rows, OWN)
+    write_parquet(frame, tmp_path / "q.parquet")
+    for read in (frame, read_parquet(tmp_path / "q.parquet")):
+        given = dict(zip(read["id"].astype(int), read["anchors"], strict=True))
+        assert [given[i] for i in (0, 1, 2, 3, 4, 5, 7)] == [[subject]] * 7
+        assert given[6] == [subject, asked]
+        assert [given[i] for i in (8, 9, 10, 11)] == [None] * 4
+    assert counts.notes == {}
+
+
+def test_own_anchors_that_mark_nothing_are_counted_and_named_and_others_stay() -> None:
+    frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]], *[["Anna"]] * 9), OWN)
+    given = dict(zip(frame["id"], frame["anchors"], strict=True))
+    assert given["0"] == given["2"] == [] and len(given["1"]) == 1
+    assert counts.notes["own anchors, text not in the question"] == 11
+    assert counts.notes["own anchors, characters out of range"] == 1
+    named = [name for name in counts.notes if "Anna" in name]
+    assert len(named) == questions.NAMED
+    assert "own anchors, text not in the question: the dataset, row 1, `Anna`" in named
+
+
+def test_folded_rows_keep_own_anchors_of_the_kept_text_and_count_the_others() -> None:
+    rows = own_rows(None, ["Emma"], ["novel"], ["Emma"])
+    texts = ["Is Emma  x?", "Is Emma x?", "Is Emma  x?", "Is Emma  x?"]
+    for row, text in zip(rows, texts, strict=True):
+        row["question"] = text
+    rows[2]["mine"] = ["x"]
+    frame, counts = table(rows, OWN)
+    assert frame["question"].tolist() == ["Is Emma  x?"]
+    assert frame["anchors"].tolist() == [[{"start": 9, "end": 10, "role": "subject"}]]
+    assert counts.notes["folded rows with other anchors"] == 2
+
+
+def test_own_anchors_keep_few_shot_candidates_off_the_samples_subjects() -> None:
+    rows = [{"question": f"has blorp {i} ended", "answer": "x", "mine": ["blorp"]} for i in "ab"]
+    rows.append({"question": "has wug c ended", "answer": "x", "mine": ["wug"]})
+    frame, _ = table(rows, {**PLAIN, "anchors": "mine"})
+    sampled = frame[frame["question"] == "has blorp a ended"]
+    chosen = questions.candidates(frame, sampled, seed=0)
+    assert chosen["question"].tolist() == ["has wug c ended"]
 
 
 def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:

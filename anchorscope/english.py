@@ -1,0 +1,59 @@
+"""Short lists of English words that the offline finder of question anchors reads by."""
+
+
+def word_set(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+WH = word_set("what which who whom whose when where why how")
+# Words that build sentences and name nothing, contractions included.
+FUNCTION = WH | word_set("""
+    a an the am is are was were be been being do does did has have had having can could will would
+    shall should may might must of in on at by for from to with without into onto over under about
+    after before between during since until through against among as than like near upon per via
+    within across along around behind beyond toward towards up down off out away and or but nor if
+    then so not no yes also too both either neither each every any all some many much more most
+    less least other another such same own only just even very ever still yet again there here
+    this that these those it its he him his she her hers they them their theirs we us our you your
+    i me my mine one ones itself himself herself themselves while because although though whether
+    once however currently s t i'm i've i'll i'd you're you've you'll we're we've we'll they're
+    they've they'll dont don't doesn't didn't isn't aren't wasn't weren't can't won't hasn't
+    haven't
+""")
+# Words that carry no frame of their own in a question ("what is the name of the ...").
+LIGHT = word_set("""
+    name names named call called known kind kinds type types sort term word title get gets got
+    getting give gave given take takes took taken make makes go goes went gone put located mean
+    means associated often usually commonly famously said says tell following according apart
+    including new now use list complete identify
+""")
+# Words with a capital only because a sentence begins with them.
+OPENERS = word_set("""
+    according following name list complete identify give released born founded located known
+    including excluding besides despite featuring being starring based formed situated originally
+    today recently first one two three four five six seven eight nine ten
+""")
+# Irregular and short verbs that questions ask with; regular ones end in -ed.
+VERBS = word_set("""
+    come comes came play plays played win wins won sing sings sang sung write writes wrote written
+    make makes made build builds built born die dies died begin begins began begun start starts
+    end ends happen happens hold holds held find found live lives lived leave leaves left become
+    becomes became lead leads led fight fought beat run runs ran lose lost wear wears wore speak
+    spoken grow grows grew grown sell sold buy bought draw drawn drew rise rose fall fell set
+    choose chose chosen drive drove driven meet met marry appear appears occur occurs directs
+    produce produces invent discover publish stars voices hosts compete competes represent
+    represents contain contains sign signs take takes took release air airs aired owns shot spend
+    spent teach taught think thought keep kept send sent bring brought
+""")
+# Small words inside names.
+CONNECTORS = word_set("""
+    of the de la le les du des der den von van di da del della dos al el y e zu for & bin ibn ter
+    af av og och und et
+""")
+ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
+# Ranks and the like that go on with a name after a comma: "Adele Capell, Countess of Essex".
+RANKS = word_set("""
+    jr sr esq king queen prince princess duke duchess earl count countess baron baroness marquess
+    marquis marchioness viscount viscountess elector margrave landgrave archduke archduchess emperor
+    empress sultan tsar
+""")
