@@ -13,7 +13,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorscope import answer_anchors, answers, files, generation, tokens
+from anchorscope import (
+    activations,
+    answer_anchors,
+    answers,
+    files,
+    generation,
+    prompts,
+    questions,
+    tokens,
+)
 from anchorscope.answers import answer, trim
 from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import Ending, settled
@@ -341,6 +350,102 @@ def test_every_kept_row_holds_together(loaded: Any, style: str, tmp_path: Path) 
         marks = set(answer_anchors.NEWLINES + answer_anchors.FULL_STOPS)
         assert ids[-1] in ending.eos or set(closing) & marks
         assert row["label"] in (0, 1)
+
+
+# Second prompts
+
+
+def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """ASKED as few-shot prompts with a second set of examples each."""
+    fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
+    rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
+    shown = [{"question": f"Who painted no. {n}?", "answer": f"Lund {n}"} for n in range(4)]
+    asked, _ = questions.normalise(rows, fields, split="test")
+    examples, _ = questions.normalise(
+        [row | {"subject": None} for row in shown], fields, split="test"
+    )
+    frame, _ = prompts.build(
+        asked, examples, style="few_shot", examples=2, replicate=True, **settings
+    )
+    return frame, asked
+
+
+def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
+    frame, asked = _with_second()
+    given = (asked, loaded.model, loaded.tokenizer)
+    found, counts = answer(frame, *given, style="few_shot", max_new_tokens=8)
+    plain, plain_counts = answer(
+        frame[list(prompts.COLUMNS)], *given, style="few_shot", max_new_tokens=8
+    )
+    pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
+    assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
+    for row, prompt in zip(found.to_dict("records"), frame.to_dict("records"), strict=True):
+        ids = row["replicate_ids"]
+        if row["dropped"]:
+            assert ids == row["replicate_eq_tokens"] == row["replicate_question_tokens"] == []
+            continue
+        assert ids == loaded.tokenizer.encode(prompt["replicate_prompt"])
+        assert ids != row["input_ids"][: row["prompt_length"]]
+        for name in ("eq_tokens", "question_tokens"):
+            first, second = (
+                loaded.tokenizer.decode([tokens_[n] for n in row[at + name]])
+                for at, tokens_ in (("", row["input_ids"]), ("replicate_", ids))
+            )
+            assert first.strip() == second.strip() != ""
+        assert max(row["replicate_question_tokens"]) < len(ids)
+
+
+def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted(
+    llama: Any,
+) -> None:
+    frame, asked = _with_second()
+    lengths = [len(llama.tokenizer.encode(text)) for text in frame["replicate_prompt"]]
+    own = [len(llama.tokenizer.encode(text)) for text in frame["prompt"]]
+    settings: dict[str, Any] = {"style": "few_shot", "max_new_tokens": 4}
+    blank = {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
+    frame = pd.DataFrame(
+        [row | (blank if n == 0 else {}) for n, row in enumerate(frame.to_dict("records"))]
+    )
+    longer = frame["replicate_prompt"].str.replace("Who painted", "Who has painted " * 40)
+    longer_frame = frame.assign(replicate_prompt=[*frame["replicate_prompt"][:4], *longer[4:]])
+    found, counts = answer(
+        longer_frame, asked, llama.model, llama.tokenizer,
+        max_prompt_tokens=max(lengths + own), **settings,
+    )  # fmt: skip
+    assert counts.kept == len(ASKED)
+    assert [bool(ids) for ids in found["replicate_ids"]] == [False, True, True, True] + [False] * 4
+    assert counts.notes["second prompt, spans do not decode back"] == 1
+    assert (counts.notes["second prompt, spans failed"], counts.notes["spans failed"]) == (1, 0)
+    assert counts.notes["second prompt, prompt too long"] == 4
+
+
+def test_second_prompts_are_measured_end_to_end(llama: Any, tmp_path: Path) -> None:
+    frame, asked = _with_second()
+    files.write_parquet(frame, tmp_path / "prompts.parquet")
+    found, counts = answer(
+        files.read_parquet(tmp_path / "prompts.parquet"), asked, llama.model, llama.tokenizer,
+        style="few_shot", max_new_tokens=8,
+    )  # fmt: skip
+    files.write_parquet(found, tmp_path / "answers.parquet")
+    table = files.read_parquet(tmp_path / "answers.parquet")
+    settings: dict[str, Any] = {"knockout": {}, "replicate": {}}
+    planned = activations.plan(table, conditions=settings, batch_tokens=8192)
+    assert planned.counts.notes == {"replicate, few-shot": counts.kept}
+    activations.write(tmp_path / "cell", llama, planned, ["mlp/final"])
+    ids, states = activations.read(tmp_path / "cell", "mlp/final", "replicate-knockout")
+    assert ids == table["id"][table["dropped"].isna()].tolist()
+    assert (states - activations.read(tmp_path / "cell", "mlp/final", "knockout")[1]).abs().max()
+
+
+def test_prompts_without_a_second_one_leave_it_empty(llama: Any) -> None:
+    frame, asked = _with_second()
+    none = dict(zip(prompts.REPLICATE, (None, -1, -1, [], []), strict=True))
+    frame = pd.DataFrame([row | none for row in frame.to_dict("records")])
+    found, counts = answer(
+        frame, asked, llama.model, llama.tokenizer, style="few_shot", max_new_tokens=4
+    )
+    assert found["replicate_ids"].tolist() == [[]] * len(ASKED)
+    assert not [name for name in counts.notes if name.startswith("second prompt")]
 
 
 # Rows that are dropped, and the user's own
