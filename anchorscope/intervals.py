@@ -69,10 +69,10 @@ class Bootstrap:
         below = np.zeros((len(low) + 1, by_cluster.shape[1]))
         np.cumsum(by_cluster[self.clusters[low]], axis=0, out=below[1:])
         weights = by_cluster[self.clusters[high]]
-        beaten = np.zeros(by_cluster.shape[1])
-        for side in ("left", "right"):
-            places = np.searchsorted(s[low], s[high], side=side)
-            beaten += np.einsum("nd,nd->d", weights, below[places]) / 2
+        left, right = (np.searchsorted(s[low], s[high], side=side) for side in ("left", "right"))
+        beaten = np.einsum("nd,nd->d", weights, below[left])
+        if (left != right).any():
+            beaten = (beaten + np.einsum("nd,nd->d", weights, below[right])) / 2
         return ratio(beaten, weights.sum(0) * below[-1])
 
     def clusters_in(self, members: np.ndarray) -> np.ndarray:

@@ -106,6 +106,11 @@ def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
     return intervals.bootstrap(clusters, draws, seed)
 
 
+def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
+    """The labels [n] in an order that the seed alone decides: they mean nothing any more."""
+    return np.random.default_rng(seed).permutation(z)
+
+
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
     """A column of another table of the same samples, in the order of the answers, float64 [n].
 
