@@ -216,6 +216,7 @@ def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
         subject=entry["subject"],
         property=entry["property"],
         titles=entry["titles"],
+        own=entry.get("anchors"),
     )
     return [s for s in spans if anchors != "subject" or s.role == SUBJECT]
 

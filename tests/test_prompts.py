@@ -165,6 +165,17 @@ def test_subject_anchors_leave_the_property_out() -> None:
     assert frame["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
 
 
+def test_a_users_own_anchors_come_before_any_finder() -> None:
+    rows = [row | {"own": own} for row, own in zip(ASKED, (["occupation"], [], None), strict=True)]
+    frame = questions.normalise(rows, FIELDS | {"anchors": "own"}, split="test")[0]
+    built, _ = prompts.build(frame, style="plain")
+    first = built.iloc[0]
+    spans = zip(first["eq_start"], first["eq_end"], strict=True)
+    assert [first["prompt"][a:b] for a, b in spans] == ["occupation"]
+    assert first["eq_found_by"] == ["column"]
+    assert built["dropped"][2] == "no question anchor"
+
+
 @pytest.mark.parametrize(
     "options",
     [
