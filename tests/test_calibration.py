@@ -337,9 +337,6 @@ def test_tables_of_other_samples_and_a_missing_knockout_are_named() -> None:
         cell.table()
 
 
-# --- floors ---------------------------------------------------------------------------------------
-
-
 def calibrated(**changed: float) -> pd.DataFrame:
     """The rows that floors look at, of two models on two datasets; all hold unless changed."""
     values = {

@@ -1,0 +1,120 @@
+"""Null controls: cells in which there is nothing to find, and whether that is what was found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.errors import AnchorscopeError
+
+COLUMNS = (
+    "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
+    "auc_low", "auc_high", "text_auc", "threshold", "signal", "empty", "flip_share",
+    "random_flip_share", "delta_p_q",
+)  # fmt: skip
+LEAST_AUC = 0.6
+"""A probe has no signal whose AUC may lie here, or no higher than the text baseline's."""
+
+
+@dataclass(frozen=True)
+class Null:
+    """A cell that must come out empty.
+
+    Attributes:
+        name: of the control.
+        settings: its entry in the config: `model`, `dataset`, `expectation` (why nothing can be
+            there), `shuffled` (whether the probes are those that learned shuffled labels).
+        controls: the cell's controls.
+        curve: the cell's curve.
+    """
+
+    name: str
+    settings: Mapping[str, Any]
+    controls: pd.DataFrame
+    curve: pd.DataFrame
+
+
+def table(nulls: Iterable[Null]) -> pd.DataFrame:
+    """Say of every null control whether it came out empty.
+
+    Returns:
+        A row for each control and read-out, at its headline layer, with the columns `COLUMNS`.
+        `signal`: `auc_low` lies above `threshold`, the larger of 0.6 and the text baseline's AUC;
+        `empty`: it does not. A control of shuffled labels is judged by the probes that learned
+        them: its AUCs are theirs against those labels, its threshold is 0.6, and it has no flips.
+        `n`, flips and `delta_p_q` (percentage points) are those of the curve's knockout by layer,
+        blank where the group is empty.
+
+    Raises:
+        AnchorscopeError: a read-out has no headline layer, no such probes, or no curve there.
+    """
+    records = [row for null in nulls for row in _rows(null)]
+    return pd.DataFrame(records, columns=list(COLUMNS))
+
+
+def _rows(null: Null) -> Iterator[dict[str, object]]:
+    chosen = null.controls[null.controls["headline"].astype(bool)]
+    readouts = null.controls[["site", "position"]].drop_duplicates()
+    if len(chosen) != len(readouts) or chosen.empty:
+        raise _broken(null, f"{len(readouts)} read-outs have {len(chosen)} headline layers")
+    for found in chosen.to_dict("records"):
+        fixed: dict[str, object] = {"control": null.name}
+        fixed |= {key: null.settings[key] for key in ("expectation", "model", "dataset")}
+        fixed |= {key: found[key] for key in ("site", "position", "layer")}
+        judge = _shuffled if null.settings.get("shuffled") else _measured
+        yield fixed | judge(null, {str(key): value for key, value in found.items()})
+
+
+def _shuffled(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
+    """Nothing but the AUC is known of probes that learned shuffled labels."""
+    if pd.isna(found["auc_shuffled_low"]):
+        raise _broken(null, "no probe was fitted to shuffled labels")
+    judged = {
+        "probe_auc": found["auc_shuffled"],
+        "auc_low": found["auc_shuffled_low"],
+        "auc_high": found["auc_shuffled_high"],
+    }
+    return {"n": found["n"]} | judged | _verdict(found["auc_shuffled_low"], LEAST_AUC)
+
+
+def _measured(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
+    if pd.isna(found["auc_low"]):
+        raise _broken(null, "the probe's AUC has no interval")
+    names = ("probe_auc", "auc_low", "auc_high", "text_auc")
+    # max() with NaN first would keep it; a cell without a text baseline has the plain threshold.
+    threshold = max(LEAST_AUC, found["text_auc"])
+    judged = {name: found[name] for name in names} | _verdict(found["auc_low"], threshold)
+    everyone, flipped = (_group(null, found, anchor, "knockout") for anchor in ("all", "Q"))
+    if everyone is None or flipped is None:
+        raise _broken(null, f"layer {found['layer']} is not in the curve")
+    random = _group(null, found, "Q", "random")
+    return judged | {
+        "n": everyone["n"],
+        "flip_share": flipped["share"],
+        "random_flip_share": float("nan") if random is None else random["share"],
+        "delta_p_q": flipped["delta_p"],
+    }
+
+
+def _verdict(low: float, threshold: float) -> dict[str, object]:
+    return {"threshold": threshold, "signal": bool(low > threshold), "empty": not low > threshold}
+
+
+def _group(
+    null: Null, found: Mapping[str, Any], anchor: str, condition: str
+) -> pd.Series[Any] | None:
+    """The curve's row of a group at the headline layer; None if there is none."""
+    wanted = {name: found[name] for name in ("site", "position", "layer")}
+    wanted |= {"anchor": anchor, "condition": condition, "grouping": "per_layer"}
+    rows = null.curve
+    for name, value in wanted.items():
+        rows = rows[rows[name] == value]
+    return rows.iloc[0] if len(rows) else None
+
+
+def _broken(null: Null, what: str) -> AnchorscopeError:
+    where = f"null control {null.name}, {null.settings['model']} on {null.settings['dataset']}"
+    return AnchorscopeError(what, where, "delete the cell's tables of ΔP and run snakemake again")
