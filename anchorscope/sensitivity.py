@@ -1,0 +1,176 @@
+"""Sensitivity: what the choices that the paper leaves open do to a curve, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.errors import AnchorscopeError
+
+BASE = "base"
+COMPARED = ("probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all")
+COLUMNS = (
+    "model", "dataset", "variant", "changed", "site", "position", "layer", "n", "c", "t",
+    "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share", "contrast",
+    "contrast_low", "contrast_high", "delta_p_q", "delta_p_all",
+    *(f"{name}_difference" for name in COMPARED),
+)  # fmt: skip
+
+CHOICES: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
+    ("prior", ("probe", "prior"), ("balanced", "natural"), "p at the {} prior"),
+    ("scoring", ("probe", "scoring"), ("calibrated", "published"), "scoring as {}"),
+    ("anchors", ("anchors",), ("subject+property", "subject"), "exact question tokens: {}"),
+    ("blocks", ("knockout", "blocks"), ("after", "answer"), "tokens blocked: {}"),
+    ("finder", ("finder",), ("metadata", "offline"), "question anchors found by {}"),
+)
+"""Name, key in the config, its values, and what a change of it says."""
+
+PENALTIES = (0.1, 10.0)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Tables of the same cells under one setting, `model` and `dataset` first.
+
+    Attributes:
+        curve, contrasts, controls: see `anchorscope.delta_p` and `anchorscope.controls`.
+    """
+
+    curve: pd.DataFrame
+    contrasts: pd.DataFrame
+    controls: pd.DataFrame
+
+
+def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Name → what it changes in a config, as nested sections; one choice each.
+
+    The penalty is 1/C, so a tenth of it is a grid of tenfold C. What would change nothing is left
+    out: a value that the config has already, and under `published` scoring, which fixes C and
+    prior, the variants of these.
+
+    Args:
+        config: a whole config as plain data.
+    """
+    probe = config["probe"]
+    free = probe["scoring"] == "calibrated"
+    found: dict[str, dict[str, Any]] = {}
+    if free:
+        for factor in PENALTIES:
+            grid = [float(f"{c / factor:.6g}") for c in probe["grid"]]
+            found[f"penalty-{factor:g}"] = {"probe": {"grid": grid}}
+    for name, path, values, _ in CHOICES:
+        for value in values:
+            if value != _at(config, path) and (free or name != "prior"):
+                found[f"{name}-{value.replace('+', '-')}"] = _nested(path, value)
+    return found
+
+
+def _at(config: Mapping[str, Any], path: tuple[str, ...]) -> Any:
+    for key in path:
+        config = config[key]
+    return config
+
+
+def _nested(path: tuple[str, ...], value: str) -> dict[str, Any]:
+    head, *rest = path
+    return {head: _nested(tuple(rest), value) if rest else value}
+
+
+def in_words(variant: str) -> str:
+    """What a variant changes; its name where it is none of `variants`."""
+    if variant == BASE:
+        return "nothing"
+    for factor in PENALTIES:
+        if variant == f"penalty-{factor:g}":
+            return f"penalty × {factor:g} (every C to choose from × {1 / factor:g})"
+    for name, _, values, words in CHOICES:
+        for value in values:
+            if variant == f"{name}-{value.replace('+', '-')}":
+                return words.format(value)
+    return variant
+
+
+def table(
+    base: Study, variants: Mapping[str, Study], *, readout: str = "mlp/final"
+) -> pd.DataFrame:
+    """Hold every variant against the base, at the base's headline layer.
+
+    Args:
+        base: the tables as configured.
+        variants: name → tables of the same cells.
+        readout: the read-out compared.
+
+    Returns:
+        A row for each cell and variant, `base` first, with the columns `COLUMNS`. Shares and AUCs
+        are fractions; `contrast` is the share of flips under the knockout less that under the
+        random control, paired, and like ΔP in percentage points; `delta_p_q` is the mean over the
+        flips, `delta_p_all` over all samples; `c` and `t` are medians over folds;
+        `<name>_difference` is the variant's value less the base's.
+
+    Raises:
+        AnchorscopeError: a variant lacks a cell, the read-out or the layer.
+    """
+    records = []
+    chosen = _of(base.controls, readout)
+    for cell in chosen[chosen["headline"].astype(bool)].to_dict("records"):
+        key = {name: cell[name] for name in ("model", "dataset", "site", "position", "layer")}
+        first = _values(BASE, base, key)
+        records.append(first | _differences(first, first))
+        for name, study in variants.items():
+            found = _values(name, study, key)
+            records.append(found | _differences(found, first))
+    if not records:
+        raise AnchorscopeError(
+            f"no headline layer of the read-out {readout}",
+            "controls of the base",
+            "add it to `readouts`, or delete the tables of ΔP and run snakemake again",
+        )
+    return pd.DataFrame(records, columns=list(COLUMNS))
+
+
+def _of(rows: pd.DataFrame, readout: str) -> pd.DataFrame:
+    site, position = readout.split("/")
+    return rows[(rows["site"] == site) & (rows["position"] == position)]
+
+
+def _values(variant: str, study: Study, key: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of one variant and cell, without the differences."""
+    controls = _one(study.controls, key, variant, "controls")
+    group = {"condition": "knockout", "anchor": "all", "grouping": "per_layer"}
+    everyone = _one(study.curve, {**key, **group}, variant, "curve")
+    found = {**key, "variant": variant, "changed": in_words(variant)}
+    found |= {"n": everyone["n"], "delta_p_all": everyone["delta_p"]}
+    same = ("c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share")
+    found |= {name: controls[name] for name in (*same, "random_flip_share", "delta_p_q")}
+    return found | _contrast(study.contrasts, key, variant)
+
+
+def _contrast(rows: pd.DataFrame, key: Mapping[str, Any], variant: str) -> dict[str, Any]:
+    """The paired share contrast; blank in a run without the random control."""
+    if rows.empty:
+        return dict.fromkeys(("contrast", "contrast_low", "contrast_high"), np.nan)
+    wanted = {**key, "contrast": "knockout-random", "quantity": "share"}
+    row = _one(rows, wanted, variant, "contrasts")
+    low, high = row["ci_low"], row["ci_high"]
+    return {"contrast": row["estimate"], "contrast_low": low, "contrast_high": high}
+
+
+def _one(rows: pd.DataFrame, key: Mapping[str, Any], variant: str, table: str) -> pd.Series[Any]:
+    for name, value in key.items():
+        rows = rows[rows[name] == value]
+    if len(rows) != 1:
+        where = ", ".join(f"{name} {value}" for name, value in key.items())
+        raise AnchorscopeError(
+            f"{len(rows)} rows in the {table} of {variant}, one was expected",
+            where,
+            "delete the variant's tables of ΔP and run snakemake again",
+        )
+    return rows.iloc[0]
+
+
+def _differences(found: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, float]:
+    return {f"{name}_difference": found[name] - first[name] for name in COMPARED}
