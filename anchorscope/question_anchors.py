@@ -128,15 +128,19 @@ def find(
 
 def word_count(question: str) -> int:
     """Number of words; in scripts without spaces, of characters."""
-    return sum(any(c.isalnum() for c in chunk) for chunk in _CHUNK.findall(question))
+    return sum(any(c.isalnum() for c in question[a:b]) for a, b in word_places(question))
+
+
+def word_places(question: str) -> list[tuple[int, int]]:
+    """Characters [start, end) of what stands between white space, or of unspaced characters."""
+    return [chunk.span() for chunk in _CHUNK.finditer(question)]
 
 
 def words_in(question: str, spans: Iterable[Span]) -> int:
     """Number of the question's words that a span touches."""
     spans = list(spans)
     return sum(
-        any(s.start < chunk.end() and chunk.start() < s.end for s in spans)
-        for chunk in _CHUNK.finditer(question)
+        any(s.start < end and start < s.end for s in spans) for start, end in word_places(question)
     )
 
 

@@ -126,6 +126,21 @@ def normalise(
     return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))
 
 
+def asked(row: Row, fields: Fields) -> dict[str, Any]:
+    """What a row asks, without its answers: question, subject, property, relation and titles."""
+
+    def text(name: str) -> str | None:
+        return _text(_get(row, fields[name])) if fields.get(name) else None
+
+    question = _get(row, fields["question"])
+    titles = _titles(_get(row, fields["titles"])) if fields.get("titles") else []
+    return {
+        "question": question if isinstance(question, str) else _text(question),
+        **{name: text(name) for name in ("subject", "property", "relation")},
+        "titles": titles,
+    }
+
+
 def sample(
     frame: pd.DataFrame, size: int | None, seed: int, *, hold_back: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -243,18 +258,13 @@ def _entry(
     def text(name: str) -> str | None:
         return _text(_get(row, fields[name])) if fields.get(name) else None
 
-    question = _get(row, fields["question"])
     paths = fields["answers"]
     raw = [_get(row, path) for path in ([paths] if isinstance(paths, str) else paths)]
     answers = _answers(raw, notes)
-    entry: dict[str, Any] = {
-        name: text(name) for name in ("subject", "property", "relation", "kind", "response")
-    }
+    entry = asked(row, fields) | {name: text(name) for name in ("kind", "response")}
     entry |= {
-        "question": question if isinstance(question, str) else _text(question),
         "answers": answers,
         "popularity": _number(text("popularity"), where),
-        "titles": _titles(_get(row, fields["titles"])) if fields.get("titles") else [],
         "label": _label(_get(row, fields["label"]), where) if fields.get("label") else None,
     }
     given_anchors = _get(row, fields["anchors"]) if fields.get("anchors") else None

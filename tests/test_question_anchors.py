@@ -207,15 +207,16 @@ def test_the_finder_is_never_given_an_answer_or_a_label() -> None:
 
 
 def test_the_finder_holds_no_template_of_popqa() -> None:
-    """Its 16 templates without the name, for instance `Who was the director of`."""
+    """Its templates without the name, for instance `Who was the director of`."""
     templates = set()
     for row in real_rows("popqa/test"):
         for part in row["question"].split(row["subj"]):
             words = re.findall(r"\w+", part.lower())
-            if len(words) > 1:
+            if len(words) > 1 and not english.FUNCTION.issuperset(words):
                 templates.add(tuple(words))
     sources = [question_anchors.__file__, english.__file__]
     known = re.findall(r"\w+", " ".join(Path(s).read_text("utf-8") for s in sources).lower())
+    assert len(templates) >= 12
     for words in sorted(templates):
         assert not any(tuple(known[i : i + len(words)]) == words for i in range(len(known))), (
             " ".join(words)
