@@ -15,6 +15,7 @@ independent ones; Gram is the layer's correlation matrix, taken apart once for a
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -68,14 +69,16 @@ class Probes:
         )
 
 
-def layer(fitted: Probes, number: int) -> Probes:
-    """The probes of one layer, as a stack of one."""
-    part = slice(number, number + 1)
+def part(
+    fitted: Probes, layers: Sequence[int] | None = None, *, problems: slice = slice(None)
+) -> Probes:
+    """The probes of some layers (None: all), and of those some problems."""
+    index = slice(None) if layers is None else list(layers)
     return replace(
         fitted,
-        weights=fitted.weights[part],
-        bias=fitted.bias[part],
-        centre=fitted.centre[part],
+        weights=fitted.weights[index, problems],
+        bias=fitted.bias[index, problems],
+        centre=fitted.centre[index],
     )
 
 

@@ -90,9 +90,14 @@ class Fitted:
     offset: np.ndarray
     shift: np.ndarray
 
+    def at(self, layers: Sequence[int]) -> Fitted:
+        """Those of some layers."""
+        of_layers = {name: getattr(self, name)[layers] for name in ("c", "t", "offset", "shift")}
+        return Fitted(probes.part(self.probes, layers), **of_layers)
+
 
 @dataclass(frozen=True)
-class _Cell:
+class Cell:
     """What the scores of one read-out have in common.
 
     Attributes:
@@ -142,12 +147,11 @@ def score(
     """
     if not isinstance(settings, Settings):
         settings = Settings(**settings)
-    answers = kept(answers)
-    ids = answers["id"].astype(str).to_numpy(dtype=object)
-    cell = _Cell(ids, design(answers, settings, readout), readout)
-    clean = _complete(*_rows(activations, CLEAN, cell), cell, CLEAN)
+    cell = cell_of(answers, settings, readout)
+    everyone = np.arange(len(cell.ids))
+    clean = of_everyone(activations, CLEAN, cell)
     fitted = fit(clean, cell.plan, settings, device=device)
-    frames = [_scored(fitted, clean, np.arange(len(ids)), cell, CLEAN)]
+    frames = [_scored(fitted, clean, everyone, cell, CLEAN)]
     if extras and settings.scoring == "calibrated":
         frames += _shuffled(fitted, clean, cell, settings, device)
     for condition in dict.fromkeys(conditions):
@@ -160,8 +164,25 @@ def score(
         if extras and condition in REFITTED:
             x = _complete(rows, x, cell, condition)
             refitted = fit(x, cell.plan, settings, c=fitted.c, device=device)
-            frames.append(_scored(refitted, x, np.arange(len(ids)), cell, condition, "refit"))
+            frames.append(_scored(refitted, x, everyone, cell, condition, "refit"))
     return pd.concat(frames, ignore_index=True)
+
+
+def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
+    """The samples that count, and their folds."""
+    answers = kept(answers)
+    ids = answers["id"].astype(str).to_numpy(dtype=object)
+    return Cell(ids, design(answers, settings, readout), readout)
+
+
+def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell) -> torch.Tensor:
+    """The activations of all samples in the order of the cell, [layers, n, width].
+
+    Raises:
+        AnchorscopeError: some are missing, or are of samples that the cell does not know.
+    """
+    rows, x = _rows(activations, condition, cell)
+    return _complete(rows, x, cell, condition)
 
 
 def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
@@ -186,12 +207,12 @@ def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndar
     for k in np.unique(fold):
         others = fold != k
         ones = np.ones((len(logits), others.sum(), 1))
-        found = _newton(ones, z[others], np.zeros((len(logits), 1)), logits[:, others])
-        moved[:, fold == k] = found
+        start, equal = np.zeros((len(logits), 1)), np.ones(others.sum())
+        moved[:, fold == k] = _newton(ones, z[others], equal, start, logits[:, others])
     return moved
 
 
-def _offset(fitted: Fitted, scored: pd.DataFrame, rows: np.ndarray, cell: _Cell) -> pd.DataFrame:
+def _offset(fitted: Fitted, scored: pd.DataFrame, rows: np.ndarray, cell: Cell) -> pd.DataFrame:
     fold, z = cell.plan.fold[rows], cell.plan.z[rows]
     s = scored["s"].to_numpy(dtype=np.float64).reshape(len(fitted.c), len(rows))
     moved = offset_refit(s + fitted.shift[:, fold], z, fold)
@@ -203,7 +224,7 @@ def _offset(fitted: Fitted, scored: pd.DataFrame, rows: np.ndarray, cell: _Cell)
 def _shuffled(
     fitted: Fitted,
     clean: torch.Tensor,
-    cell: _Cell,
+    cell: Cell,
     settings: Settings,
     device: str | torch.device,
 ) -> Iterator[pd.DataFrame]:
@@ -258,32 +279,97 @@ def fit(
         c: penalties, [layers, folds]; None chooses them from the grid.
         device: where to solve.
     """
-    shape = (len(x), settings.folds)
-    grid = np.broadcast_to(settings.penalties, (*shape, len(settings.penalties)))
-    if c is not None:
-        grid = c[..., None]
-    outer = np.stack([plan.fold != k for k in range(settings.folds)])
-    inner = [(k, i) for k in range(settings.folds) for i in range(plan.inner[k].max() + 1)]
-    masks = [*outer, *(outer[k] & (plan.inner[k] != i) for k, i in inner)]
-    of_fold = [*range(settings.folds), *(k for k, _ in inner)]
+    shape = (len(x), settings.folds, len(settings.penalties))
+    grid = np.broadcast_to(settings.penalties, shape) if c is None else c[..., None]
+    return _fit(x, plan, settings, grid, np.ones((1, len(plan.z))), device)[0]
+
+
+def fit_draws(
+    x: torch.Tensor,
+    plan: Design,
+    settings: Settings,
+    c: np.ndarray,
+    weights: np.ndarray,
+    *,
+    device: str | torch.device = "cpu",
+) -> list[Fitted]:
+    """What `fit` finds from samples drawn with replacement, for each draw.
+
+    Args:
+        x, plan, settings, device: see `fit`.
+        c: penalties, [layers, folds].
+        weights: how often each sample was drawn, [draws, n].
+    """
+    return _fit(x, plan, settings, c[..., None], weights, device)
+
+
+def _fit(
+    x: torch.Tensor,
+    plan: Design,
+    settings: Settings,
+    grid: np.ndarray,
+    weights: np.ndarray,
+    device: str | torch.device,
+) -> list[Fitted]:
+    """Probes of each draw, from penalties [layers, folds, penalties]."""
+    masks, of_fold = training_rows(plan)
+    drawn = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
+    penalties = grid[:, of_fold].reshape(len(x), -1)
     solved = probes.fit(
         x,
         torch.as_tensor(plan.z),
-        torch.as_tensor(np.repeat(np.stack(masks), grid.shape[-1], axis=0)),
-        torch.as_tensor(grid[:, of_fold].reshape(len(x), -1), dtype=torch.float32),
+        torch.as_tensor(drawn.reshape(-1, len(plan.z))),
+        torch.as_tensor(np.tile(penalties, len(weights)), dtype=torch.float32),
         device=device,
     )
+    each = drawn.shape[1]
+    return [
+        _calibrated(
+            probes.part(solved, problems=slice(draw * each, (draw + 1) * each)),
+            *(x, plan, settings, grid, weights[draw]),
+        )
+        for draw in range(len(weights))
+    ]
+
+
+def training_rows(plan: Design) -> tuple[np.ndarray, np.ndarray]:
+    """Who learns: the outer training folds, then those inside them.
+
+    Returns:
+        bool [problems, n], and the outer fold that each belongs to, int64 [problems].
+    """
+    outer = plan.fold != np.arange(len(plan.inner))[:, None]
+    inner = _inner_folds(plan)
+    masks = [*outer, *(outer[k] & (plan.inner[k] != i) for k, i in inner)]
+    return np.stack(masks), np.array([*range(len(outer)), *(k for k, _ in inner)])
+
+
+def _inner_folds(plan: Design) -> list[tuple[int, int]]:
+    """(outer fold, inner fold) of each inner fold."""
+    return [(k, i) for k, inner in enumerate(plan.inner) for i in range(inner.max() + 1)]
+
+
+def _calibrated(
+    solved: probes.Probes,
+    x: torch.Tensor,
+    plan: Design,
+    settings: Settings,
+    grid: np.ndarray,
+    weights: np.ndarray,
+) -> Fitted:
+    """The probes of one draw: penalty, slope, offset and shift; weights [n]."""
+    shape = grid.shape[:2]
+    outer = plan.fold != np.arange(settings.folds)[:, None]
     chosen, t, offset = np.zeros(shape, dtype=np.int64), np.ones(shape), np.zeros(shape)
-    if inner:
-        held = _inner_logits(solved, x, plan, inner, grid.shape[-1])
-        for k in range(settings.folds):
-            rows = outer[k]
+    if _inner_folds(plan):
+        held = _inner_logits(solved, x, plan, grid.shape[-1])
+        for k, rows in enumerate(outer):
             chosen[:, k] = choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
             own = np.take_along_axis(held[:, k], chosen[:, k, None, None], axis=1)[:, 0]
-            t[:, k], offset[:, k] = calibrate(own[:, rows], plan.z[rows])
+            t[:, k], offset[:, k] = calibrate(own[:, rows], plan.z[rows], weights[rows])
     problems = torch.as_tensor(np.arange(settings.folds) * grid.shape[-1] + chosen)
     picked = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
-    share = np.array([plan.z[train].mean() for train in outer])
+    share = np.array([np.average(plan.z[rows], weights=weights[rows]) for rows in outer])
     shift = np.broadcast_to(_shift(share, settings), shape)
     return Fitted(solved.take(problems), picked, t, offset, shift)
 
@@ -295,18 +381,14 @@ def _shift(share: np.ndarray, settings: Settings) -> np.ndarray:
 
 
 def _inner_logits(
-    solved: probes.Probes,
-    x: torch.Tensor,
-    plan: Design,
-    inner: Sequence[tuple[int, int]],
-    penalties: int,
+    solved: probes.Probes, x: torch.Tensor, plan: Design, penalties: int
 ) -> np.ndarray:
     """Inner out-of-fold logits, float64 [layers, folds, penalties, n]; NaN outside the training
     fold."""
     held = np.full((len(x), len(plan.inner), penalties, len(plan.z)), np.nan)
     for layer in range(len(x)):
-        one = probes.layer(solved, layer).logits(x[layer : layer + 1])[0].double().cpu().numpy()
-        for number, (k, i) in enumerate(inner, start=len(plan.inner)):
+        one = probes.part(solved, [layer]).logits(x[layer : layer + 1])[0].double().cpu().numpy()
+        for number, (k, i) in enumerate(_inner_folds(plan), start=len(plan.inner)):
             rows = plan.inner[k] == i
             held[layer, k][:, rows] = one[number * penalties : (number + 1) * penalties, rows]
     return held
@@ -334,7 +416,9 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
     return (mean <= limit).argmax(-1)
 
 
-def calibrate(logits: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def calibrate(
+    logits: np.ndarray, z: np.ndarray, weights: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Slope and offset that make σ(slope · logit + offset) a probability.
 
     Maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite where
@@ -344,40 +428,46 @@ def calibrate(logits: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray
     Args:
         logits: [layers, n].
         z: labels, [n].
+        weights: how often each sample counts, [n]; None for once.
 
     Returns:
         Slope and offset, float64 [layers] each.
     """
-    wrong, right = z.sum(), (1 - z).sum()
+    weights = np.ones(len(z)) if weights is None else weights
+    wrong, right = weights @ z, weights @ (1 - z)
     target = np.where(z == 1, (wrong + 1) / (wrong + 2), 1 / (right + 2))
     spread = logits.std(-1, keepdims=True)
     spread = np.where(spread > 0, spread, 1.0)
     design_matrix = np.stack([logits / spread, np.ones_like(logits)], axis=-1)
     start = np.zeros((len(logits), 2))
-    found = _newton(design_matrix, target, start)
+    found = _newton(design_matrix, target, weights, start)
     slope = found[:, 0] / spread[:, 0]
     slope, floored = np.maximum(slope, LEAST_SLOPE), slope < LEAST_SLOPE
     if floored.any():
         fixed = slope[floored, None] * logits[floored]
         ones = design_matrix[floored][..., 1:]
-        found[floored, 1:] = _newton(ones, target, np.zeros((len(ones), 1)), fixed)
+        found[floored, 1:] = _newton(ones, target, weights, np.zeros((len(ones), 1)), fixed)
     return slope, found[:, 1]
 
 
 def _newton(
-    x: np.ndarray, target: np.ndarray, w: np.ndarray, fixed: np.ndarray | float = 0.0
+    x: np.ndarray,
+    target: np.ndarray,
+    weights: np.ndarray,
+    w: np.ndarray,
+    fixed: np.ndarray | float = 0.0,
 ) -> np.ndarray:
     """Logistic regressions [layers, k] of targets [n] on [layers, n, k], by damped Newton steps."""
 
     def loss(w: np.ndarray) -> np.ndarray:
         logit = (x @ w[..., None])[..., 0] + fixed
-        return (np.logaddexp(0, logit) - target * logit).sum(-1)
+        return (np.logaddexp(0, logit) - target * logit) @ weights
 
     now = loss(w)
     for _ in range(100):
-        p = _sigmoid((x @ w[..., None])[..., 0] + fixed)
-        gradient = ((p - target)[..., None] * x).sum(-2)
-        hessian = (x * (p * (1 - p))[..., None]).swapaxes(-1, -2) @ x
+        p = sigmoid((x @ w[..., None])[..., 0] + fixed)
+        gradient = ((weights * (p - target))[..., None] * x).sum(-2)
+        hessian = (x * (weights * p * (1 - p))[..., None]).swapaxes(-1, -2) @ x
         hessian += 1e-9 * np.eye(x.shape[-1])
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         if np.abs(step).max() < 1e-9:
@@ -393,17 +483,18 @@ def _newton(
     return w
 
 
-def _sigmoid(x: np.ndarray) -> np.ndarray:
+def sigmoid(x: np.ndarray) -> np.ndarray:
+    """1 / (1 + exp(−x)), without overflow."""
     return 0.5 * (1 + np.tanh(0.5 * x))
 
 
 def _p(s: np.ndarray) -> np.ndarray:
     """σ(s), float32 as the scores."""
-    return _sigmoid(s.astype(np.float64)).astype(np.float32)
+    return sigmoid(s.astype(np.float64)).astype(np.float32)
 
 
 def _rows(
-    activations: Activations, condition: tuple[str, int], cell: _Cell
+    activations: Activations, condition: tuple[str, int], cell: Cell
 ) -> tuple[np.ndarray, torch.Tensor]:
     """Places among the cell's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
@@ -420,7 +511,7 @@ def _rows(
 
 
 def _complete(
-    rows: np.ndarray, x: torch.Tensor, cell: _Cell, condition: tuple[str, int]
+    rows: np.ndarray, x: torch.Tensor, cell: Cell, condition: tuple[str, int]
 ) -> torch.Tensor:
     """The activations in the order of the cell's ids.
 
@@ -441,17 +532,15 @@ def _scored(
     fitted: Fitted,
     x: torch.Tensor,
     rows: np.ndarray,
-    cell: _Cell,
+    cell: Cell,
     condition: tuple[str, int],
     probe: str = "clean",
 ) -> pd.DataFrame:
     """The table's rows of one condition and probe; `x` [layers, len(rows), width]."""
     fold = cell.plan.fold[rows]
     layers = len(x)
-    t, offset, shift, c = (
-        values[:, fold] for values in (fitted.t, fitted.offset, fitted.shift, fitted.c)
-    )
-    s = (t * _own_logits(fitted, x, fold) + offset - shift).astype(np.float32)
+    c, t, offset = (values[:, fold] for values in (fitted.c, fitted.t, fitted.offset))
+    s = out_of_fold(fitted, x, fold).astype(np.float32)
     columns = {
         "id": np.tile(cell.ids[rows], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(rows)),
@@ -469,10 +558,10 @@ def _scored(
     return pd.DataFrame(columns)[list(COLUMNS)]
 
 
-def _own_logits(fitted: Fitted, x: torch.Tensor, fold: np.ndarray) -> np.ndarray:
-    """Each sample's logit by the probe of its own fold, float64 [layers, n]."""
-    found = np.empty((len(x), len(fold)))
+def out_of_fold(fitted: Fitted, x: torch.Tensor, fold: np.ndarray) -> np.ndarray:
+    """Each sample's score s by the probe of its own fold [n], float64 [layers, n]."""
+    raw = np.empty((len(x), len(fold)))
     for layer in range(len(x)):
-        one = probes.layer(fitted.probes, layer).logits(x[layer : layer + 1])[0]
-        found[layer] = one.double().cpu().numpy()[fold, np.arange(len(fold))]
-    return found
+        one = probes.part(fitted.probes, [layer]).logits(x[layer : layer + 1])[0]
+        raw[layer] = one.double().cpu().numpy()[fold, np.arange(len(fold))]
+    return fitted.t[:, fold] * raw + fitted.offset[:, fold] - fitted.shift[:, fold]

@@ -103,6 +103,38 @@ def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
     assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
 
 
+def test_a_sample_of_weight_two_calibrates_like_two() -> None:
+    random = np.random.default_rng(3)
+    logits = np.stack([random.normal(size=80) * 2, random.normal(size=80)])
+    z = (logits[0] + random.normal(size=80) > 0).astype(int)
+    logits[1] = -logits[0]  # turned round: its slope is floored
+    weights = random.poisson(1.0, 80)
+    rows = np.repeat(np.arange(80), weights)
+    found = scores.calibrate(logits, z, weights)
+    expected = scores.calibrate(logits[:, rows], z[rows])
+    assert np.allclose(found, expected, rtol=1e-6)
+    assert found[0][1] == scores.LEAST_SLOPE
+    assert not np.allclose(found, scores.calibrate(logits, z), rtol=1e-3)
+
+
+def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
+    answers, x = cell(strength=1.5)
+    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
+    plan = scores.design(answers, settings)
+    first = scores.fit(x, plan, settings)
+    weights = np.random.default_rng(6).poisson(1.0, size=(2, N))
+    found = scores.fit_draws(x, plan, settings, first.c, weights)
+    for fitted, drawn in zip(found, weights, strict=True):
+        rows = np.repeat(np.arange(N), drawn)
+        repeated = scores.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
+        expected = scores.fit(x[:, rows], repeated, settings, c=first.c)
+        assert np.array_equal(fitted.c, expected.c)
+        assert np.allclose(fitted.t, expected.t, rtol=0.02, atol=1e-3)
+        assert np.allclose(fitted.shift, expected.shift)
+        s = [scores.out_of_fold(one, x, plan.fold) for one in (fitted, expected)]
+        assert np.allclose(s[0], s[1], atol=0.02)
+
+
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
     z = np.arange(40) % 2
     logits = np.stack([np.where(z, 5.0, -5.0), np.where(z, -1.0, 1.0), np.zeros(40)])
