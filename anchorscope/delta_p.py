@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope import intervals, samples
-from anchorscope.intervals import Bootstrap
+from anchorscope.intervals import Bootstrap, mean_members
 from anchorscope.samples import Effects, Readout
 
 ANCHORS = ("Q", "A", "all")
@@ -97,7 +97,7 @@ def curve(
 
 
 def headline_layer(auc_by_layer: np.ndarray) -> int:
-    """The deepest layer whose clean AUC is within 0.01 of the best; the last where none is known."""
+    """The deepest layer whose clean AUC is within 0.01 of the best; the last if none is known."""
     known = np.nan_to_num(auc_by_layer, nan=0.0)
     return int(np.flatnonzero(known >= known.max() - HEADLINE_MARGIN)[-1])
 
@@ -190,9 +190,9 @@ class _Common:
             "n": n.astype(int) if len(members) == 1 else n,
             "share": n / len(self.answers),
             "probe_auc": self.readout.auc,
-            "answer_accuracy": _mean(self.answers["label"].to_numpy() == 0, members),
-            "n_blocked": _mean(self._blocked(condition), members),
-            "delta_logit": _mean(grouped.delta_logit, members),
+            "answer_accuracy": mean_members(self.answers["label"].to_numpy() == 0, members),
+            "n_blocked": mean_members(self._blocked(condition), members),
+            "delta_logit": mean_members(grouped.delta_logit, members),
             "n_clusters": n_clusters.astype(int) if len(members) == 1 else n_clusters,
             "thin": thin,
             "auc_low": self.strong.low,
@@ -207,23 +207,15 @@ class _Common:
     def _intervals(
         self, delta_p: np.ndarray, members: np.ndarray, thin: np.ndarray
     ) -> dict[str, np.ndarray]:
-        estimate = _mean(delta_p, members)
-        counts = self.drawn.totals(members)
-        each = intervals.ratio(self.drawn.totals(np.where(members, delta_p, 0.0)), counts)
-        replicates = intervals.mean_known(each, axis=1)
-        low, high = intervals.percentile(replicates, self.level)
-        band_low, band_high = intervals.simultaneous(estimate, replicates, self.level, ~thin)
-        shares = self.drawn.shares(counts).mean(1)
-        share_low, share_high = intervals.percentile(shares, self.level)
-        blank = np.isnan(estimate)
+        found = intervals.group_means(delta_p, members, self.drawn, self.level, ~thin)
         return {
-            "delta_p": estimate,
-            "ci_low": np.where(blank, np.nan, low),
-            "ci_high": np.where(blank, np.nan, high),
-            "band_low": band_low,
-            "band_high": band_high,
-            "share_ci_low": np.where(blank, np.nan, share_low),
-            "share_ci_high": np.where(blank, np.nan, share_high),
+            "delta_p": found.mean,
+            "ci_low": found.low,
+            "ci_high": found.high,
+            "band_low": found.band_low,
+            "band_high": found.band_high,
+            "share_ci_low": found.share_low,
+            "share_ci_high": found.share_high,
         }
 
     def _popularity(self, members: np.ndarray) -> np.ndarray:
@@ -233,7 +225,7 @@ class _Common:
         found = pd.to_numeric(self.answers["popularity"]).to_numpy(
             dtype=np.float64, na_value=np.nan
         )
-        return _mean(found, members & ~np.isnan(found))
+        return mean_members(found, members & ~np.isnan(found))
 
     def _blocked(self, condition: str) -> np.ndarray:
         """Blocked tokens of each sample, float64 [n]; NaN where unknown."""
@@ -245,12 +237,6 @@ class _Common:
             if name in self.answers:
                 return self.answers[name].to_numpy(dtype=np.float64)
         return np.full(len(self.answers), np.nan)
-
-
-def _mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Means of the members [layers], for each draw first; NaN where no draw has any."""
-    sums = np.where(members, values, 0.0).sum(-1)
-    return intervals.mean_known(intervals.ratio(sums, members.sum(-1)), axis=0)
 
 
 def contrasts(
@@ -309,7 +295,7 @@ def _contrast_rows(
 ) -> Iterator[dict[str, object]]:
     """A row for each layer, of values [layers, n]."""
     members = np.broadcast_to(paired, values.shape)
-    estimate = _mean(values[None], members[None])
+    estimate = mean_members(values[None], members[None])
     replicates = drawn.means(values, members)
     low, high = intervals.percentile(replicates, level)
     low90, high90 = intervals.percentile(replicates, 0.9)

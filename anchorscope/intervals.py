@@ -141,6 +141,58 @@ def simultaneous(
     return estimate - width, estimate + width
 
 
+@dataclass(frozen=True)
+class GroupMeans:
+    """A group's means and shares by layer, float64 [layers]; NaN where the group is empty.
+
+    Attributes:
+        mean: for each draw of the control first, then over draws.
+        low, high: pointwise interval of it.
+        band_low, band_high: max-t band of it.
+        share_low, share_high: interval of the group's share of all samples.
+    """
+
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    band_low: np.ndarray
+    band_high: np.ndarray
+    share_low: np.ndarray
+    share_high: np.ndarray
+
+
+def group_means(
+    values: np.ndarray, members: np.ndarray, drawn: Bootstrap, level: float, used: np.ndarray
+) -> GroupMeans:
+    """Means over a group that is weighed anew in every bootstrap draw, with their intervals.
+
+    Args:
+        values: float64 [draws, layers, n], draws of the control.
+        members: bool [draws, layers, n].
+        drawn: the bootstrap.
+        level: of the intervals and of the band.
+        used: layers that the band is to cover, bool [layers].
+    """
+    estimate = mean_members(values, members)
+    counts = drawn.totals(members)
+    each = ratio(drawn.totals(np.where(members, values, 0.0)), counts)
+    replicates = mean_known(each, axis=1)
+    found = [*percentile(replicates, level), *simultaneous(estimate, replicates, level, used)]
+    found += percentile(drawn.shares(counts).mean(1), level)
+    return GroupMeans(estimate, *(np.where(np.isnan(estimate), np.nan, one) for one in found))
+
+
+def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """Means over the members [layers], for each draw first; NaN where no draw has any.
+
+    Args:
+        values: [draws, layers, n] or what broadcasts to it.
+        members: bool [draws, layers, n].
+    """
+    sums = np.where(members, values, 0.0).sum(-1)
+    return mean_known(ratio(sums, members.sum(-1)), axis=0)
+
+
 def auc(s: np.ndarray, z: np.ndarray) -> float:
     """Area under the ROC curve, ties counted half; NaN with one class."""
     wrong = int(z.sum())

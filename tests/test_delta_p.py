@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope import delta_p
+from anchorscope import delta_p, intervals, samples
 from anchorscope.errors import AnchorscopeError
 
 IDS = ["a", "b", "c", "d"]
@@ -385,3 +385,69 @@ def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message
     measured, table = spoil(scores(), answers())
     with pytest.raises(AnchorscopeError, match=message):
         delta_p.curve(measured, table)
+
+
+CLUSTERS, EACH, TRIALS = 60, 4, 200
+DEPTH = np.array([0.5, 1.5, 2.5])[:, None]
+
+
+def moved(clusters: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """ΔP and flips of a cell, [layers, samples]: samples of a cluster share evidence and effect."""
+
+    def noise(shared: float, own: float) -> np.ndarray:
+        of_cluster = np.repeat(random.normal(size=(3, clusters)), EACH, axis=1)
+        return shared * of_cluster + own * random.normal(size=of_cluster.shape)
+
+    clean = 1 + noise(1.0, 0.5)
+    sign = np.where(clean > 0, 1.0, -1.0)
+    after = clean - sign * DEPTH * (1 + noise(0.8, 0.3))
+    points = 100 * sign * (samples.sigmoid(after) - samples.sigmoid(clean))
+    return points, (after > 0) != (clean > 0)
+
+
+@pytest.fixture(scope="module")
+def coverage() -> pd.Series:
+    """How often intervals of 95 % hold the truth, over repetitions of a simulated cell."""
+    random = np.random.default_rng(11)
+    points, flips = moved(50_000, random)
+    truth = {"all": points.mean(1), "Q": (points * flips).sum(1) / flips.sum(1)}
+    n, used = CLUSTERS * EACH, np.ones(3, dtype=bool)
+    linked = pd.DataFrame({"question": [f"q{i}" for i in range(n)]})
+    linked["subject"] = [f"s{i // EACH}" for i in range(n)]
+    held: list[dict[str, float]] = []
+    for trial in range(TRIALS):
+        points, flips = moved(CLUSTERS, random)
+        row: dict[str, float] = {}
+        for name, table in (("clustered", linked), ("ignored", linked[["question"]])):
+            drawn = samples.bootstrap(table, 200, seed=trial)
+            for anchor, members in (("all", np.ones((1, 3, n), dtype=bool)), ("Q", flips[None])):
+                found = intervals.group_means(points[None], members, drawn, 0.95, used)
+                inside = (found.low <= truth[anchor]) & (truth[anchor] <= found.high)
+                band = (found.band_low <= truth[anchor]) & (truth[anchor] <= found.band_high)
+                row |= {f"{name}, {anchor}, layer {k}": inside[k] for k in range(3)}
+                row |= {f"{name}, {anchor}, every layer": inside.all()}
+                row |= {f"{name}, {anchor}, band": band.all()}
+        held.append(row)
+    return pd.DataFrame(held).astype(float).mean()
+
+
+# three standard errors of a share of 200 trials
+ERROR = 3 * np.sqrt(0.95 * 0.05 / TRIALS)
+
+
+@pytest.mark.parametrize("anchor", ["all", "Q"])
+def test_intervals_cover_the_truth_of_a_simulated_cell(coverage: pd.Series, anchor: str) -> None:
+    for layer in range(3):
+        assert abs(coverage[f"clustered, {anchor}, layer {layer}"] - 0.95) < ERROR
+
+
+@pytest.mark.parametrize("anchor", ["all", "Q"])
+def test_the_band_covers_every_layer_at_once(coverage: pd.Series, anchor: str) -> None:
+    assert abs(coverage[f"clustered, {anchor}, band"] - 0.95) < ERROR
+    assert coverage[f"clustered, {anchor}, every layer"] < 0.95 - ERROR
+
+
+def test_intervals_that_ignored_the_clusters_would_not_cover(coverage: pd.Series) -> None:
+    ignored = [coverage[f"ignored, all, layer {layer}"] for layer in range(3)]
+    assert max(ignored) < 0.95 - 2 * ERROR
+    assert coverage["ignored, all, band"] < 0.95 - 2 * ERROR
