@@ -218,6 +218,39 @@ def _share_rows(
     ]
 
 
+def line_rows(
+    frame: pd.DataFrame,
+    column: str,
+    shown: dict[str, Any],
+    layers: int,
+    offset: int,
+    *,
+    factor: float = 1,
+    band: tuple[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """One line of a small panel: `value` (and `low`, `high`) of a column times `factor`.
+
+    Blanks keep their row, so that the line breaks there; a column of blanks, or one that the
+    table lacks, gives no rows.
+    """
+    if column not in frame or frame[column].isna().all():
+        return []
+    frame = frame.sort_values("layer")
+    values = [number(factor * value, 4) for value in frame[column]]
+    at = [int(layer) for layer in frame["layer"]]
+    marks = marked(values, at, marker_step(layers), offset)
+    ends = [
+        [number(factor * value, 4) for value in frame[name]] if name in frame else [None] * len(at)
+        for name in band or ("", "")
+    ]
+    return [
+        shown
+        | {"layer": at[i], "value": values[i], "mark": marks[i]}
+        | {"low": ends[0][i], "high": ends[1][i]}
+        for i in range(len(at))
+    ]
+
+
 def _thin_note(curve: pd.DataFrame, label: str, series: str) -> list[str]:
     """Where a curve was not drawn, as `Q-Anchored (PopQA) of Llama-3.2-1B at layers 0–2, 5`."""
     layers = [int(layer) for layer in curve["layer"][_thin(curve)]]
@@ -225,8 +258,12 @@ def _thin_note(curve: pd.DataFrame, label: str, series: str) -> list[str]:
         return []
     if len(layers) == len(curve):
         return [f"{series} of {label} at every layer"]
-    word = "layer" if len(layers) == 1 else "layers"
-    return [f"{series} of {label} at {word} {_ranges(layers)}"]
+    return [f"{series} of {label} at {layer_list(layers)}"]
+
+
+def layer_list(layers: Sequence[int]) -> str:
+    """`layer 5`, or `layers 0–2, 5`."""
+    return f"{'layer' if len(layers) == 1 else 'layers'} {_ranges(layers)}"
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import altair as alt
+import pandas as pd
 
 from anchorscope.errors import AnchorscopeError
 
@@ -149,7 +150,8 @@ def value_axis(
         title=title,
         format=number,
         grid=True,
-        labels=labels,
+        # a blank is as high as a label: panels beside one another stay in line
+        labelExpr="datum.label" if labels else "' '",
         ticks=labels,
         minExtent=extent,
         maxExtent=extent,
@@ -158,13 +160,13 @@ def value_axis(
 
 
 def _outline(marker: str, r: float) -> str:
-    """The marker as an SVG path around (0, 0), its outline traced five times in one stroke.
+    """The marker as an SVG path around (0, 0), its outline traced many times in one stroke.
 
     A legend entry's dash pattern runs along its marker too: traced once, the outline looks torn;
     the later rounds fill the gaps of the first.
     """
     if marker == "circle":
-        return f"M{-r},0" + f"A{r},{r},0,1,1,{r},0A{r},{r},0,1,1,{-r},0" * 5 + "Z"
+        return f"M{-r},0" + f"A{r},{r},0,1,1,{r},0A{r},{r},0,1,1,{-r},0" * 11 + "Z"
     t = round(r / 3, 3)
     half = [(-t, -r), (t, -r), (t, -t), (r, -t), (r, t), (t, t)]
     corners = {
@@ -176,7 +178,7 @@ def _outline(marker: str, r: float) -> str:
         "triangle-left": [(-r, 0), (r, -r), (r, r)],
         "cross": [*half, *((-x, -y) for x, y in half)],
     }[marker]
-    return "M" + "L".join(f"{x},{y}" for x, y in corners * 5) + "Z"
+    return "M" + "L".join(f"{x},{y}" for x, y in corners * 11) + "Z"
 
 
 def legend_symbol(marker: str | None) -> str:
@@ -275,6 +277,28 @@ def marker_layer(data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, size: f
     """Markers at the rows whose `mark` is true, in the shape that `marker` names."""
     points = data.transform_filter("datum.mark").mark_point(filled=True, opacity=1, size=size)
     return points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
+
+
+def line_layers(
+    rows: Sequence[dict[str, Any]],
+    x: alt.X,
+    y: alt.Y,
+    shared: Encodings,
+    look: Style,
+    tips: Sequence[alt.Tooltip],
+) -> list[alt.Chart]:
+    """Bands where there are any, lines, markers and legend of rows with value, low and high."""
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail="series:N")
+    width, drawn = 0.75 * look.line_width, []
+    if any(row["low"] is not None for row in rows):
+        low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
+        area = data.transform_filter("datum.low !== null").mark_area(opacity=look.band_opacity)
+        drawn.append(area.encode(x, low, y2="high:Q", color=shared.colour))
+    line = data.mark_line(strokeWidth=width)
+    drawn.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
+    drawn.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
+    drawn.append(key_layer(data, x, y, shared, look).encode(tooltip=list(tips)))
+    return drawn
 
 
 def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:

@@ -1,0 +1,248 @@
+"""The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.figure_data import at_readout, distinct, line_rows, number, require, select, true
+from anchorscope.figure_style import (
+    ANCHORS,
+    DOTTED,
+    UNSEEN,
+    Encodings,
+    Figure,
+    Style,
+    columns_across,
+    empty_note,
+    encodings,
+    few,
+    figure_of,
+    layer_axis,
+    line_layers,
+    marker_of,
+    one_legend,
+    panel_heading,
+    paper_series,
+    row_heading,
+    sample_count,
+    series_name,
+    style_of,
+    tooltips,
+    value_axis,
+)
+from anchorscope.figures import GROUPINGS
+
+Pair = tuple[str, str]
+Row = dict[str, Any]
+CONTROLS = "model dataset site position layer n signal probe_auc auc_low auc_high ece"
+DENSITY = "model dataset site position condition layer x density"
+TIPS = {"series": ("line", ""), "value": ("value", ".3~f")}
+HUMPS = (
+    "AUC, calibration error and density in the colour of the Q-Anchored line. "
+    "Two humps in a density do not show two mechanisms."
+)
+# what a row of panels shows, title and number format of its y axis
+MEASURES = {
+    "auc": ("", "Probe AUC", ".1f"),
+    "accuracy": ("Answer accuracy of the groups", "Right (%)", "d"),
+    "popularity": ("Mean popularity of the groups", "Popularity", "~s"),
+    "ece": ("Calibration error of the probes", "Error", ".2f"),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one model's panels draw: rows with value, low and high by measure, and densities."""
+
+    label: str
+    layers: int
+    measures: dict[str, list[Row]]
+    density: list[Row]
+
+
+def probes_chart(
+    controls: pd.DataFrame,
+    curve: pd.DataFrame,
+    density: pd.DataFrame,
+    *,
+    title: str,
+    panels: Sequence[Pair],
+    datasets: Sequence[Pair],
+    readout: Pair,
+    style: Any = None,
+    grouping: str | None = None,
+    level: float = 0.95,
+) -> Figure:
+    """A column per model: AUC, the groups' answer accuracy and popularity, calibration, Δlogit.
+
+    Args:
+        controls: rows of `results/tables/<figure>.controls.csv`.
+        curve: rows of `results/tables/<figure>.csv`; the panels of popularity are left out where
+            it has none.
+        density: rows of `results/tables/<figure>.density.csv`, at the layer of best clean AUC.
+        title, panels, datasets, readout, style, grouping, level: see `anchorscope.figures.chart`.
+
+    Raises:
+        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    """
+    look = style_of(style)
+    panels, datasets = distinct(panels), distinct(datasets)
+    require(controls, CONTROLS)
+    require(density, DENSITY)
+    checked = at_readout(controls, readout)
+    rows, grouping = select(curve, readout, grouping)
+    humps = density[(density["site"] == readout[0]) & (density["position"] == readout[1])]
+    columns = [_column(checked, rows, humps, model, datasets) for model in panels]
+    across = columns_across(len(columns), look.columns)
+    width = across * (look.panel_width + look.spacing + 40)
+    shared = encodings(paper_series(datasets), look, width)
+    small = replace(look, panel_height=round(0.45 * look.panel_height))
+    shown = [name for name in MEASURES if any(one.measures[name] for one in columns)] or ["auc"]
+    views = [_views(one, shown, shared, small, i % across == 0) for i, one in enumerate(columns)]
+    basics = (
+        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
+        f"n\u00a0=\u00a0{sample_count(_sizes(checked, panels, datasets))} samples a cell; "
+        f"bands: pointwise {100 * level:g}\u00a0% bootstrap intervals, probes held fixed."
+    )
+    caption = [basics, *_untold(checked, panels, datasets), HUMPS]
+    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+
+
+def _column(
+    controls: pd.DataFrame,
+    curve: pd.DataFrame,
+    density: pd.DataFrame,
+    model: Pair,
+    datasets: Sequence[Pair],
+) -> Column:
+    """One model's rows of the three tables."""
+    key, label = model
+    mine, groups, humps = (table[table["model"] == key] for table in (controls, curve, density))
+    layers = int(mine["layer"].max()) + 1 if len(mine) else 1
+    column = Column(label, layers, {name: [] for name in MEASURES}, [])
+    for i, (dataset, name) in enumerate(datasets):
+        cell = mine[mine["dataset"] == dataset]
+        common: Row = {"model": label, "dataset": name, "marker": marker_of(i)}
+        common["signal"] = bool(true(cell["signal"]).any())
+        shown = common | {"series": series_name("Q", name)}
+        band = ("auc_low", "auc_high")
+        column.measures["auc"].extend(line_rows(cell, "probe_auc", shown, layers, i, band=band))
+        column.measures["ece"].extend(line_rows(cell, "ece", shown, layers, i))
+        _add_groups(column, groups[groups["dataset"] == dataset], common, i)
+        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown))
+    return column
+
+
+def _add_groups(column: Column, cell: pd.DataFrame, common: Row, i: int) -> None:
+    """Answer accuracy, in percent, and popularity of one cell's groups; thin ones left blank."""
+    sources = (("accuracy", "answer_accuracy", 100), ("popularity", "popularity", 1))
+    for j, anchor in enumerate(ANCHORS):
+        group = cell[(cell["condition"] == "knockout") & (cell["anchor"] == anchor)]
+        shown = common | {"series": series_name(anchor, common["dataset"])}
+        for measure, name, factor in sources:
+            if name in group:
+                kept = group.assign(**{name: group[name].mask(true(group["thin"]))})
+                rows = line_rows(kept, name, shown, column.layers, i + 4 * j, factor=factor)
+                column.measures[measure].extend(rows)
+
+
+def _density_rows(cell: pd.DataFrame, shown: Row) -> list[Row]:
+    return [
+        shown
+        | {"condition": row["condition"], "layer": int(row["layer"])}
+        | {"x": number(row["x"], 4), "density": number(row["density"], 5)}
+        for row in cell.sort_values(["condition", "x"]).to_dict("records")
+        if not pd.isna(row["density"])
+    ]
+
+
+def _views(
+    column: Column, shown: Sequence[str], shared: Encodings, look: Style, first: bool
+) -> alt.VConcatChart:
+    """The panels of one model below one another; the first column's say what they show."""
+    views = []
+    for k, name in enumerate(shown):
+        said, title, form = MEASURES[name]
+        rows = column.measures[name]
+        domain, ticks = _domain(name, rows)
+        y = value_axis("value", title, domain, ticks, look, number=form)
+        view = _measure(rows, column.layers, y, shared, look, last=k == len(shown) - 1)
+        heading = row_heading(said if first else " ", look)
+        views.append(view.properties(title=heading if k else panel_heading(column.label, look)))
+    said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
+    density = _density(column.density, shared, look)
+    views.append(density.properties(title=row_heading(said if first else " ", look)))
+    return alt.VConcatChart(vconcat=views, spacing=12, resolve=one_legend())
+
+
+def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[float]]:
+    """Range and ticks of a measure's axis; holds every value and band."""
+    seen = [row[k] for row in rows for k in ("value", "low", "high") if row[k] is not None]
+    if name == "accuracy":
+        return (0, 100), [0, 50, 100]
+    if name == "auc":
+        low = math.floor(10 * min([0.5, *seen])) / 10
+        return (low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]
+    high = max([0.1 if name == "ece" else 1, *seen])
+    step = 10 ** math.floor(math.log10(high))
+    step = step / 2 if high < 2 * step else 2 * step if high >= 5 * step else step
+    return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
+
+
+def _measure(
+    rows: Sequence[Row], layers: int, y: alt.Y, shared: Encodings, look: Style, *, last: bool
+) -> alt.LayerChart:
+    """One measure of one model by layer; the last one names the layer axis for all."""
+    x = layer_axis(layers, "Layer" if last else None)
+    if rows:
+        views: list[Any] = line_layers(rows, x, y, shared, look, tooltips(**TIPS))
+    else:
+        views = [empty_note("not measured", look, look.panel_width, look.panel_height)]
+    return alt.LayerChart(layer=views, width=look.panel_width, height=look.panel_height)
+
+
+def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerChart:
+    """Densities of one model; square roots, so that a wide hump shows beside a narrow one."""
+    width, height = look.panel_width, look.panel_height
+    if not rows:
+        note = empty_note("not measured", look, width, height)
+        return alt.LayerChart(layer=[note], width=width, height=height)
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N"])
+    ends = [min(row["x"] for row in rows), max(row["x"] for row in rows)]
+    x = alt.X("x:Q", title="Δlogit", scale=alt.Scale(domain=ends, nice=False))
+    x["axis"] = alt.Axis(grid=False, tickCount=8)
+    top = max(row["density"] for row in rows)
+    axis = alt.Axis(title="Density (√)", tickCount=3, minExtent=0, grid=True)
+    y = alt.Y("density:Q", scale=alt.Scale(type="sqrt", domain=[0, 1.05 * top]), axis=axis)
+    stroke = 0.75 * look.line_width
+    layers = [
+        data.transform_filter(f"datum.condition === '{condition}'")
+        .mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
+        .encode(x, y, color=shared.colour)
+        for condition, dash, opacity in (("random", DOTTED, 0.65), ("knockout", [1, 0], 1))
+    ]
+    return alt.LayerChart(layer=layers, width=width, height=height)
+
+
+def _sizes(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[int]:
+    drawn = controls["model"].isin([m for m, _ in panels])
+    drawn &= controls["dataset"].isin([d for d, _ in datasets])
+    return [int(n) for n in controls[drawn].groupby(["model", "dataset"])["n"].max()]
+
+
+def _untold(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
+    """Cells without a signal, and cells that were not measured."""
+    unseen, missing = [], []
+    for model, label in panels:
+        for dataset, name in datasets:
+            cell = controls[(controls["model"] == model) & (controls["dataset"] == dataset)]
+            if cell.empty:
+                missing.append(f"{label} on {name}")
+            elif not true(cell["signal"]).any():
+                unseen.append(f"{label} on {name}")
+    told = ((f"{UNSEEN}, grey", unseen), ("Not measured", missing))
+    return [f"{what}: {few(cells)}." for what, cells in told if cells]
