@@ -1,16 +1,23 @@
-"""After a crash: clear Snakemake's lock if no live process owns it, then go on.
+"""After a crash: end what is left of the last run, clear its lock, then go on.
 
-The lock itself does not say who made it, so owners are looked for among the processes of this
-machine: any Snakemake, or job of one, that works in the same folder.
+Snakemake's lock does not say who made it, so owners are looked for among the processes of this
+machine: any Snakemake, or job of one, that works in the same folder. Jobs that a killed run left
+in a cluster's queue are found by its run id and cancelled: they would write the files of the jobs
+that take their place.
 """
 
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import psutil
 
+from anchorscope import cluster
 from anchorscope.errors import AnchorscopeError
+
+OWNER_GONE = "--owner-gone"
 
 
 def owners(folder: Path) -> list[int]:
@@ -38,19 +45,52 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
     return Path(process.cwd()).resolve() == folder.resolve()
 
 
+def _job_of(process: int) -> str | None:
+    """The id of the cluster's job that a process on this machine belongs to."""
+    try:
+        return psutil.Process(process).environ().get("SLURM_JOB_ID")
+    except psutil.Error:
+        return None
+
+
+def other_host(folder: Path) -> str | None:
+    """The machine that holds the lock, where it is not this one: its processes are unseen here."""
+    texts = cluster.logs(folder)
+    if not texts or not any((folder / ".snakemake" / "locks").glob("*")):
+        return None
+    host = re.search(r"^ *Host: (\S+)$", texts[-1], re.MULTILINE | re.IGNORECASE)
+    return host[1] if host and host[1] != platform.node() else None
+
+
 def main(folder: Path, arguments: list[str]) -> int:
-    """Unlock `folder` and run Snakemake there.
+    """Cancel the last run's cluster jobs, unlock `folder` and run Snakemake there.
+
+    Args:
+        folder: where Snakemake is run.
+        arguments: Snakemake's; `--owner-gone` says that the machine of the last run is gone.
 
     Raises:
-        AnchorscopeError: a run is still going on.
+        AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
     """
-    alive = owners(folder)
+    owner_gone = OWNER_GONE in arguments
+    arguments = [word for word in arguments if word != OWNER_GONE]
+    left = {job.id for job in cluster.orphans(folder)}
+    alive = [process for process in owners(folder) if _job_of(process) not in left]
     if alive:
         raise AnchorscopeError(
             "a run is still going on here, so its lock stays",
             f"{folder}, process {', '.join(map(str, alive))}",
             "wait for it, or stop it, then run `make resume` again",
         )
+    elsewhere = other_host(folder)
+    if elsewhere and not owner_gone:
+        raise AnchorscopeError(
+            f"the last run was started on {elsewhere}, whose processes cannot be seen from here",
+            folder,
+            f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here",
+        )
+    for job in cluster.cancel_orphans(folder):
+        print(f"cancelled job {job.id} of the run {job.name}", file=sys.stderr)
     command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]
     subprocess.run([*command, "--unlock"], cwd=folder, check=True)
     return subprocess.run([*command, "--rerun-incomplete"], cwd=folder).returncode

@@ -1,0 +1,286 @@
+"""A real SLURM cluster of one node on this machine: own daemons, own folder, a GPU that is none.
+
+Needs Debian's packages slurmctld, slurmd, slurm-client and munge; no root, no systemd, no
+database. Everything that it starts is a child of this process or bears its token.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import getpass
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "srun")
+TOKEN = "ONENODE_CLUSTER"
+
+SLURM_CONF = """\
+ClusterName=onenode
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser={user}
+SlurmdUser={user}
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={root}/munge/munge.sock
+SlurmctldPort={ports[0]}
+SlurmdPort={ports[1]}
+SrunPortRange={ports[2]}-{last_port}
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
+StateSaveLocation={root}/ctld
+SlurmdSpoolDir={root}/slurmd
+SlurmctldPidFile={root}/slurmctld.pid
+SlurmdPidFile={root}/slurmd.pid
+SlurmctldLogFile={root}/log/slurmctld.log
+SlurmdLogFile={root}/log/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+# Memory is watched without cgroups: a job is killed within a second or two.
+JobAcctGatherType=jobacct_gather/linux
+JobAcctGatherFrequency=task=1
+JobAcctGatherParams=OverMemoryKill
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/none
+SwitchType=switch/none
+MpiDefault=none
+ReturnToService=2
+SchedulerType=sched/backfill
+SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0,sched_min_interval=0
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+DefMemPerCPU=100
+# Finished jobs are asked about at the end of the tests.
+MinJobAge=3600
+InactiveLimit=0
+KillWait=2
+SlurmctldTimeout=30
+SlurmdTimeout=30
+GresTypes=gpu
+SlurmdParameters=config_overrides
+NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=64000 Gres=gpu:fake:1 State=UNKNOWN
+PartitionName=main Nodes={host} Default=YES MaxTime=INFINITE State=UP
+PartitionName=accelerated Nodes={host} Default=NO MaxTime=600 State=UP
+"""
+
+# Snakemake's job step drops SLURM_CONF, which a cluster outside /etc/slurm needs.
+SRUN = """\
+#!/bin/sh
+export SLURM_CONF={conf}
+exec {srun} "$@"
+"""
+
+
+def missing() -> list[str]:
+    """Programs that are needed and not installed."""
+    return [name for name in PROGRAMS if _program(name) is None]
+
+
+def _program(name: str) -> str | None:
+    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as SLURM remembers it."""
+
+    id: str
+    run: str
+    what: str
+    state: str
+    partition: str
+    mem_mb: int
+    minutes: str
+    gpus: int
+
+
+@dataclass(frozen=True)
+class OneNode:
+    """The running cluster."""
+
+    root: Path
+    token: str
+    daemons: list[subprocess.Popen[bytes]] = field(default_factory=list)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a process needs to use this cluster."""
+        path = f"{self.root}/bin:{os.environ['PATH']}"
+        return {"SLURM_CONF": f"{self.root}/slurm.conf", "PATH": path, TOKEN: self.token}
+
+    def ask(self, *command: str) -> str:
+        """What a SLURM command says."""
+        environment = os.environ | self.environment
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    def queue(self) -> list[str]:
+        """Ids of the jobs that wait, run, or are about to end."""
+        return self.ask("squeue", "--noheader", "--format=%i").split()
+
+    def jobs(self) -> list[Job]:
+        """All jobs since the start."""
+        said = self.ask("scontrol", "show", "job", "--details", "--oneliner")
+        return [_job(line) for line in said.splitlines() if line.startswith("JobId=")]
+
+    def processes(self) -> list[int]:
+        """Ids of the live processes that the cluster, or a run on it, started."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                ours = f"{TOKEN}={self.token}".encode() in (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if ours and int(folder.name) != os.getpid():
+                found.append(int(folder.name))
+        return found
+
+
+def _job(line: str) -> Job:
+    def value(key: str, otherwise: str = "") -> str:
+        match = re.search(rf"(?:^| ){key}=(\S*)", line)
+        return match[1] if match else otherwise
+
+    memory = value("MinMemoryNode", "0")
+    scale = {"G": 1024, "M": 1}.get(memory[-1], 1)
+    gpus = re.search(r" JOB_GRES=gpu(?::[a-z]\w*)?:(\d+)", line)
+    return Job(
+        value("JobId"),
+        value("JobName"),
+        value("Comment"),
+        value("JobState"),
+        value("Partition"),
+        int(float(memory.rstrip("GM")) * scale),
+        value("TimeLimit"),
+        int(gpus[1]) if gpus else 0,
+    )
+
+
+@contextmanager
+def running(root: Path) -> Iterator[OneNode]:
+    """The cluster, from its first daemon to its last; its processes are gone afterwards."""
+    cluster = OneNode(root, secrets.token_hex(8))
+    _write(cluster)
+    try:
+        _start(cluster)
+        yield cluster
+    finally:
+        _stop(cluster)
+
+
+def _write(cluster: OneNode) -> None:
+    root, host = cluster.root, socket.gethostname().split(".")[0]
+    for name in ("munge", "ctld", "slurmd", "log", "bin"):
+        (root / name).mkdir(parents=True, mode=0o700)
+    key = root / "munge" / "munge.key"
+    key.write_bytes(secrets.token_bytes(128))
+    key.chmod(0o400)
+    ports = _free_ports()
+    conf = root / "slurm.conf"
+    conf.write_text(
+        SLURM_CONF.format(
+            host=host, user=getpass.getuser(), root=root, ports=ports, last_port=ports[2] + 60
+        )
+    )
+    (root / "gres.conf").write_text(f"NodeName={host} Name=gpu Type=fake Count=1 File=/dev/null\n")
+    srun = root / "bin" / "srun"
+    srun.write_text(SRUN.format(conf=conf, srun=_program("srun")))
+    srun.chmod(0o755)
+
+
+def _free_ports() -> tuple[int, int, int]:
+    """Two ports for the daemons, and the first of a range for steps."""
+    with socket.socket() as one, socket.socket() as two:
+        one.bind(("127.0.0.1", 0))
+        two.bind(("127.0.0.1", 0))
+        return one.getsockname()[1], two.getsockname()[1], 20000 + secrets.randbelow(9000)
+
+
+def _start(cluster: OneNode) -> None:
+    munge, conf = cluster.root / "munge", str(cluster.root / "slurm.conf")
+    names = {"socket": "munge.sock", "key-file": "munge.key", "pid-file": "munged.pid"}
+    names |= {"log-file": "munged.log", "seed-file": "munged.seed"}
+    options = [f"--{option}={munge / name}" for option, name in names.items()]
+    _daemon(cluster, "munged", "-F", "--force", *options)
+    wait(lambda: (munge / "munge.sock").exists(), 20, "munged")
+    _daemon(cluster, "slurmctld", "-D", "-f", conf)
+    _daemon(cluster, "slurmd", "-D", "-f", conf, "-N", socket.gethostname().split(".")[0])
+    wait(lambda: _state(cluster) == "idle", 60, f"the node; see {cluster.root}/log")
+
+
+def _daemon(cluster: OneNode, name: str, *arguments: str) -> None:
+    program = _program(name)
+    assert program
+    with open(cluster.root / "log" / f"{name}.out", "wb") as out:
+        cluster.daemons.append(
+            subprocess.Popen(
+                [program, *arguments],
+                env=os.environ | cluster.environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        )
+
+
+def _end_with_parent() -> None:
+    """Ask the kernel for a SIGTERM once this test process is gone, however it went."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)
+
+
+def _state(cluster: OneNode) -> str:
+    try:
+        return cluster.ask("sinfo", "--noheader", "--format=%T").split()[0]
+    except (subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
+def _stop(cluster: OneNode) -> None:
+    """End jobs, then daemons, the last started first, then what is left."""
+    if len(cluster.daemons) == 3:
+        try:
+            cluster.ask("scancel", f"--user={getpass.getuser()}")
+            wait(lambda: not cluster.queue(), 30, "an empty queue")
+        except (subprocess.CalledProcessError, TimeoutError):
+            pass
+    for daemon in reversed(cluster.daemons):
+        daemon.terminate()
+        try:
+            daemon.wait(10)
+        except subprocess.TimeoutExpired:
+            daemon.kill()
+            daemon.wait()
+    for process in cluster.processes():
+        _signal([process], signal.SIGKILL)
+
+
+def _signal(processes: Sequence[int], number: int) -> None:
+    for process in processes:
+        try:
+            os.kill(process, number)
+        except ProcessLookupError:
+            continue
+
+
+def wait(until: Callable[[], object], seconds: float, what: str) -> None:
+    """Wait until something holds.
+
+    Raises:
+        TimeoutError: it does not, in so many seconds.
+    """
+    deadline = time.monotonic() + seconds
+    while not until():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited {seconds:.0f} s for {what}")
+        time.sleep(0.2)

@@ -1,0 +1,277 @@
+"""SLURM without SLURM: what jobs ask for, what is refused before the queue, which jobs are ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import workflow
+import yaml
+
+from anchorscope import cluster, resume
+from anchorscope.cluster import Ask, Nodes, Site, Size
+from anchorscope.config import load
+from anchorscope.errors import AnchorscopeError
+
+SMALL, LARGE = Size(2_500, 16, 2048), Size(141_000, 80, 8192)
+HERE = [
+    Nodes("main", True, 1440, 64, 256_000, {}),
+    Nodes("gpu", False, 720, 32, 512_000, {"a100": 4}),
+    Nodes("gpu", False, 720, 96, 1_024_000, {"H200": 8}),
+]
+
+
+@pytest.mark.parametrize("stage", ["answers", "activations", "scores"])
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_demands_grow_with_model_samples_and_attempts(stage: str, gpus: int) -> None:
+    base = cluster.demand(stage, SMALL, 500, 5, gpus)
+    larger = cluster.demand(stage, LARGE, 500, 5, gpus)
+    longer = cluster.demand(stage, SMALL, 20_000, 5, gpus)
+    assert larger.mem_mb > base.mem_mb and larger.runtime > base.runtime
+    assert longer.runtime > base.runtime
+    assert [base.at(n).mem_mb for n in (1, 2, 3)] == [base.mem_mb * n for n in (1, 2, 3)]
+    assert [base.at(n).runtime for n in (1, 2, 3)] == [base.runtime * n for n in (1, 2, 3)]
+
+
+def test_passes_need_no_more_memory_for_more_samples_and_probes_do() -> None:
+    few, many = (cluster.demand("activations", SMALL, n, 5, 1).mem_mb for n in (500, 50_000))
+    assert few == many
+    few, many = (cluster.demand("scores", SMALL, n, 5, 1).mem_mb for n in (500, 50_000))
+    assert few < many
+
+
+def test_weights_fit_the_memory_asked_for() -> None:
+    for size in (SMALL, LARGE):
+        for gpus in (0, 1):
+            assert cluster.demand("answers", size, 100, 5, gpus).mem_mb > size.weights_mb
+
+
+def test_the_catalogue_has_the_last_word() -> None:
+    wanted = cluster.Demand(7000, 30)
+    assert wanted.unless(None, None) == wanted
+    assert wanted.unless(16, None) == cluster.Demand(16_000, 30)
+    assert wanted.unless(None, 90) == cluster.Demand(7000, 90)
+
+
+def test_time_stays_within_what_the_partition_allows() -> None:
+    wanted = cluster.demand("activations", LARGE, 2000, 5, 4)
+    assert wanted.at(3, 60).runtime == 60
+    assert wanted.at(3, 60).mem_mb == 3 * wanted.mem_mb
+
+
+def test_the_size_of_a_model_is_read_off_its_checkpoint(tmp_path: Path) -> None:
+    located = tmp_path / "model.json"
+    assert cluster.size_of(located) is None
+    located.write_text(json.dumps({"path": str(tmp_path)}))
+    text = {"num_hidden_layers": 3, "hidden_size": 8}
+    for config in (text, {"text_config": text}):
+        (tmp_path / "config.json").write_text(json.dumps(config))
+        for part in (1, 2):
+            (tmp_path / f"model-{part}.safetensors").write_bytes(b"0" * 1_000_000)
+        assert cluster.size_of(located) == Size(2.0, 3, 8)
+
+
+def test_samples_and_rows_come_from_the_config() -> None:
+    base = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
+    config = load(base)
+    world = config.datasets["world-relation"].world
+    assert world is not None
+    assert cluster.samples(config, "world-relation") == 2 * (4 * 60 + 2 * 60 + 2 * 25 + 40)
+    assert cluster.samples(config, "popqa") == 2000
+    assert cluster.samples(load({**base, "limit": 50}), "popqa") == 50
+    few = {"knockout": {}, "random": None, "question": None, "noop": None}
+    bare = load({**base, "conditions": few}).conditions
+    assert cluster.rows(bare) == 3, "generation, clean, knockout"
+    more = load({**base, "conditions": {**few, "random": {"draws": 5}, "question": {}}}).conditions
+    assert cluster.rows(more) == 9
+
+
+def test_the_profile_as_shipped_sends_jobs_to_the_default_partition() -> None:
+    profile = yaml.safe_load((workflow.PROJECT / cluster.PROFILE).read_text(encoding="utf-8"))
+    assert cluster.site(profile["default-resources"]) == Site()
+    assert Site().partition_of(0) is None and Site().partition_of(1) is None
+
+
+def test_only_gpu_jobs_go_to_the_gpu_partition() -> None:
+    site = cluster.site({"slurm_partition": "main", "gpu_partition": "gpu", "max_runtime": "600"})
+    assert site == Site("main", "gpu", None, 600)
+    assert (site.partition_of(0), site.partition_of(2)) == ("main", "gpu")
+    assert Site("main").partition_of(2) == "main"
+    assert cluster.site({"gpu_partition": "'max'"}).gpu_partition == "max"
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("(null)", {}),
+        ("gpu:4", {"": 4}),
+        ("gpu", {"": 1}),
+        ("gpu:h200:8(S:0-1)", {"h200": 8}),
+        ("gpu:a100:2,gpu:v100:1,tmp:10", {"a100": 2, "v100": 1}),
+        ("gpu:nvidia_a100_80gb_pcie_1g.10gb:7", {"nvidia_a100_80gb_pcie_1g.10gb": 7}),
+        ("tmp:gpu:3", {}),
+    ],
+)
+def test_gpus_are_read_from_generic_resources(gres: str, gpus: dict[str, int]) -> None:
+    assert cluster.gpus_in(gres) == gpus
+
+
+@pytest.mark.parametrize(
+    ("limit", "minutes"),
+    [("infinite", None), ("30:00", 30), ("8:00:00", 480), ("1-12:00:00", 2160), ("n/a", None)],
+)
+def test_time_limits_are_read_in_minutes(limit: str, minutes: int | None) -> None:
+    assert cluster.minutes(limit) == minutes
+
+
+def test_what_the_cluster_can_give_passes() -> None:
+    fine = [
+        Ask("a"),
+        Ask("b", "main", mem_mb=256_000, runtime=1440, cpus=64),
+        Ask("c", "gpu", 4, None, mem_mb=1_000_000),
+        Ask("d", "gpu", 8, "h200", cpus=96, runtime=720),
+        Ask("e", "main,gpu", 1, "a100"),
+    ]
+    cluster.check(fine, HERE)
+
+
+@pytest.mark.parametrize(
+    ("ask", "words"),
+    [
+        (Ask("rule x", "gpuu", 1), ["no partition `gpuu`", "gpu_partition", "did you mean `gpu`"]),
+        (Ask("rule x", "zzz"), ["no partition `zzz`", "slurm_partition", "gpu, main"]),
+        (Ask("rule x", "main", 1), ["no node", "a GPU", "gpu (4 a100 a node), gpu (8 H200"]),
+        (Ask("rule x", "gpu", 1, "v100"), ["no node", "v100 GPU", "gpu_type"]),
+        (Ask("rule x", "gpu", 8, "a100"), ["no node", "8 a100 GPUs"]),
+        (Ask("rule x", "gpu", 1, "a100", mem_mb=600_000), ["600000 MB", "512000"]),
+        (Ask("rule x", "main", cpus=65), ["65 cores", "64"]),
+        (Ask("rule x", "gpu", 1, runtime=721), ["721 minutes", "max_runtime: 720"]),
+    ],
+)
+def test_what_it_cannot_give_is_one_clear_message(ask: Ask, words: list[str]) -> None:
+    others = [replace(ask, job=f"rule y {n}") for n in range(3)]
+    with pytest.raises(AnchorscopeError) as caught:
+        cluster.check([ask, *others], HERE)
+    for word in [*words, cluster.PROFILE, "rule x and 3 more"]:
+        assert word in str(caught.value)
+
+
+def test_without_a_default_partition_one_must_be_named() -> None:
+    with pytest.raises(AnchorscopeError, match="no default partition"):
+        cluster.check([Ask("rule x")], HERE[1:])
+
+
+@pytest.mark.parametrize(
+    ("command", "accounting", "age", "message"),
+    [
+        ("sacct", "none", 300, "set it to squeue"),
+        ("squeue", "none", 60, "set it to sacct"),
+        ("squeue", "none", 300, None),
+        ("squeue", "slurmdbd", 300, None),
+        ("sacct", "slurmdbd", 2, None),
+    ],
+)
+def test_a_status_command_that_would_wait_for_ever_is_refused(
+    command: str, accounting: str, age: int, message: str | None
+) -> None:
+    config = (
+        f"AccountingStorageType   = accounting_storage/{accounting}\n"
+        f"MinJobAge               = {age} sec\n"
+    )
+    if message is None:
+        cluster.check_status_command(command, config, 40)
+        return
+    with pytest.raises(AnchorscopeError, match=message):
+        cluster.check_status_command(command, config, 40)
+
+
+# --- What an earlier run left ----------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a cluster run's log; `queue` there holds what a made-up squeue says."""
+    (tmp_path / "bin").mkdir()
+    programs = {"squeue": f"cat {tmp_path}/queue", "scancel": f'echo "$@" >> {tmp_path}/cancelled'}
+    programs["scancel"] += f"; : > {tmp_path}/queue"
+    for name, does in programs.items():
+        program = tmp_path / "bin" / name
+        program.write_text(f"#!/bin/sh\n{does}\n")
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    (tmp_path / "queue").write_text("11|mine\n12|other\n13|mine\n")
+    log(tmp_path, "1", f"  Host: {platform.node()}\nSLURM run ID: mine\n")
+    return tmp_path
+
+
+def log(folder: Path, name: str, text: str) -> None:
+    logs = folder / ".snakemake" / "log"
+    logs.mkdir(parents=True, exist_ok=True)
+    (logs / f"{name}.snakemake.log").write_text(text)
+
+
+def lock(folder: Path) -> None:
+    (folder / ".snakemake" / "locks").mkdir(parents=True)
+    (folder / ".snakemake" / "locks" / "0.output.lock").write_text("x\n")
+
+
+def test_orphans_are_the_jobs_of_this_folders_runs_and_no_others(folder: Path) -> None:
+    assert [job.id for job in cluster.orphans(folder)] == ["11", "13"]
+    assert [job.id for job in cluster.cancel_orphans(folder)] == ["11", "13"]
+    (line,) = (folder / "cancelled").read_text().splitlines()
+    assert "--name=mine" in line and "--user=" in line
+    assert cluster.orphans(folder) == []
+
+
+def test_a_folder_that_never_saw_a_cluster_asks_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cluster.cancel_orphans(tmp_path) == []
+
+
+def test_without_slurm_a_cluster_run_cannot_be_resumed_and_a_later_local_one_can(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(folder))
+    with pytest.raises(AnchorscopeError, match="no SLURM on this machine"):
+        cluster.orphans(folder)
+    log(folder, "2", "a run of this machine\n")
+    assert cluster.orphans(folder) == []
+
+
+def test_jobs_that_do_not_end_are_not_raced(folder: Path) -> None:
+    (folder / "bin" / "scancel").write_text("#!/bin/sh\n")
+    with pytest.raises(AnchorscopeError, match="2 jobs of an earlier run do not end"):
+        cluster.cancel_orphans(folder, patience=0.0)
+
+
+def test_resume_leaves_the_lock_of_a_run_on_another_machine(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock(folder)
+    log(folder, "2", "  Host: login-7\nSLURM run ID: mine\n")
+    log(folder, "3", f"  Host: {platform.node()}\nLockException:\n")
+    with pytest.raises(AnchorscopeError, match="started on login-7"):
+        resume.main(folder, ["--version"])
+    assert not (folder / "cancelled").exists()
+
+    ran: list[list[str]] = []
+
+    def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        ran.append(command)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(resume.subprocess, "run", run)
+    monkeypatch.setattr(cluster, "cancel_orphans", lambda folder: [])
+    monkeypatch.setattr(cluster, "orphans", lambda folder: [])
+    assert resume.main(folder, ["--profile", "slurm", "--owner-gone"]) == 0
+    assert [words[3:] for words in ran] == [
+        ["--profile", "slurm", "--unlock"],
+        ["--profile", "slurm", "--rerun-incomplete"],
+    ]

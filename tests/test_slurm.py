@@ -1,0 +1,262 @@
+"""A real SLURM: the same tables as here, GPUs for whom they are due, and nothing left running.
+
+Each test starts where the one before it ended up; `make test-slurm` runs them, on a cluster of
+one node that lives for these tests only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import onenode
+import pytest
+import workflow
+import yaml
+
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("SLURM_TESTS"), reason="starts a SLURM cluster: make test-slurm"
+)
+
+WITH_GPU, WITHOUT = "tiny-qwen3", "tiny-llama"
+RUN_SECONDS = 600
+EDITED = {
+    "# slurm_partition: main ": "slurm_partition: main ",
+    "# gpu_partition: gpu ": "gpu_partition: accelerated ",
+    "# gpu_type: h200 ": "gpu_type: fake ",
+    "# max_runtime: 2880 ": "max_runtime: 500 ",
+}
+"""The lines of the profile that a user of this cluster would edit."""
+
+FASTER = ("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3")
+# The first attempt gets less than python and torch need.
+STARVED = ("--set-resources", "scores:mem_mb=150 * 8 ** (attempt - 1)")
+
+
+def overlay() -> dict:
+    """The tiny figure with a second model, which asks for a GPU."""
+    tiny = workflow.TINY["models"]["tiny-llama"]
+    train = {**tiny["train"], "architecture": "qwen3"}
+    needs = {**tiny["resources"], "gpus": 1}
+    second = {**tiny, "train": train, "label": "Tiny Qwen3", "resources": needs}
+    figure = {"models": [WITHOUT, WITH_GPU], "datasets": ["tiny-world"]}
+    return {
+        **workflow.TINY,
+        "models": {WITHOUT: tiny, WITH_GPU: second},
+        "figures": {"tiny": figure},
+    }
+
+
+@dataclass(frozen=True)
+class Clone:
+    """A clone with a profile edited for the cluster."""
+
+    cluster: onenode.OneNode
+    root: Path
+
+    def edit(self, old: str, new: str) -> None:
+        profile = self.root / "slurm" / "config.yaml"
+        text = profile.read_text(encoding="utf-8")
+        assert old in text
+        profile.write_text(text.replace(old, new), encoding="utf-8")
+
+    def start(self, module: str = "snakemake", *more: str) -> subprocess.Popen[str]:
+        """`snakemake --profile slurm`, as a process of its own."""
+        command = [sys.executable, "-m", module, "--profile", "slurm", "--nocolor"]
+        config = ("--configfile", "config.yaml", "overlay.yaml")
+        with open(self.root / "said", "a", encoding="utf-8") as said:
+            return subprocess.Popen(
+                [*command, *FASTER, *more, *config],
+                cwd=self.root,
+                env=os.environ | {"OMP_NUM_THREADS": "1"} | self.cluster.environment,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                text=True,
+            )
+
+    def run(self, module: str = "snakemake", *more: str) -> int:
+        """The same, to its end."""
+        process = self.start(module, *more)
+        try:
+            return process.wait(RUN_SECONDS)
+        finally:
+            process.kill()
+
+    def said(self) -> str:
+        return (self.root / "said").read_text(encoding="utf-8")
+
+    def runs(self) -> list[str]:
+        return re.findall(r"SLURM run ID: (\S+)", self.said())
+
+    def jobs(self) -> list[onenode.Job]:
+        """Jobs that runs in this clone submitted."""
+        return [job for job in self.cluster.jobs() if job.run in self.runs()]
+
+    def tables(self) -> dict[str, bytes]:
+        folders = ("delta_p", "tables")
+        found = [p for f in folders for p in (self.root / "results" / f).rglob("*.csv")]
+        return {str(path.relative_to(self.root)): path.read_bytes() for path in found}
+
+    def products(self) -> dict[str, int]:
+        """Tables and parquet files, with the time at which they were written."""
+        found = [p for end in ("csv", "parquet") for p in (self.root / "results").rglob(f"*.{end}")]
+        return {str(path.relative_to(self.root)): path.stat().st_mtime_ns for path in found}
+
+    def locked(self) -> bool:
+        return any((self.root / ".snakemake" / "locks").glob("*"))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[onenode.OneNode]:
+    lacking = onenode.missing()
+    packages = "apt-get install --no-install-recommends slurmctld slurmd slurm-client munge"
+    assert not lacking, f"{', '.join(lacking)} not found: {packages}"
+    with onenode.running(tmp_path_factory.mktemp("slurm") / "cluster") as started:
+        yield started
+    assert started.processes() == []
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
+    """The same figure, made without a cluster."""
+    finished = workflow.workspace(tmp_path_factory.mktemp("local") / "clone", overlay())
+    finished.build()
+    return finished
+
+
+@pytest.fixture
+def clone(cluster: onenode.OneNode, local: workflow.Workspace, tmp_path: Path) -> Clone:
+    """A clone that has the trained models and the questions, and no products of a cell."""
+    root = local.copy(tmp_path / "clone").root
+    for folder in (root / "results").iterdir():
+        if folder.name not in ("data", "models"):
+            shutil.rmtree(folder)
+    shutil.rmtree(root / ".snakemake" / "log")
+    shutil.copytree(workflow.PROJECT / "slurm", root / "slurm")
+    (root / "overlay.yaml").write_text(yaml.safe_dump(overlay()), encoding="utf-8")
+    made = Clone(cluster, root)
+    for old, new in EDITED.items():
+        made.edit(old, new)
+    return made
+
+
+def tables_of(local: workflow.Workspace, clone: Clone) -> dict[str, bytes]:
+    return Clone(clone.cluster, local.root).tables()
+
+
+def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
+    clone: Clone, local: workflow.Workspace
+) -> None:
+    """One run also proves that a job killed for memory comes back with more."""
+    assert clone.run("snakemake", *STARVED) == 0, clone.said()
+    assert clone.tables() == tables_of(local, clone)
+
+    jobs = clone.jobs()
+    due = {
+        job.what
+        for job in jobs
+        if WITH_GPU in job.what and not re.search("prompts|delta", job.what)
+    }
+    assert {job.what for job in jobs if job.gpus} == due
+    assert len(due) == 3, "answers, activations, scores"
+    assert {job.gpus for job in jobs} == {0, 1}
+    for job in jobs:
+        assert job.partition == ("accelerated" if job.gpus else "main")
+
+    first, second = [job for job in jobs if "scores" in job.what and WITH_GPU in job.what]
+    assert (first.state, second.state) != ("COMPLETED", "COMPLETED")
+    assert first.mem_mb < second.mem_mb
+    assert second.state == "COMPLETED"
+    assert clone.cluster.queue() == []
+
+
+def test_interrupting_snakemake_cancels_its_jobs(clone: Clone) -> None:
+    run = clone.start()
+    try:
+        onenode.wait(clone.cluster.queue, 60, "a job")
+        run.send_signal(signal.SIGINT)
+        assert run.wait(60) != 0
+    finally:
+        run.kill()
+    onenode.wait(lambda: not clone.cluster.queue(), 30, "an empty queue")
+    assert {job.state for job in clone.jobs()} == {"CANCELLED"}
+    assert not clone.locked()
+
+
+def running_passes(clone: Clone) -> bool:
+    return any("answers" in j.what and j.state == "RUNNING" for j in clone.jobs())
+
+
+def test_resume_after_a_kill_cancels_the_orphans_and_writes_nothing_twice(
+    clone: Clone, local: workflow.Workspace
+) -> None:
+    run = clone.start()
+    try:
+        onenode.wait(lambda: running_passes(clone), 120, "a job that runs")
+    finally:
+        run.kill()
+        run.wait()
+    assert clone.locked()
+    (killed,) = clone.runs()
+    orphans = clone.cluster.queue()
+    assert orphans
+    before = clone.products()
+
+    # A user who unlocks by hand is told before any job could write the same files.
+    unlock = [sys.executable, "-m", "snakemake", "--unlock"]
+    subprocess.run(unlock, cwd=clone.root, capture_output=True, check=True)
+    assert clone.run() != 0
+    assert "jobs of an earlier run are still in the queue" in clone.said()
+    assert {job.run for job in clone.jobs()} == {killed}
+
+    assert clone.run("anchorscope.resume") == 0, clone.said()
+    assert clone.tables() == tables_of(local, clone)
+    assert clone.cluster.queue() == []
+    ended = {job.id: job.state for job in clone.jobs()}
+    assert {ended[orphan] for orphan in orphans} == {"CANCELLED"}
+    done = [job.what for job in clone.jobs() if job.state == "COMPLETED"]
+    assert sorted(done) == sorted(set(done))
+    after = clone.products()
+    assert {name: after[name] for name in before} == before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message", "remedy"),
+    [
+        ("gpu_partition: accelerated", "gpu_partition: acelerated", "no partition `acelerated`",
+         "did you mean `accelerated`"),
+        ("gpu_type: fake", "gpu_type: h200", "no node of this partition has a h200 GPU",
+         "accelerated \\(1 fake a node\\)"),
+        ("slurm-status-command: squeue", "slurm-status-command: sacct", "keeps no accounts of jobs",
+         "set it to squeue"),
+    ],
+)  # fmt: skip
+def test_what_the_cluster_cannot_give_is_said_before_the_queue(
+    clone: Clone, old: str, new: str, message: str, remedy: str
+) -> None:
+    clone.edit(old, new)
+    assert clone.run() != 0
+    assert re.search(message, clone.said())
+    assert re.search(remedy, clone.said())
+    assert clone.jobs() == []
+    assert not clone.locked()
+
+
+def test_nothing_is_left_running(cluster: onenode.OneNode) -> None:
+    """What lives of this cluster's processes are its own daemons."""
+    daemons = {daemon.pid for daemon in cluster.daemons}
+    names = {
+        process: Path(f"/proc/{process}/comm").read_text().strip()
+        for process in cluster.processes()
+        if process not in daemons
+    }
+    assert {name for name in names.values() if not name.startswith(("slurm", "munge"))} == set()
+    assert cluster.queue() == []
