@@ -2,7 +2,7 @@
 
 One procedure for every answer, right or wrong:
 
-1. skip spaces, bullets, the "1." of a list and opening punctuation;
+1. skip spaces, bullets, the "1." of a list, opening punctuation and a courtesy ("Sure! ...");
 2. strip a lead-in (`LEAD_INS`: "The answer is", "A:", "It was written by", "The capital of X is");
 3. cut at the first line break, bracket or sentence end;
 4. drop articles, then quotes, markup and punctuation at both ends.
@@ -14,10 +14,14 @@ such as "It" or "The" follows ("U.S. It is ..."), and always where a space stand
 stop inside a number or word ("3.5", "S.p.A") has no space after it. `!` and `?` end a sentence
 unless a small letter follows ("Panic! at the Disco").
 
-Limits, on purpose: commas, dashes and colons never cut; lead-ins and articles are English.
+"Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
+Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
+articles are English.
 """
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -89,6 +93,9 @@ _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
 _SKIP = re.compile(rf"(?:{_FIRST_ITEM}|[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+")
 
+_COURTESY = re.compile(r"(?i:sure|certainly|of course)[!,.:][^\S\n]+(?=[^\W_])")
+_YES_NO = re.compile(rf"[{re.escape(''.join(_OPENERS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
+
 
 def find(answer: str) -> tuple[int, int] | None:
     """Where the answer proper (E_A) stands in an answer.
@@ -100,6 +107,8 @@ def find(answer: str) -> tuple[int, int] | None:
         Characters [start, end), no white space at either edge; None if nothing is left.
     """
     start = _skip(answer, 0)
+    if courtesy := _COURTESY.match(answer, start):
+        start = _skip(answer, courtesy.end())
     end = _cut(answer, start)
     while (after := _after_lead_in(answer, start, end)) > start:  # "A: The answer is: ..."
         start = _skip(answer, after)
@@ -108,6 +117,53 @@ def find(answer: str) -> tuple[int, int] | None:
     while article := _ARTICLE.match(answer, start, end):
         start, end = _strip(answer, article.end(), end)
     return (start, end) if start < end else None
+
+
+@dataclass(frozen=True)
+class Success:
+    """In how many right and wrong answers an E_A was found.
+
+    Attributes:
+        right, wrong: answers of the class.
+        right_found, wrong_found: those of them in which an E_A was found.
+    """
+
+    right: int
+    right_found: int
+    wrong: int
+    wrong_found: int
+
+    @property
+    def right_rate(self) -> float:
+        """Share of right answers with an E_A; NaN without any."""
+        return self.right_found / self.right if self.right else float("nan")
+
+    @property
+    def wrong_rate(self) -> float:
+        """Share of wrong answers with an E_A; NaN without any."""
+        return self.wrong_found / self.wrong if self.wrong else float("nan")
+
+    @property
+    def difference(self) -> float:
+        """Right minus wrong, in percentage points."""
+        return 100 * (self.right_rate - self.wrong_rate)
+
+
+def success(notes: Mapping[str, int]) -> Success:
+    """The finder's success in each class, from the notes that the answers stage counts.
+
+    A label-blind finder may still succeed more often in one class than in the other, and a probe
+    could then read that; so the two rates are reported side by side. Where no E_A was found, the
+    class is that of the whole text.
+
+    Args:
+        notes: of the answers' counts, as their provenance record keeps them, too.
+    """
+    found, missed = (
+        [notes.get(f"answer anchor {state}, {label}", 0) for label in ("right", "wrong")]
+        for state in ("found", "not found")
+    )
+    return Success(found[0] + missed[0], found[0], found[1] + missed[1], found[1])
 
 
 def closer(text: str, start: int) -> int | None:
@@ -175,6 +231,8 @@ def _skip(text: str, start: int) -> int:
 
 def _cut(text: str, start: int) -> int:
     """The first line break, bracket or sentence end at or after a character."""
+    if yes_no := _YES_NO.match(text, start):
+        return yes_no.end()
     for place in range(start, len(text)):
         if text[place] in NEWLINES or text[place] in _BRACKETS or ends_sentence(text, place):
             return place

@@ -17,15 +17,17 @@ def squad_normalise(text: str) -> str:
 
     As SQuAD's evaluation script on ASCII text (its order, too: punctuation goes before articles).
     Beyond ASCII: compatibility forms are folded (NFKC), every script's letters stay, and so do
-    accents; typographic quotes and dashes are punctuation.
+    accents; typographic quotes and dashes are punctuation; characters without a width (zero-width
+    spaces, marks of direction, soft hyphens) go.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    plain = "".join(c for c in folded if not _punctuation(c))
+    plain = "".join(c for c in folded if not _dropped(c))
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 
-def _punctuation(char: str) -> bool:
-    return char in _ASCII_SYMBOLS or unicodedata.category(char).startswith("P")
+def _dropped(char: str) -> bool:
+    category = unicodedata.category(char)
+    return char in _ASCII_SYMBOLS or category == "Cf" or category.startswith("P")
 
 
 def matches(answer: str, golds: Iterable[str]) -> bool:

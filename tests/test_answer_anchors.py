@@ -1,13 +1,15 @@
 """E_A: one label-blind procedure, whatever the answer."""
 
 import inspect
+from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorscope import answer_anchors
-from anchorscope.answer_anchors import closer, ends_sentence, find
+from anchorscope import answer_anchors, answers, labels, world
+from anchorscope.answer_anchors import closer, ends_sentence, find, success
 
 EXAMPLES = [
     # plain, and where a sentence or line ends
@@ -39,7 +41,19 @@ EXAMPLES = [
     ("The capital of France is Paris.", "Paris"),
     ("George Rankin's occupation is politician.", "politician"),
     ("Jaws was directed by Steven Spielberg.", "Steven Spielberg"),
+    ("Sure! The capital of France is Paris.", "Paris"),
+    ("Of course, it is Paris.", "Paris"),
+    # yes and no
+    ("No, he was not.", "No"),
+    ("Yes, both are.", "Yes"),
+    ('"Yes, it is"', "Yes"),
+    ("Yes, Minister", "Yes, Minister"),
+    ("No, No, Nanette", "No, No, Nanette"),
+    ("Nothing, as far as I know", "Nothing, as far as I know"),
     # names and clauses that look like lead-ins
+    ("Sure", "Sure"),
+    ("Sure.", "Sure"),
+    ("Surely, Paris", "Surely, Paris"),
     ("Demonstrations are held .", "Demonstrations are held"),
     ("It Is What It Is", "It Is What It Is"),
     ("It's a Wonderful Life", "It's a Wonderful Life"),
@@ -183,3 +197,54 @@ def test_the_closer_is_the_first_line_break_or_full_stop(
 def test_a_full_stop_after_a_space_always_ends_the_sentence() -> None:
     assert ends_sentence("U.S. . right", 5)
     assert not ends_sentence("U.S. Navy", 3)
+
+
+def test_success_is_told_for_each_class() -> None:
+    notes = {
+        "answer anchor found, right": 98, "answer anchor not found, right": 2,
+        "answer anchor found, wrong": 45, "answer anchor not found, wrong": 5, "spans failed": 7,
+    }  # fmt: skip
+    told = success(notes)
+    assert (told.right, told.wrong) == (100, 50)
+    assert (told.right_rate, told.wrong_rate) == (0.98, 0.9)
+    assert told.difference == pytest.approx(8)
+    nothing = success({})
+    assert nothing.right == 0 and nothing.difference != nothing.difference
+
+
+FORMS = (
+    " {} .", " {}. right", " {}", "\n{}\n", " The answer is {}.", ' "{}"', " {} (so it is said)",
+    " A: {} . wrong", " the {} .", " It is {} .", " {}? No .", " .", "",
+)  # fmt: skip
+
+
+def written(style: str, forms: tuple[str, ...]) -> Iterator[tuple[dict, str, str]]:
+    """(question, planted word, text) of a world, every planted answer in a form of `forms`."""
+    facts = world.facts(style, seed=0)
+    planted = facts[facts["planned"].notna()]
+    for number, row in enumerate(planted.to_dict("records")):
+        yield row, row["planned"], forms[number % len(forms)].format(row["planned"])
+
+
+@pytest.mark.parametrize("style", world.STYLES)
+def test_planted_answers_are_found_alike_whether_right_or_wrong(style: str) -> None:
+    notes: Counter[str] = Counter()
+    for row, word, text in written(style, FORMS):
+        span = find(text)
+        trimmed = answers.Trimmed((), text, span, text[slice(*span)] if span else None)
+        wrong = int(not labels.matches(word, row["answers"]))
+        if span:
+            assert text[slice(*span)].startswith(word)
+            assert int(not labels.matches(text[slice(*span)], row["answers"])) == wrong
+        answers._note(notes, trimmed, wrong)
+    told = success(notes)
+    assert min(told.right, told.wrong) > 100
+    assert told.right_rate < 1, "two of the forms hold no answer"
+    assert abs(told.difference) <= 2
+
+
+@pytest.mark.parametrize("style", world.STYLES)
+def test_every_planted_answer_of_a_world_is_found_whole(style: str) -> None:
+    for _, word, text in written(style, FORMS[:8]):
+        span = find(text)
+        assert span and text[slice(*span)] == word
