@@ -18,7 +18,8 @@ COLUMNS = (
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Put the tables of several cells below one another, `model` and `dataset` first.
 
-    Works for curves and for contrasts: rows keep their order within a cell, columns theirs.
+    Works for each kind of a cell's tables (curve, contrasts, controls, swap, density): rows keep
+    their order within a cell, columns theirs; a cell may have no rows.
 
     Args:
         cells: (model key, dataset key) of each cell, in the order of panels and legend.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -451,3 +453,28 @@ def test_intervals_that_ignored_the_clusters_would_not_cover(coverage: pd.Series
     ignored = [coverage[f"ignored, all, layer {layer}"] for layer in range(3)]
     assert max(ignored) < 0.95 - 2 * ERROR
     assert coverage["ignored, all, band"] < 0.95 - 2 * ERROR
+
+
+@pytest.fixture(scope="module")
+def null() -> dict[str, pd.Series]:
+    """Q − A of two null worlds by grouping: the benchmark's own, in small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
+        selection = importlib.import_module("selection")
+    names = ("fair probe, slight noise", "good probe, strong noise")
+    return {name: selection.selection(selection.WORLDS[name], 20_000)["Q - A"] for name in names}
+
+
+@pytest.mark.parametrize("world", [0, 1])
+def test_flips_select_and_halves_of_the_data_do_not_undo_it(
+    null: dict[str, pd.Series], world: int
+) -> None:
+    found = list(null.values())[world]
+    assert found["per_layer"] < -20
+    assert found["reference_layer"] < -10
+    assert found["split"] < -10
+
+
+@pytest.mark.parametrize("world", [0, 1])
+def test_groups_of_a_second_prompt_do_not_select(null: dict[str, pd.Series], world: int) -> None:
+    assert abs(list(null.values())[world]["replicate"]) < 1

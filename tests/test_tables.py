@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from anchorscope import delta_p, tables
+from anchorscope import controls, delta_p, interchange, tables
 from anchorscope.errors import AnchorscopeError
 
 
@@ -35,6 +35,16 @@ def test_a_cell_without_rows_keeps_the_others() -> None:
     table = tables.join(CELLS[:2], [empty, frame(0.2)])
     assert table["dataset"].tolist() == ["nq", "nq"]
     assert tables.join(CELLS[:1], [empty]).empty
+
+
+@pytest.mark.parametrize(
+    "columns", [delta_p.CONTRASTS, controls.CONTROLS, controls.DENSITY, interchange.SWAP]
+)
+def test_every_kind_of_table_is_joined_with_the_cell_first(columns: tuple[str, ...]) -> None:
+    one = pd.DataFrame([dict.fromkeys(columns, 0.5)])
+    table = tables.join(CELLS, [one, one[:0], one])
+    assert list(table.columns) == ["model", "dataset", *columns]
+    assert table["model"].tolist() == ["z-model", "a-model"]
 
 
 def test_joining_leaves_the_cells_tables_as_they_were() -> None:

@@ -1,0 +1,177 @@
+"""How much of ΔP's two groups is selection: a simulated null, and the tables of a calibration.
+
+    python benchmarks/selection.py [--samples 40000] [--results results/calibration]
+
+In the null, Δlogit has nothing to do with the samples: every one is moved by noise of one size,
+drawn anew for each prompt, and two noisy readings (probes that learned from either half of the
+data) see the same move. ΔP of those that flip and of those that do not, in percentage points:
+`per_layer` and `reference_layer` group by the flips whose depth they measure; `split` groups by
+one reading and measures the other, which shares the move; `replicate` groups by a second prompt,
+which does not. Q − A should be 0. What `replicate` leaves of it (most where a sure probe seldom
+flips) is no selection by the move: who is apt to flip behind any prompt stands nearer to the
+threshold, where the same move costs another ΔP.
+
+With a folder of results the same is printed of its cells, at the headline layer of the read-out,
+for the knockout and for the random control.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from anchorscope import delta_p
+from anchorscope.files import read_csv
+
+GROUPINGS = (*delta_p.GROUPINGS, "split")
+
+
+@dataclass(frozen=True)
+class World:
+    """A null world, in logits.
+
+    Attributes:
+        evidence: mean score towards the true label.
+        spread: standard deviation of it between samples.
+        prompt: what another prompt adds to it, standard deviation.
+        moved: standard deviation of Δlogit.
+        reading: what another reading adds to score and Δlogit, standard deviation.
+    """
+
+    evidence: float
+    spread: float
+    prompt: float
+    moved: float
+    reading: float
+
+
+PROBES = {
+    "weak": (0.4, 0.8, 0.3),
+    "fair": (0.8, 1.0, 0.3),
+    "good": (1.5, 1.2, 0.5),
+    "sure": (4.6, 1.4, 0.8),
+}
+NOISES = {"slight": 0.8, "strong": 1.8}
+WORLDS = {
+    f"{probe} probe, {noise} noise": World(*PROBES[probe], NOISES[noise], reading=0.4)
+    for probe in PROBES
+    for noise in NOISES
+}
+"""Their probes have AUC of about .73, .85, .95 and 1. The `sure` ones score like those of the calibration
+models (median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise."""
+
+
+def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Scores with a replicate prompt, scores with a split reading in its place, and answers.
+
+    Two layers: the second is another reading of the first.
+    """
+    random = np.random.default_rng(seed)
+    z = np.arange(n) % 2
+    mean = (2 * z - 1) * world.evidence + random.normal(size=n) * world.spread
+    passes = []
+    for _ in range(2):
+        clean = mean + random.normal(size=n) * world.prompt
+        passes.append((clean, clean + random.normal(size=n) * world.moved))
+    first, second = passes
+    layers = [first, _read(first, world, random)]
+    split = [_read(one, world, random) for one in layers]
+    replicate = [second, _read(second, world, random)]
+    ids = [f"{i:07}" for i in range(n)]
+    answers = pd.DataFrame({"id": ids, "question": ids, "label": z})
+    return _table(layers, replicate, ids), _table(layers, split, ids), answers
+
+
+Pass = tuple[np.ndarray, np.ndarray]
+
+
+def _read(seen: Pass, world: World, random: np.random.Generator) -> Pass:
+    """Another reading of the same clean and moved states."""
+    clean, moved = seen
+    again = clean + random.normal(size=len(clean)) * world.reading
+    return again, again + moved - clean + random.normal(size=len(clean)) * world.reading
+
+
+def _table(layers: list[Pass], beside: list[Pass], ids: list[str]) -> pd.DataFrame:
+    """Scores of the layers, `beside` where the second prompt's stand."""
+    names = ("clean", "knockout", "replicate-clean", "replicate-knockout")
+    parts = [
+        pd.DataFrame({"id": ids, "layer": layer, "condition": name, "s": s})
+        for layer, pair in enumerate(zip(layers, beside, strict=True))
+        for name, s in zip(names, (*pair[0], *pair[1]), strict=True)
+    ]
+    return pd.concat(parts, ignore_index=True).assign(readout="mlp/final", draw=0, probe="clean")
+
+
+def selection(world: World, n: int = 40_000, seed: int = 0) -> pd.DataFrame:
+    """ΔP of both groups by each of `GROUPINGS`, by the code that draws curves.
+
+    At the layer that is not the reference, so that this has something to decide.
+
+    Returns:
+        A row for each grouping: `share` of flips, `Q`, `A`, `Q - A`, and the layer's `probe_auc`.
+    """
+    replicate, split, answers = simulate(world, n, seed)
+    found = delta_p.curve(replicate, answers, draws=2)
+    again = delta_p.curve(split, answers, draws=2)
+    again = again[again["grouping"] == "replicate"].assign(grouping="split")
+    both = pd.concat([found, again])
+    by_layer = both.groupby("layer")["probe_auc"].first().to_numpy()
+    other = 1 - delta_p.headline_layer(by_layer)
+    return _sides(both[both["layer"] == other]).loc[list(GROUPINGS)]
+
+
+def _sides(rows: pd.DataFrame) -> pd.DataFrame:
+    """The groups of a curve's rows side by side, a row for each grouping."""
+    points = rows.pivot(index="grouping", columns="anchor", values="delta_p")[["Q", "A"]]
+    flips = rows[rows["anchor"] == "Q"].set_index("grouping")
+    points["Q - A"] = points["Q"] - points["A"]
+    return points.assign(share=flips["share"], probe_auc=flips["probe_auc"])
+
+
+def measured(folder: Path, readout: str) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Cell and condition, and its groups at the headline layer, of a folder of results."""
+    site, position = readout.split("/")
+    for path in sorted(folder.glob("delta_p/*/*.csv")):
+        table = read_csv(path)
+        if "grouping" not in table or "anchor" not in table:
+            continue  # contrasts, controls and the like lie beside the curves
+        table = table[(table["site"] == site) & (table["position"] == position)]
+        for condition in ("knockout", "random"):
+            rows = table[table["condition"] == condition]
+            if rows.empty:
+                continue
+            by_layer = rows.groupby("layer")["probe_auc"].first()
+            layer = by_layer.index[delta_p.headline_layer(by_layer.to_numpy())]
+            name = f"{path.parent.name} on {path.stem}, {condition}, layer {layer}"
+            yield name, _sides(rows[rows["layer"] == layer])
+
+
+def show(name: str, found: pd.DataFrame) -> None:
+    print(f"\n{name} (AUC {found['probe_auc'].iloc[0]:.2f})")
+    print(f"  {'':16}{'share':>8}{'Q':>8}{'A':>8}{'Q - A':>8}")
+    for grouping, row in found.iterrows():
+        points = "".join(f"{row[column]:8.1f}" for column in ("Q", "A", "Q - A"))
+        print(f"  {grouping:16}{row['share']:8.3f}{points}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--samples", type=int, default=40_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--results", type=Path, help="such as results/calibration")
+    parser.add_argument("--readout", default="mlp/final")
+    args = parser.parse_args()
+    for name, world in WORLDS.items():
+        show(f"null: {name}", selection(world, args.samples, args.seed))
+    for name, found in measured(args.results, args.readout) if args.results else ():
+        show(name, found)
+
+
+if __name__ == "__main__":
+    main()
