@@ -16,7 +16,7 @@ include: "rules/common.smk"
 
 rule all:
     input:
-        [pictures(figure) for figure in cfg.targets],
+        [pictures(figure) + views(figure) for figure in cfg.targets],
 
 
 include: "rules/dataset.smk"
@@ -29,4 +29,10 @@ include: "rules/scores.smk"
 include: "rules/delta_p.smk"
 include: "rules/table.smk"
 include: "rules/figure.smk"
+include: "rules/view.smk"
+include: "rules/refits.smk"
+include: "rules/truth.smk"
+include: "rules/calibration.smk"
+include: "rules/sensitivity.smk"
+include: "rules/reproduction.smk"
 include: "rules/targets.smk"

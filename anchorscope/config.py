@@ -20,13 +20,15 @@ __all__ = ["Config", "Mistake", "identity", "load", "nearest"]
 
 KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 RESERVED = frozenset(
-    "all calibration controls report resume retrain retrain-seeds ship"
-    " dataset model train prompts answers activations scores table figure".split()
+    "all calibration controls null-controls report reproduction resume retrain retrain-seeds"
+    " sensitivity ship dataset model train prompts answers activations scores truth refits table"
+    " figure view".split()
 )
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 
 FILE_SUFFIXES = frozenset(
-    "contrasts csv html json log parquet pdf png provenance svg tsv vl".split()
+    "contrasts controls csv density html json log parquet pdf png probes provenance readouts svg"
+    " swap tsv vl".split()
 )
 PROJECT_FOLDERS = frozenset(
     "anchorscope benchmarks docs envs resources rules scripts slurm tests".split()
@@ -191,6 +193,7 @@ def _cross_mistakes(config: Config) -> Iterator[Mistake]:
     for name, figure in config.figures.items():
         yield from _figure_mistakes(f"figures.{name}", figure, config)
     yield from _names("targets", config.targets, config.figures, "figure")
+    yield from _study_mistakes(config)
     yield from _repeated("readouts", config.readouts)
     yield from _repeated("probe.grid", config.probe.grid)
 
@@ -238,6 +241,12 @@ def _repeated(key: str, given: list[Any]) -> Iterator[Mistake]:
 def _model_mistakes(key: str, model: Model, config: Config) -> Iterator[Mistake]:
     yield from _one_source(key, model, ("hub", "local", "train"))
     yield from _only_with(key, model, "revision", "hub")
+    if model.answers_of is not None:
+        yield from _names(f"{key}.answers_of", [model.answers_of], config.models, "model")
+        other = config.models.get(model.answers_of)
+        if other is not None and other.answers_of is not None:
+            what = f"`{model.answers_of}` does not answer itself"
+            yield Mistake(f"{key}.answers_of", what, f"name `{other.answers_of}`")
     train = model.train
     if train is None:
         return
@@ -270,6 +279,23 @@ def _dataset_mistakes(key: str, dataset: Dataset) -> Iterator[Mistake]:
         do = "add it, for example `split: validation`"
         yield Mistake(f"{key}.split", "the key `split` is missing", do)
     yield from _one_source(f"{key}.few_shot", dataset.few_shot, ("file", "split", "rows"))
+
+
+def _study_mistakes(config: Config) -> Iterator[Mistake]:
+    """Cells that other targets name, and groupings that need a condition."""
+    named: dict[str, tuple[list[str], list[str]]] = {
+        f"calibration.nulls.{name}": ([null.model], [null.dataset])
+        for name, null in config.calibration.nulls.items()
+    }
+    for key, cells in (("calibration", config.calibration), ("sensitivity", config.sensitivity)):
+        if cells is not None and (key in config.model_fields_set):
+            named[key] = (cells.models, cells.datasets)
+    for key, (models, datasets) in named.items():
+        yield from _names(f"{key}.models", models, config.models, "model")
+        yield from _names(f"{key}.datasets", datasets, config.datasets, "dataset")
+    if config.grouping == "replicate" and config.conditions.replicate is None:
+        what = "the grouping `replicate` needs the condition of this name"
+        yield Mistake("grouping", what, "add `replicate: {}` to `conditions`")
 
 
 def _figure_mistakes(key: str, figure: Figure, config: Config) -> Iterator[Mistake]:

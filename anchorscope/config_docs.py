@@ -95,6 +95,8 @@ TITLES = {
     "FewShot": "`datasets.<name>.few_shot`",
     "WorldSettings": "`datasets.<name>.world`",
     "Figure": "`figures.<name>`",
+    "Null": "`calibration.nulls.<name>`",
+    "Cells": "`sensitivity`",
 }
 
 

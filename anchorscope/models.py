@@ -15,6 +15,7 @@ from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
 
 if TYPE_CHECKING:
+    import pandas as pd
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -108,6 +109,46 @@ def load(
     model = _weights(folder, dtype, device)
     _check_vocabulary(tokenizer, model, folder)
     return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
+
+
+def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
+    """A model of the user's own, already loaded, as `load` would give it.
+
+    Raises:
+        AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
+    """
+    where = type(model).__name__
+    family = FAMILIES.get(model.config.model_type)
+    if family is None:
+        raise _unknown_family(model.config.model_type, where)
+    if not tokenizer.is_fast:
+        raise _slow(where)
+    _check_vocabulary(tokenizer, model, where)
+    model = model.eval().requires_grad_(False)
+    return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
+
+
+def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
+    """Refuse frozen answers that this tokenizer does not read as the text they were.
+
+    Args:
+        tokenizer: of the model that is to read them.
+        answers: the answers table.
+        where: what the error names.
+
+    Raises:
+        AnchorscopeError: an answer's anchor decodes to another text.
+    """
+    kept = answers[answers["dropped"].isna()]
+    for row in kept.head(64).to_dict("records"):
+        ids = list(row["input_ids"])[row["ea_start"] : row["ea_end"]]
+        text = tokenizer.decode(ids)
+        if row["ea_text"] not in text:
+            raise AnchorscopeError(
+                f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer",
+                f"{where}, id {row['id']}",
+                "answers can be read by a model with the same tokenizer only (`answers_of`)",
+            )
 
 
 def check(folder: str | Path) -> None:
@@ -227,13 +268,17 @@ def _family(folder: Path) -> Family:
             "save the model again with `save_pretrained`",
         ) from error
     if model_type not in FAMILIES:
-        raise AnchorscopeError(
-            f"there is no adapter for the model family {model_type!r}",
-            path,
-            f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
-            "anchorscope/models.py and to the parity tests",
-        )
+        raise _unknown_family(model_type, path)
     return FAMILIES[model_type]
+
+
+def _unknown_family(model_type: str, where: object) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"there is no adapter for the model family {model_type!r}",
+        where,
+        f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
+        "anchorscope/models.py and to the parity tests",
+    )
 
 
 def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
@@ -249,12 +294,16 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
             f"the tokenizer cannot be loaded ({type(error).__name__})", folder, NEEDS_TOKENIZER
         ) from error
     if not tokenizer.is_fast:
-        raise AnchorscopeError(
-            "the tokenizer has only the slow form, which cannot tell where a token's text lies",
-            folder,
-            f"{NEEDS_TOKENIZER} (the fast form)",
-        )
+        raise _slow(folder)
     return tokenizer
+
+
+def _slow(where: object) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the tokenizer has only the slow form, which cannot tell where a token's text lies",
+        where,
+        f"{NEEDS_TOKENIZER} (the fast form)",
+    )
 
 
 def _check_tokenizer_files(folder: Path) -> None:
@@ -338,7 +387,7 @@ def _check_device(device: str) -> None:
 
 
 def _check_vocabulary(
-    tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, folder: Path
+    tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, folder: object
 ) -> None:
     rows = _embedding(model).shape[0]
     highest = max(tokenizer.get_vocab().values(), default=-1)

@@ -97,6 +97,16 @@ class Conditions(Section):
     noop: Noop | None = Field(
         None, description="Cut nothing, in another batch: the floor of numerical noise."
     )
+    swap: Plain | None = Field(
+        None,
+        description="Cut nothing; put the same answer behind another question of its relation, "
+        "one for which its truth is the other. Needs subjects and relations.",
+    )
+    replicate: Plain | None = Field(
+        None,
+        description="The same answer behind a second wording or other worked examples, clean and "
+        "with the cuts of `knockout` and `random`: needed for the grouping `replicate`.",
+    )
 
 
 def _all_conditions() -> Conditions:
@@ -254,6 +264,11 @@ class Model(Section):
     dtype: Literal["bfloat16", "float16", "float32"] = Field(
         "bfloat16", description="Number format of the weights."
     )
+    answers_of: Text | None = Field(
+        None,
+        description="Key of a model with the same tokenizer, whose answers and labels this one "
+        "reads instead of answering itself.",
+    )
     gated: bool = Field(
         False, description="Whether the hub wants an accepted licence and a token (`HF_TOKEN`)."
     )
@@ -275,6 +290,11 @@ class Fields(Section):
     relation: ColumnPath | None = Field(None, description="Name of the question's template.")
     kind: ColumnPath | None = Field(None, description="Kind of the sample.")
     popularity: ColumnPath | None = Field(None, description="How well known the subject is.")
+    anchors: ColumnPath | None = Field(
+        None,
+        description="Exact question tokens of your own: a list of texts in the question, or of "
+        "[start, end] pairs of characters.",
+    )
     titles: ColumnPath | None = Field(
         None, description="Titles of supporting pages, which help to find the question's anchors."
     )
@@ -361,6 +381,42 @@ class Figure(Section):
     readout: Readout = Field("mlp/final", description="The read-out drawn; one of `readouts`.")
 
 
+class Null(Section):
+    """A cell that must come out empty."""
+
+    model: Text = Field(description="Key of the model.")
+    dataset: Text = Field(description="Key of the dataset.")
+    shuffled: bool = Field(
+        False, description="Whether the probes are those fitted on shuffled labels."
+    )
+    expectation: Text = Field(description="In words: why nothing can be there.")
+
+
+class Calibration(Section):
+    """What is measured against known truth, by the target `calibration`."""
+
+    models: Annotated[list[str], Field(min_length=1)] = Field(
+        ["calibration-llama", "calibration-qwen3"],
+        description="Keys of models trained here on planted worlds.",
+    )
+    datasets: Annotated[list[str], Field(min_length=1)] = Field(
+        ["world-relation", "world-trivia", "world-two-hop", "world-search"],
+        description="Keys of the worlds.",
+    )
+    random_draws: Count = Field(5, description="Random draws per sample.")
+    bootstrap_draws: Count = Field(200, description="Bootstrap draws.")
+    nulls: dict[str, Null] = Field(
+        default_factory=dict, description="Cells in which the instrument must find nothing."
+    )
+
+
+class Cells(Section):
+    """Some cells: every model named with every dataset named."""
+
+    models: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of models.")
+    datasets: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of datasets.")
+
+
 class Config(Section):
     """All settings of a run."""
 
@@ -384,6 +440,11 @@ class Config(Section):
     anchors: Literal["subject+property", "subject"] = Field(
         "subject+property", description="What counts as exact question tokens."
     )
+    finder: Literal["metadata", "offline"] = Field(
+        "metadata",
+        description="How exact question tokens are found: `metadata` by the dataset's own subject "
+        "and property where it has them, `offline` from the question's text alone.",
+    )
     knockout: Knockout = Field(
         default_factory=Knockout, description="How exact question tokens are cut off."
     )
@@ -402,15 +463,24 @@ class Config(Section):
         True, description="Whether activations stay on the disk once they are scored."
     )
     probe: Probe = Field(default_factory=Probe, description="The probes.")
-    grouping: Literal["per_layer", "reference_layer"] = Field(
+    grouping: Literal["per_layer", "reference_layer", "replicate"] = Field(
         "per_layer",
-        description="What decides whether a sample is Q-Anchored: each layer for itself, or one "
-        "layer (the deepest whose probe is nearly the best) for all.",
+        description="What decides whether a sample is Q-Anchored in figures: each layer for "
+        "itself; one layer (the deepest whose probe is nearly the best) for all; or a second "
+        "prompt for the same answer. Tables hold every grouping that was measured.",
     )
     bootstrap: Bootstrap = Field(
         default_factory=Bootstrap, description="Intervals around the curves."
     )
     chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
+    calibration: Calibration = Field(
+        default_factory=Calibration, description="Cells measured against known truth."
+    )
+    sensitivity: Cells | None = Field(
+        None,
+        description="Cells whose open choices the target `sensitivity` varies; null: those of "
+        "`calibration.models` on the first of its datasets.",
+    )
     models: dict[str, Model] = Field(description="Catalogue of models, by key.")
     datasets: dict[str, Dataset] = Field(description="Catalogue of datasets, by key.")
     figures: dict[str, Figure] = Field(description="Catalogue of figures, by key.")

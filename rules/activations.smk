@@ -6,15 +6,15 @@
 
 rule activations:
     input:
-        answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
+        answers=frozen_answers,
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        activations=passing(directory(f"{ROOT}/activations/{{model}}/{{dataset}}")),
-        provenance=f"{ROOT}/activations/{{model}}/{{dataset}}.provenance.json",
+        activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
+        provenance=f"{{root}}/activations/{{model}}/{{dataset}}.provenance.json",
     log:
-        f"{ROOT}/logs/activations/{{model}}/{{dataset}}.log",
+        f"{{root}}/logs/activations/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/activations/{{model}}/{{dataset}}.tsv"
+        f"{{root}}/benchmarks/activations/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: cores
@@ -25,9 +25,9 @@ rule activations:
         runtime=gpu("runtime_min"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        conditions=cfg.conditions.model_dump(mode="json"),
-        blocks=cfg.knockout.blocks,
-        readouts=list(cfg.readouts),
+        conditions=lambda w: study(w).conditions.model_dump(mode="json"),
+        blocks=lambda w: study(w).knockout.blocks,
+        readouts=lambda w: list(study(w).readouts),
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:

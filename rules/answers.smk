@@ -6,16 +6,16 @@
 
 rule answers:
     input:
-        prompts=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet",
+        prompts=product("prompts", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
-        provenance=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
+        answers=f"{{root}}/answers/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{ROOT}/logs/answers/{{model}}/{{dataset}}.log",
+        f"{{root}}/logs/answers/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
+        f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: cores

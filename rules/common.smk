@@ -14,6 +14,7 @@ from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.reading import local_files
+from anchorscope import studies
 from anchorscope.stage import share_library
 
 share_library(workflow.basedir)
@@ -31,6 +32,16 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
 RESULTS = cfg.results
 ROOT = cfg.root
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
+TABLES = {
+    "curve": ".csv",
+    "contrasts": ".contrasts.csv",
+    "controls": ".controls.csv",
+    "swap": ".swap.csv",
+    "density": ".density.csv",
+}
+VIEWS = ["controls", "probes"] + (["readouts"] if len(cfg.readouts) > 1 else [])
+STUDIES = studies.of(cfg)
+CALIBRATION = studies.calibration_root(cfg)
 RESOURCES = os.path.join(workflow.basedir, "resources")
 
 
@@ -42,6 +53,7 @@ wildcard_constraints:
     model=one_of(cfg.models),
     dataset=one_of(cfg.datasets),
     figure=one_of(cfg.figures),
+    root=one_of(STUDIES),
 
 
 def numbers(entry, *left_out):
@@ -66,8 +78,36 @@ def cores(wildcards):
     return 4 if entry.resources.gpus == 0 and not entry.train else 1
 
 
+def study(wildcards):
+    """The settings that hold under a root."""
+    return STUDIES[wildcards.root].config
+
+
+def home(wildcards, stage):
+    """The root in which a stage's product lies: the study's own, or the main one."""
+    return wildcards.root if STUDIES[wildcards.root].owns(stage) else ROOT
+
+
+def product(stage, suffix=""):
+    return lambda w: f"{home(w, stage)}/{stage}/{w.model}/{w.dataset}{suffix}"
+
+
+def frozen_answers(wildcards):
+    """The answers that a model is measured on: its own, unless its entry names another's."""
+    answering = cfg.models[wildcards.model].answers_of or wildcards.model
+    return f"{home(wildcards, 'answers')}/answers/{answering}/{wildcards.dataset}.parquet"
+
+
 def pictures(figure):
     return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)
+
+
+def views(figure):
+    """The pictures beside a figure: its controls, its probes, and every other read-out."""
+    readouts = [name.replace("/", "-") for name in cfg.readouts]
+    drawn = cfg.figures[figure].readout.replace("/", "-")
+    names = VIEWS + [name for name in readouts if name != drawn]
+    return [path for name in names for path in pictures(f"{figure}.{name}")]
 
 
 def passing(product):

@@ -3,26 +3,29 @@
 # in:  scores, answers, the activations' index (how many tokens were blocked)
 # out: results/delta_p/<model>/<dataset>.csv             one cell's curve
 #      results/delta_p/<model>/<dataset>.contrasts.csv   knockout against random, paired
+#      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
+#      results/delta_p/<model>/<dataset>.swap.csv        the same answer behind another question
+#      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 
 
 rule delta_p:
     input:
-        scores=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet",
-        answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
-        activations=f"{ROOT}/activations/{{model}}/{{dataset}}",
+        scores=product("scores", ".parquet"),
+        text=product("scores", ".text.parquet"),
+        answers=frozen_answers,
+        activations=product("activations"),
     output:
-        curve=f"{ROOT}/delta_p/{{model}}/{{dataset}}.csv",
-        contrasts=f"{ROOT}/delta_p/{{model}}/{{dataset}}.contrasts.csv",
-        provenance=f"{ROOT}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
+        **{name: f"{{root}}/delta_p/{{model}}/{{dataset}}{end}" for name, end in TABLES.items()},
+        provenance=f"{{root}}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
     log:
-        f"{ROOT}/logs/delta_p/{{model}}/{{dataset}}.log",
+        f"{{root}}/logs/delta_p/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/delta_p/{{model}}/{{dataset}}.tsv"
+        f"{{root}}/benchmarks/delta_p/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     params:
-        bootstrap=cfg.bootstrap.model_dump(mode="json"),
-        grouping=cfg.grouping,
+        probe=lambda w: study(w).probe.model_dump(mode="json", include={"scoring", "prior"}),
+        bootstrap=lambda w: study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "ΔP of {wildcards.model} on {wildcards.dataset}"

@@ -21,6 +21,7 @@ rule figure:
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=labels,
         readout=lambda w: cfg.figures[w.figure].readout,
+        grouping=cfg.grouping,
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),
     message:

@@ -10,19 +10,21 @@ rule prompts:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
     output:
-        prompts=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet",
-        provenance=f"{ROOT}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
+        prompts=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/prompts/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{ROOT}/logs/prompts/{{model}}/{{dataset}}.log",
+        f"{{root}}/logs/prompts/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/prompts/{{model}}/{{dataset}}.tsv"
+        f"{{root}}/benchmarks/prompts/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
     params:
         style=lambda w: cfg.models[w.model].prompt,
-        anchors=cfg.anchors,
+        anchors=lambda w: study(w).anchors,
+        finder=lambda w: study(w).finder,
         examples=cfg.generation.few_shot_examples,
         limit=cfg.limit,
+        replicate=lambda w: study(w).conditions.replicate is not None,
         seed=cfg.seed,
     message:
         "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"

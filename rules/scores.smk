@@ -2,19 +2,21 @@
 #
 # in:  activations, the labels of the answers
 # out: results/scores/<model>/<dataset>.parquet
+#      results/scores/<model>/<dataset>.text.parquet   what the answer's words alone tell
 
 
 rule scores:
     input:
-        answers=f"{ROOT}/answers/{{model}}/{{dataset}}.parquet",
-        activations=f"{ROOT}/activations/{{model}}/{{dataset}}",
+        answers=frozen_answers,
+        activations=product("activations"),
     output:
-        scores=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet",
-        provenance=f"{ROOT}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
+        scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
+        text=f"{{root}}/scores/{{model}}/{{dataset}}.text.parquet",
+        provenance=f"{{root}}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
-        f"{ROOT}/logs/scores/{{model}}/{{dataset}}.log",
+        f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",
     benchmark:
-        f"{ROOT}/benchmarks/scores/{{model}}/{{dataset}}.tsv"
+        f"{{root}}/benchmarks/scores/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/gpu.yaml"
     threads: cores
@@ -24,9 +26,9 @@ rule scores:
         mem_mb=gpu("mem_mb"),
         runtime=gpu("runtime_min"),
     params:
-        probe=cfg.probe.model_dump(mode="json"),
-        readouts=list(cfg.readouts),
-        conditions=cfg.conditions.model_dump(mode="json"),
+        probe=lambda w: study(w).probe.model_dump(mode="json"),
+        readouts=lambda w: list(study(w).readouts),
+        conditions=lambda w: study(w).conditions.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "scores of {wildcards.model} on {wildcards.dataset}: fitting the probes"

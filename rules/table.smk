@@ -1,16 +1,14 @@
 # Table: every cell of a figure in one CSV; all that the figure draws.
 #
 # in:  results/delta_p/<model>/<dataset>.csv of the figure's cells
-# out: results/tables/<figure>.csv, <figure>.contrasts.csv
+# out: results/tables/<figure>.csv, and <figure>.{contrasts,controls,swap,density}.csv
 
 
 rule table:
     input:
-        curves=cells(".csv"),
-        contrasts=cells(".contrasts.csv"),
+        **{name: cells(end) for name, end in TABLES.items()},
     output:
-        table=f"{ROOT}/tables/{{figure}}.csv",
-        contrasts=f"{ROOT}/tables/{{figure}}.contrasts.csv",
+        **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
         provenance=f"{ROOT}/tables/{{figure}}.csv.provenance.json",
     log:
         f"{ROOT}/logs/table/{{figure}}.log",

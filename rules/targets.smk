@@ -1,4 +1,4 @@
-# The names a user types: every figure of the catalogue, `retrain`.
+# The names a user types: every figure of the catalogue, and what vouches for it.
 #
 # in:  the catalogue of figures and models
 # out: nothing of their own
@@ -17,13 +17,56 @@ for figure in cfg.figures:
             pictures(figure),
 
 
+rule calibration:
+    input:
+        f"{ROOT}/tables/calibration.csv",
+        f"{ROOT}/tables/null-controls.csv",
+        pictures("calibration"),
+
+
+rule controls:
+    input:
+        [views(figure) for figure in cfg.targets],
+        [f"{ROOT}/tables/{figure}.refits.csv" for figure in cfg.targets],
+
+
+rule sensitivity:
+    input:
+        f"{ROOT}/tables/sensitivity.csv",
+
+
+rule reproduction:
+    input:
+        f"{ROOT}/tables/reproduction.csv",
+
+
+rule:
+    name:
+        "null-controls"
+    input:
+        f"{ROOT}/tables/null-controls.csv",
+
+
+def trained(shipped):
+    """The models of the catalogue that are trained here, by whether a checkpoint is shipped."""
+    names = [name for name, model in cfg.models.items() if model.train]
+    return [name for name in names if os.path.isdir(f"{RESOURCES}/models/{name}") == shipped]
+
+
+rule:
+    name:
+        "retrain-seeds"
+    input:
+        [f"{RESULTS}/models/{name}.json" for name in trained(shipped=False)],
+
+
 rule retrain:
     input:
-        [f"{RESULTS}/models/.{name}.fresh" for name, model in cfg.models.items() if model.train],
+        [f"{RESULTS}/models/.{name}.fresh" for name in trained(shipped=True)],
     log:
         f"{RESULTS}/logs/retrain.log",
     message:
-        "all models are trained"
+        "all shipped models are trained"
     run:
         # Marks stay until all are trained: interrupted, it goes on with what is left.
         for mark in input:

@@ -7,7 +7,7 @@ from anchorscope.stage import stage, use_threads
 with stage(snakemake):
     from anchorscope import activations, scores
     from anchorscope.devices import best_device
-    from anchorscope.models import load
+    from anchorscope.models import check_tokens, load
 
     use_threads(snakemake)
     chosen = snakemake.params
@@ -15,6 +15,7 @@ with stage(snakemake):
     device = best_device(snakemake.resources.device)
     loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers = read_parquet(snakemake.input.answers)
+    check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
     planned = activations.plan(
         answers,
         conditions=chosen.conditions,

@@ -1,18 +1,24 @@
-"""One cell's curve and its paired contrasts."""
+"""One cell's curve, its paired contrasts, and the controls beside them."""
 
 from anchorscope import provenance
 from anchorscope.activations import measured
-from anchorscope.delta_p import contrasts, curve
 from anchorscope.files import read_parquet, write_csv
 from anchorscope.stage import stage
 
 with stage(snakemake):
-    chosen = snakemake.params
-    scores = read_parquet(snakemake.input.scores)
+    from anchorscope import controls, delta_p, interchange
+
+    chosen, written = snakemake.params, snakemake.output
+    scores, text = read_parquet(snakemake.input.scores), read_parquet(snakemake.input.text)
     answers = measured(read_parquet(snakemake.input.answers), snakemake.input.activations)
+    drawn = {**{n: chosen.bootstrap[n] for n in ("draws", "level")}, "seed": chosen.seed}
     bootstrap = {**chosen.bootstrap, "seed": chosen.seed}
-    write_csv(curve(scores, answers, grouping=chosen.grouping, **bootstrap), snakemake.output.curve)
-    drawn = {name: bootstrap[name] for name in ("draws", "level", "seed")}
-    write_csv(contrasts(scores, answers, **drawn), snakemake.output.contrasts)
+    write_csv(delta_p.curve(scores, answers, text=text, **bootstrap), written.curve)
+    write_csv(delta_p.contrasts(scores, answers, **drawn), written.contrasts)
+    balanced = chosen.probe["scoring"] == "calibrated" and chosen.probe["prior"] == "balanced"
+    beside = controls.controls(scores, text, answers, balanced=balanced, **drawn)
+    write_csv(beside, written.controls)
+    write_csv(interchange.report(scores, answers, **drawn), written.swap)
+    write_csv(controls.density(scores, answers), written.density)
     counts = provenance.counts_of(snakemake.input.scores)
-    provenance.of_stage(snakemake, snakemake.output.curve, counts=counts)
+    provenance.of_stage(snakemake, written.curve, counts=counts)

@@ -15,6 +15,7 @@ with stage(snakemake):
         panels=[(name, chosen.label["models"][name]) for name in chosen.models],
         datasets=[(name, chosen.label["datasets"][name]) for name in chosen.datasets],
         readout=tuple(chosen.readout.split("/")),
+        grouping=chosen.grouping,
         style=chosen.chart,
         level=chosen.level,
     )

@@ -13,6 +13,8 @@ with stage(snakemake):
 
         tokenizer = load_tokenizer(read_json(snakemake.input[0])["path"])
     questions = read_parquet(snakemake.input.questions).head(chosen.limit)
+    if chosen.finder == "offline":
+        questions = questions.assign(subject=None, property=None)
     prompts, counts = build(
         questions,
         read_parquet(snakemake.input.few_shot),
@@ -20,6 +22,7 @@ with stage(snakemake):
         tokenizer=tokenizer,
         anchors=chosen.anchors,
         examples=chosen.examples,
+        replicate=chosen.replicate,
         seed=chosen.seed,
     )
     write_parquet(prompts, snakemake.output.prompts)

@@ -7,7 +7,7 @@ from anchorscope.stage import stage, use_threads
 with stage(snakemake):
     import pandas as pd
 
-    from anchorscope import activations, scores
+    from anchorscope import activations, baseline, scores
     from anchorscope.devices import best_device
 
     use_threads(snakemake)
@@ -16,6 +16,7 @@ with stage(snakemake):
     device = best_device(wanted)
     folder = snakemake.input.activations
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
+    settings = {**chosen.probe, "seed": chosen.seed}
     frames = [
         scores.score(
             lambda condition, draw, readout=readout: activations.read(
@@ -24,12 +25,13 @@ with stage(snakemake):
             answers,
             readout,
             activations.conditions_of(chosen.conditions),
-            {**chosen.probe, "seed": chosen.seed},
+            settings,
             device=device,
         )
         for readout in chosen.readouts
     ]
     write_parquet(pd.concat(frames, ignore_index=True), snakemake.output.scores)
+    write_parquet(baseline.text_baseline(answers, settings), snakemake.output.text)
     provenance.of_stage(
         snakemake,
         snakemake.output.scores,

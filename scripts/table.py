@@ -1,4 +1,4 @@
-"""Join the cells of one figure into its table."""
+"""Join the cells of one figure into its tables."""
 
 from anchorscope import provenance
 from anchorscope.files import read_csv, write_csv
@@ -7,12 +7,11 @@ from anchorscope.tables import join
 
 with stage(snakemake):
     cells = snakemake.params.cells
-    curves = [read_csv(path) for path in snakemake.input.curves]
-    contrasts = [read_csv(path) for path in snakemake.input.contrasts]
-    write_csv(join(cells, curves), snakemake.output.table)
-    write_csv(join(cells, contrasts), snakemake.output.contrasts)
+    for name in ("curve", "contrasts", "controls", "swap", "density"):
+        frames = [read_csv(path) for path in snakemake.input[name]]
+        write_csv(join(cells, frames), snakemake.output[name])
     counts = {
         f"{model}/{dataset}": provenance.counts_of(path)
-        for (model, dataset), path in zip(cells, snakemake.input.curves, strict=True)
+        for (model, dataset), path in zip(cells, snakemake.input.curve, strict=True)
     }
-    provenance.of_stage(snakemake, snakemake.output.table, counts_by_cell=counts)
+    provenance.of_stage(snakemake, snakemake.output.curve, counts_by_cell=counts)

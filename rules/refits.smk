@@ -1,0 +1,54 @@
+# Refits: how much wider the intervals are when the probes are fitted anew in every bootstrap draw.
+#
+# in:  activations, answers
+# out: results/refits/<model>/<dataset>.csv   results/tables/<figure>.refits.csv
+
+
+rule refits:
+    input:
+        answers=frozen_answers,
+        activations=product("activations"),
+    output:
+        refits=f"{{root}}/refits/{{model}}/{{dataset}}.csv",
+        provenance=f"{{root}}/refits/{{model}}/{{dataset}}.csv.provenance.json",
+    log:
+        f"{{root}}/logs/refits/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/refits/{{model}}/{{dataset}}.tsv"
+    conda:
+        "../envs/gpu.yaml"
+    threads: cores
+    resources:
+        gpu=gpu("gpus"),
+        device=device,
+        mem_mb=gpu("mem_mb"),
+        runtime=gpu("runtime_min"),
+    params:
+        probe=lambda w: study(w).probe.model_dump(mode="json"),
+        readout="mlp/final" if "mlp/final" in cfg.readouts else cfg.readouts[0],
+        draws=50,
+        seed=cfg.seed,
+    message:
+        "refits of {wildcards.model} on {wildcards.dataset}: fitting the probes to 50 draws"
+    script:
+        "../scripts/refits.py"
+
+
+rule refits_table:
+    input:
+        lambda w: [f"{ROOT}/refits/{model}/{dataset}.csv" for model, dataset in cfg.cells(w.figure)],
+    output:
+        table=f"{ROOT}/tables/{{figure}}.refits.csv",
+        provenance=f"{ROOT}/tables/{{figure}}.refits.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/refits_table/{{figure}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/refits_table/{{figure}}.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+    message:
+        "table of refits of {wildcards.figure}"
+    script:
+        "../scripts/join.py"

@@ -1,0 +1,29 @@
+# Reproduction: measured curves against published ranges, for every published figure that is built.
+#
+# in:  results/tables/<figure>.csv of the figures that are there; resources/published.yaml
+# out: results/tables/reproduction.csv
+
+
+def built(suffix):
+    paths = [f"{ROOT}/tables/{figure}{suffix}" for figure in cfg.figures]
+    return [path for path in paths if os.path.exists(path)]
+
+
+rule reproduction_table:
+    input:
+        published=f"{RESOURCES}/published.yaml",
+        curve=built(".csv"),
+        contrasts=built(".contrasts.csv"),
+    output:
+        table=f"{ROOT}/tables/reproduction.csv",
+        provenance=f"{ROOT}/tables/reproduction.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/reproduction.log",
+    benchmark:
+        f"{ROOT}/benchmarks/reproduction.tsv"
+    conda:
+        "../envs/base.yaml"
+    message:
+        "reproduction: published ranges against what is built"
+    script:
+        "../scripts/reproduction.py"

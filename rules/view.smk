@@ -1,0 +1,35 @@
+# Views: the pictures beside a figure: its controls, its probes, each other read-out, all read-outs.
+#
+# in:  results/tables/<figure>.csv and <figure>.{contrasts,controls,density}.csv
+# out: results/figures/<figure>.<view>.{vl.json,html,svg,pdf,png}
+
+
+rule view:
+    input:
+        **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
+    output:
+        **{
+            kind.replace(".", "_"): f"{ROOT}/figures/{{figure}}.{{view}}.{kind}"
+            for kind in PICTURES
+        },
+        provenance=f"{ROOT}/figures/{{figure}}.{{view}}.provenance.json",
+    log:
+        f"{ROOT}/logs/view/{{figure}}.{{view}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/view/{{figure}}.{{view}}.tsv"
+    wildcard_constraints:
+        view=one_of(VIEWS + [name.replace("/", "-") for name in cfg.readouts]),
+    conda:
+        "../envs/base.yaml"
+    params:
+        models=lambda w: cfg.figures[w.figure].models,
+        datasets=lambda w: cfg.figures[w.figure].datasets,
+        label=labels,
+        readout=lambda w: cfg.figures[w.figure].readout,
+        grouping=cfg.grouping,
+        level=cfg.bootstrap.level,
+        chart=cfg.chart.model_dump(mode="json"),
+    message:
+        "figure {wildcards.figure}, {wildcards.view}: drawing"
+    script:
+        "../scripts/view.py"

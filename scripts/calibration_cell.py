@@ -1,0 +1,28 @@
+"""Hold one cell against the truth."""
+
+from anchorscope import provenance
+from anchorscope.activations import measured
+from anchorscope.files import read_csv, read_parquet, write_csv
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    from anchorscope import calibration
+
+    given, chosen = snakemake.input, snakemake.params
+    found = calibration.cell(
+        read_parquet(given.scores),
+        read_parquet(given.truth),
+        measured(read_parquet(given.answers), given.activations),
+        read_csv(given.controls),
+        read_parquet(given.text),
+        model=snakemake.wildcards.model,
+        dataset=snakemake.wildcards.dataset,
+        training_seed=chosen.training_seed,
+        seal=provenance.read(given.truth)["seal"],
+        draws=chosen.bootstrap["draws"],
+        level=chosen.bootstrap["level"],
+        seed=chosen.seed,
+    )
+    write_csv(found, snakemake.output.cell)
+    counts = provenance.counts_of(given.truth)
+    provenance.of_stage(snakemake, snakemake.output.cell, counts=counts)

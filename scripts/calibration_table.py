@@ -1,0 +1,25 @@
+"""Join the calibration's cells, and say what holds."""
+
+import pandas as pd
+
+from anchorscope import provenance
+from anchorscope.files import read_csv, write_csv
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    from anchorscope import calibration, tables
+
+    cells = snakemake.params.cells
+    whole = pd.concat([read_csv(path) for path in snakemake.input.cells], ignore_index=True)
+    floors = calibration.floors(whole)
+    refits = tables.join(cells, [read_csv(path) for path in snakemake.input.refits])
+    write_csv(whole, snakemake.output.table)
+    write_csv(floors, snakemake.output.floors)
+    write_csv(refits, snakemake.output.refits)
+    verdict = calibration.in_words(floors)
+    counts = {
+        f"{model}/{dataset}": provenance.counts_of(path)
+        for (model, dataset), path in zip(cells, snakemake.input.cells, strict=True)
+    }
+    provenance.of_stage(snakemake, snakemake.output.table, counts_by_cell=counts, verdict=verdict)
+    print(verdict)

@@ -1,0 +1,18 @@
+"""Say whether the cells that must come out empty do."""
+
+from anchorscope import provenance
+from anchorscope.files import read_csv, write_csv
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    from anchorscope import null_controls
+
+    given, nulls = snakemake.input, snakemake.params.nulls
+    cells = [
+        null_controls.Null(name, null, read_csv(controls), read_csv(curve))
+        for (name, null), controls, curve in zip(
+            nulls.items(), given.controls, given.curve, strict=True
+        )
+    ]
+    write_csv(null_controls.table(cells), snakemake.output.table)
+    provenance.of_stage(snakemake, snakemake.output.table)

@@ -1,0 +1,25 @@
+"""Fit one cell's probes anew in every bootstrap draw, at three layers."""
+
+from anchorscope import provenance
+from anchorscope.files import read_parquet, write_csv
+from anchorscope.stage import stage, use_threads
+
+with stage(snakemake):
+    from anchorscope import activations, refits
+    from anchorscope.devices import best_device
+
+    use_threads(snakemake)
+    chosen = snakemake.params
+    device = best_device("cpu" if snakemake.resources.device == "cpu" else "cuda")
+    folder = snakemake.input.activations
+    found = refits.refit(
+        lambda condition, draw: activations.read(folder, chosen.readout, condition, draw),
+        activations.measured(read_parquet(snakemake.input.answers), folder),
+        chosen.readout,
+        {**chosen.probe, "seed": chosen.seed},
+        draws=chosen.draws,
+        seed=chosen.seed,
+        device=device,
+    )
+    write_csv(found, snakemake.output.refits)
+    provenance.of_stage(snakemake, snakemake.output.refits, device=device)

@@ -1,0 +1,38 @@
+"""Find which pathway each sample of one calibration cell really uses."""
+
+from pathlib import Path
+
+from anchorscope import provenance
+from anchorscope.files import read_json, read_parquet, write_parquet
+from anchorscope.stage import stage, use_threads
+
+with stage(snakemake):
+    from anchorscope import truth
+    from anchorscope.devices import best_device
+    from anchorscope.models import load
+
+    use_threads(snakemake)
+    chosen = snakemake.params
+    located = read_json(snakemake.input.model)
+    loaded = load(
+        located["path"], dtype=chosen.dtype, device=best_device(snakemake.resources.device)
+    )
+    answers = read_parquet(snakemake.input.answers)
+    taught = {Path(path).stem: read_parquet(path) for path in snakemake.input.taught}
+    passes = {"batch_tokens": chosen.batch_tokens, "blocks": chosen.blocks, "seed": chosen.seed}
+    found, counts = truth.truth(
+        answers,
+        read_parquet(snakemake.input.questions),
+        loaded,
+        train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
+        conditions=chosen.conditions,
+        **passes,
+    )
+    write_parquet(found, snakemake.output.truth)
+    provenance.of_stage(
+        snakemake,
+        snakemake.output.truth,
+        counts=counts,
+        model=located,
+        seal=truth.seal(loaded, answers, **passes),
+    )

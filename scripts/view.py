@@ -1,0 +1,47 @@
+"""Draw one picture that belongs beside a figure."""
+
+from pathlib import Path
+
+from anchorscope import provenance
+from anchorscope.files import read_csv
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    from anchorscope.figure_controls import controls_chart
+    from anchorscope.figure_probes import probes_chart
+    from anchorscope.figure_readouts import readouts_chart
+    from anchorscope.figures import chart, save
+
+    chosen, view = snakemake.params, snakemake.wildcards.view
+    tables = {name: read_csv(snakemake.input[name]) for name in snakemake.input.keys()}
+    curve, contrasts, controls = (tables[name] for name in ("curve", "contrasts", "controls"))
+    readout = tuple(chosen.readout.split("/"))
+    looks = {
+        "panels": [(name, chosen.label["models"][name]) for name in chosen.models],
+        "datasets": [(name, chosen.label["datasets"][name]) for name in chosen.datasets],
+        "style": chosen.chart,
+        "level": chosen.level,
+    }
+    if view == "controls":
+        title = "What flips by itself, and what the probes know"
+        drawn = controls_chart(controls, contrasts, title=title, readout=readout, **looks)
+    elif view == "probes":
+        looks["grouping"] = chosen.grouping
+        drawn = probes_chart(
+            controls, curve, tables["density"], title="The probes", readout=readout, **looks
+        )
+    elif view == "readouts":
+        title = "ΔP at every read-out"
+        drawn = readouts_chart(curve, title=title, grouping=chosen.grouping, **looks)
+    else:
+        drawn = chart(
+            curve,
+            title="ΔP when attention to the exact question tokens is cut",
+            readout=tuple(view.split("-")),
+            grouping=chosen.grouping,
+            **looks,
+        )
+    stem = Path(snakemake.output.html).with_suffix("")
+    save(drawn, stem)
+    counts = provenance.read(snakemake.input.curve)["counts_by_cell"]
+    provenance.of_stage(snakemake, stem, counts_by_cell=counts)
