@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,8 +15,9 @@ from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts
 
 if TYPE_CHECKING:
-    import altair
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from anchorscope.figure_style import Figure
 
 OPTIONAL = (
     "id",
@@ -49,7 +51,7 @@ class Measured:
     answers: pd.DataFrame
     counts: Counts
 
-    def chart(self, readout: str | None = None, **chosen: Any) -> altair.VConcatChart:
+    def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure.
 
         Args:
@@ -141,16 +143,16 @@ def measure(
         activations.write(folder, loaded, planned, readouts)
         measured = activations.measured(answered, folder)
         scored = pd.concat(
-            scores.score(
-                lambda condition, draw, readout=readout: activations.read(
-                    folder, readout, condition, draw
-                ),
-                measured,
-                readout,
-                activations.conditions_of(conditions),
-                settings,
-            )
-            for readout in readouts
+            [
+                scores.score(
+                    partial(_read, folder, readout),
+                    measured,
+                    readout,
+                    activations.conditions_of(conditions),
+                    settings,
+                )
+                for readout in readouts
+            ]
         )
     text = baseline.text_baseline(measured, settings)
     few = {name: drawn[name] for name in ("draws", "level", "seed")}
@@ -161,6 +163,12 @@ def measure(
     )
     curve, contrasts, beside = (tables.join([names], [frame]) for frame in frames)
     return Measured(curve, contrasts, beside, answered, counts)
+
+
+def _read(folder: str, readout: str, condition: str, draw: int) -> Any:
+    from anchorscope import activations
+
+    return activations.read(folder, readout, condition, draw)
 
 
 def _questions(table: pd.DataFrame) -> pd.DataFrame:

@@ -91,6 +91,7 @@ def _merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, 
     found = dict(base)
     for key, value in overrides.items():
         old = found.get(key)
-        both = isinstance(old, Mapping) and isinstance(value, Mapping)
-        found[key] = _merged(old, value) if both else value
+        if isinstance(old, Mapping) and isinstance(value, Mapping):
+            value = _merged(old, value)
+        found[key] = value
     return found

@@ -13,8 +13,10 @@ with stage(snakemake):
     from anchorscope.figures import chart, save
 
     chosen, view = snakemake.params, snakemake.wildcards.view
-    tables = {name: read_csv(snakemake.input[name]) for name in snakemake.input.keys()}
-    curve, contrasts, controls = (tables[name] for name in ("curve", "contrasts", "controls"))
+    given = snakemake.input
+    curve, contrasts, controls, density = (
+        read_csv(path) for path in (given.curve, given.contrasts, given.controls, given.density)
+    )
     readout = tuple(chosen.readout.split("/"))
     looks = {
         "panels": [(name, chosen.label["models"][name]) for name in chosen.models],
@@ -27,9 +29,7 @@ with stage(snakemake):
         drawn = controls_chart(controls, contrasts, title=title, readout=readout, **looks)
     elif view == "probes":
         looks["grouping"] = chosen.grouping
-        drawn = probes_chart(
-            controls, curve, tables["density"], title="The probes", readout=readout, **looks
-        )
+        drawn = probes_chart(controls, curve, density, title="The probes", readout=readout, **looks)
     elif view == "readouts":
         title = "ΔP at every read-out"
         drawn = readouts_chart(curve, title=title, grouping=chosen.grouping, **looks)
@@ -43,5 +43,5 @@ with stage(snakemake):
         )
     stem = Path(snakemake.output.html).with_suffix("")
     save(drawn, stem)
-    counts = provenance.read(snakemake.input.curve)["counts_by_cell"]
+    counts = provenance.read(given.curve)["counts_by_cell"]
     provenance.of_stage(snakemake, stem, counts_by_cell=counts)
