@@ -59,21 +59,20 @@ class Bootstrap:
             s: scores, [layers, n]; a sample that is NaN at a layer is left out of it.
             z: labels, [n].
         """
-        by_cluster = np.ascontiguousarray(self.weights.T)
-        return np.stack([self._aucs(layer, z == 1, by_cluster) for layer in s], axis=1)
+        return np.stack([self._aucs(layer, z == 1) for layer in s], axis=1)
 
-    def _aucs(self, s: np.ndarray, wrong: np.ndarray, by_cluster: np.ndarray) -> np.ndarray:
-        """`aucs` of one layer, [draws]; `by_cluster` the weights, [clusters, draws]."""
+    def _aucs(self, s: np.ndarray, wrong: np.ndarray) -> np.ndarray:
+        """`aucs` of one layer, [draws]."""
         low, high = (np.flatnonzero(~np.isnan(s) & found) for found in (~wrong, wrong))
         low = low[np.argsort(s[low], kind="stable")]
-        below = np.zeros((len(low) + 1, by_cluster.shape[1]))
-        np.cumsum(by_cluster[self.clusters[low]], axis=0, out=below[1:])
-        weights = by_cluster[self.clusters[high]]
+        below = np.zeros((len(self.weights), len(low) + 1))
+        np.cumsum(self.weights.take(self.clusters[low], axis=1), axis=1, out=below[:, 1:])
+        weights = self.weights.take(self.clusters[high], axis=1)
         left, right = (np.searchsorted(s[low], s[high], side=side) for side in ("left", "right"))
-        beaten = np.einsum("nd,nd->d", weights, below[left])
+        beaten = np.einsum("dn,dn->d", weights, below.take(left, axis=1))
         if (left != right).any():
-            beaten = (beaten + np.einsum("nd,nd->d", weights, below[right])) / 2
-        return ratio(beaten, weights.sum(0) * below[-1])
+            beaten = (beaten + np.einsum("dn,dn->d", weights, below.take(right, axis=1))) / 2
+        return ratio(beaten, weights.sum(1) * below[:, -1])
 
     def clusters_in(self, members: np.ndarray) -> np.ndarray:
         """Number of clusters that hold a member, [...], of members [..., n]."""

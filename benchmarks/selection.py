@@ -62,8 +62,8 @@ WORLDS = {
     for probe in PROBES
     for noise in NOISES
 }
-"""Their probes have AUC of about .73, .85, .95 and 1. The `sure` ones score like those of the calibration
-models (median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise."""
+"""Their probes have AUC of about .73, .85, .95 and 1. The `sure` ones score like those of the
+calibration models (median |s| 4.6), which random tokens move by 0.5 to 0.9: slight noise."""
 
 
 def simulate(world: World, n: int, seed: int) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
