@@ -125,6 +125,7 @@ def test_a_title_of_the_row_is_found_whatever_its_capitals() -> None:
         ("Which man beat Arnold Palmer, Jr. on the last day?", ["Arnold Palmer, Jr"]),
         ("Which of the two is older, Paris, Rome or Cairo, and by how much?",
          ["Paris", "Rome", "Cairo"]),
+        ("Who was on the throne there in 1990, King Hussein or his son?", ["King Hussein"]),
         ("Which treaty was signed there on 31 May 2010 and by whom?", ["31 May 2010"]),
         ("Which 2 of them made it?", []),
     ],
@@ -136,7 +137,7 @@ def test_a_name_goes_on_over_a_colon_a_rank_or_after_a_number(
     assert [question[s.start : s.end] for s in named] == subjects
 
 
-PALINDROME = "Is Emma by Emma, the EMMA of dilemma?"
+EMMA = "Is Emma by Emma, the EMMA of dilemma?"
 
 
 @pytest.mark.parametrize(
@@ -153,11 +154,11 @@ PALINDROME = "Is Emma by Emma, the EMMA of dilemma?"
         ([[3, 10], [8, 15]], [(3, 15, SUBJECT)]),
         ([{"text": "of", "role": PROPERTY}, "Emma"], [(3, 7, SUBJECT), (26, 28, PROPERTY)]),
         ([{"start": 3, "end": 7, "role": PROPERTY}], [(3, 7, PROPERTY)]),
-        ([PALINDROME], [(0, len(PALINDROME), SUBJECT)]),
+        ([EMMA], [(0, len(EMMA), SUBJECT)]),
     ],
 )  # fmt: skip
 def test_a_users_own_spans_are_taken_as_they_are(own: list, expected: list) -> None:
-    spans = find(PALINDROME, own=own, subject="EMMA", property="dilemma")
+    spans = find(EMMA, own=own, subject="EMMA", property="dilemma")
     assert [(s.start, s.end, s.role) for s in spans] == expected
     assert {s.found_by for s in spans} == {"column"}
 
@@ -182,10 +183,10 @@ def test_a_users_own_spans_are_taken_as_they_are(own: list, expected: list) -> N
 def test_an_entry_that_marks_nothing_is_told_and_brings_no_other_anchor(
     entry: object, reason: str
 ) -> None:
-    assert own_anchors.resolve(PALINDROME, [entry, "by"]) == (
+    assert own_anchors.resolve(EMMA, [entry, "by"]) == (
         [(8, 10, SUBJECT)], [(reason, entry)],
     )  # fmt: skip
-    assert find(PALINDROME, own=[entry], subject="Emma") == []
+    assert find(EMMA, own=[entry], subject="Emma") == []
 
 
 @given(
