@@ -73,7 +73,7 @@ def controls_chart(
     style: Any = None,
     level: float = 0.95,
 ) -> Figure:
-    """Two small panels for each cell, models below one another, data sets side by side.
+    """Two small panels for each cell, models below one another, datasets side by side.
 
     Above: the share of samples that flip under the knockout, and under each control, of its own.
     Below: AUC of the clean probe on clean and on knocked-out activations, of the refitted probe,

@@ -121,7 +121,7 @@ def panel_of(
 
 
 def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int) -> None:
-    """One data set of the panel, the `i`-th of the legend."""
+    """One dataset of the panel, the `i`-th of the legend."""
     panel.samples.append(_samples(cell))
     signal = bool(true(cell["signal"]).any())
     if not signal:

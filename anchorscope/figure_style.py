@@ -13,7 +13,7 @@ from anchorscope.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
 
-# category10, then six of category20b for data sets 6 to 8
+# category10, then six of category20b for datasets 6 to 8
 CATEGORY10 = "1f77b4 ff7f0e 2ca02c d62728 9467bd 8c564b e377c2 7f7f7f bcbd22 17becf"
 FURTHER = "393b79 e7969c 637939 e7ba52 843c39 7b4173"
 COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
@@ -181,23 +181,24 @@ def _outline(marker: str, r: float) -> str:
     return "M" + "L".join(f"{x},{y}" for x, y in corners * 11) + "Z"
 
 
-def legend_symbol(marker: str | None) -> str:
-    """A piece of line with its marker, if any, as the SVG path of a legend entry."""
-    return "M-1,0L1,0" + (_outline(marker, 0.25) if marker else "")
+def legend_symbol(marker: str | None, line: bool = True) -> str:
+    """A piece of line with its marker, or one of both, as the SVG path of a legend entry."""
+    return ("M-1,0L1,0" if line else "") + (_outline(marker, 0.25) if marker else "")
 
 
 @dataclass(frozen=True)
 class Series:
-    """An entry of the legend; `marker` in Vega's names, None for a bare line."""
+    """An entry of the legend; `marker` in Vega's names, None for a bare line; or no `line`."""
 
     name: str
     colour: str
     dash: Sequence[float]
     marker: str | None
+    line: bool = True
 
 
 def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
-    """Q- and A-Anchored of each data set, in the paper's order, colours and dashes."""
+    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes."""
     pairs = [(i, label, anchor) for i, (_, label) in enumerate(datasets) for anchor in ANCHORS]
     return [
         Series(series_name(anchor, label), COLOURS[k % len(COLOURS)], DASHES[anchor], marker_of(i))
@@ -211,7 +212,7 @@ def series_name(anchor: str, dataset: str) -> str:
 
 
 def marker_of(i: int) -> str:
-    """The marker shape, in Vega's names, of the `i`-th data set."""
+    """The marker shape, in Vega's names, of the `i`-th dataset."""
     shapes = MARKERS.split()
     return shapes[i % len(shapes)]
 
@@ -242,7 +243,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         columnPadding=1.2 * look.label_size,
     )
     dashes = [list(one.dash) for one in series]
-    shapes = [legend_symbol(one.marker) for one in series]
+    shapes = [legend_symbol(one.marker, one.line) for one in series]
     colour: dict[str, Any] = {"field": "series", "type": "nominal", "legend": legend.to_dict()}
     colour["scale"] = {"domain": names, "range": [one.colour for one in series]}
     return Encodings(
@@ -343,7 +344,7 @@ def row_heading(text: str, look: Style) -> alt.TitleParams:
 
 
 def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:
-    """Model, data set and layer, then each field as (title, number format or "")."""
+    """Model, dataset and layer, then each field as (title, number format or "")."""
     tips = [alt.Tooltip("model:N", title="model"), alt.Tooltip("dataset:N", title="dataset")]
     tips.append(alt.Tooltip("layer:Q", title="layer", format="d"))
     for name, (title, number) in fields.items():

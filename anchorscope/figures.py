@@ -162,7 +162,7 @@ def delta_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style)
 
 
 def share_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style) -> alt.LayerChart:
-    """Share of flips of one panel, in the colour of the data set's Q-Anchored line."""
+    """Share of flips of one panel, in the colour of the dataset's Q-Anchored line."""
     data = alt.Chart(pd.DataFrame(panel.shares)).encode(detail=["series:N", "condition:N"])
     exact = data.transform_filter("datum.condition === 'knockout'")
     chance = data.transform_filter("datum.condition === 'random'")

@@ -4,7 +4,6 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import vl_convert
+from figure_tables import caption, drawing, points, views
 
 from anchorscope.errors import AnchorscopeError
 from anchorscope.figures import chart, save
@@ -72,42 +71,14 @@ def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
     return chart(table, **settings).to_dict()
 
 
-def drawing(spec: dict[str, Any]) -> str:
-    """The picture as SVG."""
-    return str(vl_convert.vegalite_to_svg(spec, vl_version="6.4"))
-
-
-def views(node: Any, kind: str | None = None) -> Iterator[dict[str, Any]]:
-    """All parts of a specification that have a mark (of that kind)."""
-    if isinstance(node, dict):
-        mark = node.get("mark")
-        if isinstance(mark, dict) and kind in (None, mark["type"]):
-            yield node
-        for value in node.values():
-            yield from views(value, kind)
-    elif isinstance(node, list):
-        for value in node:
-            yield from views(value, kind)
-
-
 def columns(spec: dict[str, Any]) -> list[tuple[Any, Any]]:
     """(ΔP panel, share panel) of each model."""
     return [tuple(column["vconcat"]) for column in spec["concat"]]
 
 
-def points(spec: dict[str, Any], panel: dict[str, Any]) -> list[dict[str, Any]]:
-    """The data that a panel draws."""
-    view = next(views(panel, "line"))
-    return spec["datasets"][(view.get("data") or panel["data"])["name"]]
-
-
 def line_of(panel: dict[str, Any]) -> dict[str, Any]:
     """Encodings of a panel's line."""
     return next(views(panel, "line"))["encoding"]
-
-
-def caption(spec: dict[str, Any]) -> str:
-    return " ".join(spec["title"]["subtitle"]).replace("\u00a0", " ")
 
 
 def test_legend_has_the_eight_series_in_the_papers_order_colours_and_dashes() -> None:

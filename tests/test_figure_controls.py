@@ -1,0 +1,106 @@
+"""The figure of controls: every line of the table, one legend, and what the caption claims."""
+
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+import pytest
+from figure_tables import caption, contrasts_of, controls_of, drawing, points
+
+from anchorscope.errors import AnchorscopeError
+from anchorscope.figure_controls import AUCS, FLIPS, controls_chart
+
+MODELS = [("m", "Model")]
+DATASETS = [("a", "Alpha"), ("b", "Beta")]
+LAYERS = 4
+
+
+def draw(controls: pd.DataFrame, contrasts: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = {"title": "Controls", "panels": MODELS, "datasets": DATASETS}
+    settings |= {"readout": ("mlp", "final")} | kwargs
+    return controls_chart(controls, contrasts, **settings).to_dict()
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    return controls_of(MODELS, DATASETS, LAYERS), contrasts_of(MODELS, DATASETS, LAYERS)
+
+
+@lru_cache
+def usual() -> dict[str, Any]:
+    return draw(*tables())
+
+
+def test_every_measured_control_is_a_line_with_the_tables_values() -> None:
+    controls, _ = tables()
+    spec = usual()
+    assert len(spec["concat"]) == 2
+    for cell, (dataset, _) in zip(spec["concat"], DATASETS, strict=True):
+        rows = controls[controls["dataset"] == dataset]
+        for panel, lines, factor in zip(cell["vconcat"], (FLIPS, AUCS), (100, 1), strict=True):
+            drawn = pd.DataFrame(points(spec, panel))
+            assert set(drawn["series"]) == {series.name for series in lines.values()}
+            for column, series in lines.items():
+                got = drawn[drawn["series"] == series.name]["value"]
+                assert list(got) == pytest.approx(list(factor * rows[column]), abs=6e-5)
+
+
+def test_series_differ_in_dash_or_marker_so_that_print_in_grey_tells_them_apart() -> None:
+    for lines in (FLIPS, AUCS):
+        looks = [(tuple(series.dash), series.marker) for series in lines.values()]
+        assert len(set(looks)) == len(lines)
+        assert len({marker for _, marker in looks}) == len(lines)
+
+
+def test_one_legend_holds_what_was_measured_and_nothing_else() -> None:
+    controls, contrasts = tables()
+    controls["replicate_flip_share"] = float("nan")
+    svg = drawing(draw(controls.drop(columns="null_share"), contrasts))
+    assert svg.count('aria-roledescription="legend"') == 1
+    assert ">Flips: question<" in svg and ">AUC: text baseline<" in svg
+    assert ">Flips: replicate<" not in svg and ">Flips: by chance<" not in svg
+
+
+def test_caption_names_noise_floor_and_equivalence() -> None:
+    said = caption(usual())
+    assert "Noise floor (largest |ΔP| with nothing cut): 0.002 points." in said
+    assert "(90 % interval within ±5 points) at every layer in 2 of 2 cells." in said
+    assert said.startswith("Read-out mlp/final; n = 980 to 1,000 samples a cell; ")
+
+
+def test_no_effect_is_never_claimed_where_the_table_does_not() -> None:
+    controls, contrasts = tables()
+    open_ = (contrasts["dataset"] == "b") & contrasts["layer"].isin([1, 2])
+    contrasts.loc[open_ & (contrasts["contrast"] == "random"), "no_effect"] = False
+    said = caption(draw(controls.drop(columns="noise_floor"), contrasts))
+    assert "in 1 of 2 cells; not shown for Model on Beta at layers 1–2." in said
+    assert "Noise floor: not measured." in said
+    none = draw(controls, contrasts[contrasts["contrast"] != "random"])
+    assert "Effect of random tokens: not measured." in caption(none)
+
+
+def test_cells_without_signal_and_unmeasured_cells_are_named() -> None:
+    controls, contrasts = tables()
+    controls["signal"] = controls["dataset"] != "a"
+    spec = draw(controls[controls["dataset"] == "a"], contrasts)
+    first, second = (cell["vconcat"][0] for cell in spec["concat"])
+    assert first["title"]["subtitle"] == "Model, no signal"
+    assert second["layer"][0]["mark"]["text"] == "not measured"
+    said = caption(spec)
+    assert "No signal (probe AUC not above max(0.6, text baseline)): Model on Alpha." in said
+    assert said.endswith("Not measured: Model on Beta.")
+
+
+def test_the_headline_layer_is_marked() -> None:
+    (panel, _) = usual()["concat"][0]["vconcat"]
+    rule = panel["layer"][0]
+    assert rule["mark"]["type"] == "rule" and rule["data"]["values"] == [{"layer": LAYERS - 3}]
+
+
+def test_bad_tables_are_refused_by_name() -> None:
+    controls, contrasts = tables()
+    with pytest.raises(AnchorscopeError, match="lacks the columns signal"):
+        draw(controls.drop(columns="signal"), contrasts)
+    with pytest.raises(AnchorscopeError, match="lacks the columns no_effect"):
+        draw(controls, contrasts.drop(columns="no_effect"))
+    with pytest.raises(AnchorscopeError, match="no rows at the read-out attn/final"):
+        draw(controls, contrasts, readout=("attn", "final"))
