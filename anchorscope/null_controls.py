@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.delta_p import LEAST_AUC
 from anchorscope.errors import AnchorscopeError
 
 COLUMNS = (
@@ -15,8 +16,6 @@ COLUMNS = (
     "auc_low", "auc_high", "text_auc", "threshold", "signal", "empty", "flip_share",
     "random_flip_share", "delta_p_q",
 )  # fmt: skip
-LEAST_AUC = 0.6
-"""A probe has no signal whose AUC may lie here, or no higher than the text baseline's."""
 
 
 @dataclass(frozen=True)
