@@ -1,0 +1,110 @@
+"""A measured cell without the workflow, and slow, obvious versions of its passes as oracles."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pandas as pd
+import torch
+from conftest import ALL_FAMILIES, CORPUS
+
+from anchorscope import activations, models
+
+TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | {
+    "llama": "metaspace",
+    "mistral": "metaspace",
+}
+READOUTS = [f"{site}/{place}" for site in models.SITES for place in activations.POSITIONS]
+CONDITIONS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 3}}
+CLOSE = {"atol": 1e-5, "rtol": 1e-5}
+
+
+def answers_table(tokenizer, texts=CORPUS, seed=0):
+    """An answers table from the corpus: E_Q in two runs, the answer's last token closing it."""
+    draws = random.Random(seed)
+    records = []
+    for number, text in enumerate(texts):
+        prompt = text[: text.index("A:") + 2]
+        ids = tokenizer(text)["input_ids"]
+        start = len(tokenizer(prompt)["input_ids"])
+        question = list(range(3, start - 2))
+        first = draws.randrange(3, 3 + len(question) // 3)
+        records.append(
+            {
+                "id": f"q{number}",
+                "input_ids": ids,
+                "prompt_length": start,
+                "ea_start": start,
+                "ea_end": len(ids) - 1,
+                "final": len(ids) - 1,
+                "eq_tokens": [first, first + 1, first + 4],
+                "question_tokens": question,
+                "dropped": None,
+            }
+        )
+    return pd.DataFrame(records)
+
+
+def planned(answers, **settings):
+    return activations.plan(answers, **{"conditions": CONDITIONS, "batch_tokens": 800} | settings)
+
+
+def measured(loaded, plan, readouts=READOUTS):
+    """(id, tensor name) → [layers, width]."""
+    return {
+        (plan.samples[number].id, name): states[place]
+        for batch, tensors in activations.measure(loaded, plan, readouts)
+        for name, states in tensors.items()
+        for place, number in enumerate(batch.samples)
+    }
+
+
+def cuts(plan):
+    """(id, condition, draw) → (sample, tokens cut)."""
+    return {
+        (plan.samples[row.sample].id, row.condition, row.draw): (
+            plan.samples[row.sample],
+            row.cut.tokens,
+        )
+        for batch in plan.batches
+        for row in batch.rows
+    }
+
+
+def slow_mask(length, cut, first_query=0):
+    """Additive mask [1, 1, length, length] of one unpadded row, one pair at a time."""
+    table = torch.full((length, length), torch.finfo(torch.float32).min)
+    for query, key in itertools.product(range(length), repeat=2):
+        hidden = key in cut and query not in cut and query >= first_query
+        if query == key or (key < query and not hidden):
+            table[query, key] = 0
+    return table[None, None]
+
+
+def layer_by_layer(loaded, sample, cut, deepest, first_query=0):
+    """One row, with the cut in the attention of layers 0...deepest only: site → [layer] states."""
+    length = len(sample.input_ids)
+    open_mask, cut_mask = slow_mask(length, ()), slow_mask(length, cut, first_query)
+    seen, handles = {site: [] for site in models.SITES}, []
+    for number, layer in enumerate(models.layers(loaded)):
+        mask = cut_mask if number <= deepest else open_mask
+
+        def swap(module, args, kwargs, mask=mask):
+            return args, kwargs | {"attention_mask": mask}
+
+        attention = models.part(loaded, layer, "attn")
+        handles.append(attention.register_forward_pre_hook(swap, with_kwargs=True))
+        for site in models.SITES:
+            handles.append(
+                models.part(loaded, layer, site).register_forward_hook(
+                    lambda module, args, output, site=site: seen[site].append(
+                        models.first_tensor(output)[0]
+                    )
+                )
+            )
+    with torch.inference_mode():
+        loaded.model.base_model(torch.tensor([sample.input_ids]), use_cache=False)
+    for handle in handles:
+        handle.remove()
+    return seen
