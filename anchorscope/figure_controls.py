@@ -94,7 +94,9 @@ def controls_chart(
     rows = at_readout(controls, readout)
     across = columns_across(len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns)
     small = replace(
-        look, panel_width=look.panel_width // 2, panel_height=round(0.45 * look.panel_height)
+        look,
+        panel_width=look.panel_width // (2 if across > 2 else 1),
+        panel_height=round(0.45 * look.panel_height),
     )
     width = across * (small.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     shown = [s for c, s in (FLIPS | AUCS).items() if c in rows and rows[c].notna().any()]

@@ -304,7 +304,7 @@ def line_layers(
 
 def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:
     """A small tick at every layer; Vega-Lite's axes have major ticks only."""
-    data = alt.Chart(alt.Data(values=[{"layer": k} for k in range(layers)]))
+    data = alt.Chart(alt.sequence(0, layers, as_="layer"))
     return data.mark_rule(color=SOFT, strokeWidth=0.7).encode(
         x, y=alt.value(height), y2=alt.value(height + 3)
     )

@@ -103,11 +103,7 @@ def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
     controls["signal"] = controls["dataset"] != "b"
     two = [*MODELS, ("other", "Other")]
     spec = draw((controls, curve, density.iloc[:0]), panels=two)
-    got = (
-        drawn(spec, "Probe AUC")
-        if False
-        else pd.DataFrame(points(spec, spec["concat"][0]["vconcat"][0]))
-    )
+    got = pd.DataFrame(points(spec, spec["concat"][0]["vconcat"][0]))
     assert set(got[~got["signal"]]["dataset"]) == {"Beta"}
     said = caption(spec)
     assert "max(0.6, text baseline)), grey: Model on Beta." in said
