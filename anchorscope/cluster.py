@@ -16,6 +16,7 @@ import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -72,13 +73,19 @@ class Demand:
 def size_of(located: Path) -> Size | None:
     """The size of a model by `results/models/<model>.json`; None while that is not made."""
     try:
-        folder = Path(json.loads(located.read_text(encoding="utf-8"))["path"])
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        return _size(located, located.stat().st_mtime_ns)
     except FileNotFoundError:
         return None
+
+
+@cache
+def _size(located: Path, written_at: int) -> Size:
+    """Every job of a model asks, so each version of the file is read once."""
+    folder = Path(json.loads(located.read_text(encoding="utf-8"))["path"])
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = config.get("text_config", config)
     found = next((files for p in WEIGHTS if (files := list(folder.glob(p)))), [])
     weights = sum(file.stat().st_size for file in found) / 1e6
-    config = config.get("text_config", config)
     return Size(weights, int(config["num_hidden_layers"]), int(config["hidden_size"]))
 
 

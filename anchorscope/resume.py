@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -53,6 +54,22 @@ def _job_of(process: int) -> str | None:
         return None
 
 
+def _wait_for_last_processes(folder: Path, jobs: set[str], patience: float = 120.0) -> None:
+    """Wait for what runs here of cancelled jobs: as it ends, it removes what it had half written.
+
+    Most clusters keep a job in the queue until its last process is gone; some do not.
+    """
+    deadline = time.monotonic() + patience
+    while alive := [process for process in owners(folder) if _job_of(process) in jobs]:
+        if time.monotonic() > deadline:
+            raise AnchorscopeError(
+                "processes of a cancelled job do not end",
+                f"{folder}, process {', '.join(map(str, alive))}",
+                "end them with `kill -9`, then run `make resume` again",
+            )
+        time.sleep(0.5)
+
+
 def other_host(folder: Path) -> str | None:
     """The machine that holds the lock, where it is not this one: its processes are unseen here."""
     texts = cluster.logs(folder)
@@ -91,6 +108,7 @@ def main(folder: Path, arguments: list[str]) -> int:
         )
     for job in cluster.cancel_orphans(folder):
         print(f"cancelled job {job.id} of the run {job.name}", file=sys.stderr)
+    _wait_for_last_processes(folder, left)
     command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]
     subprocess.run([*command, "--unlock"], cwd=folder, check=True)
     return subprocess.run([*command, "--rerun-incomplete"], cwd=folder).returncode

@@ -144,6 +144,14 @@ class OneNode:
                 found.append(int(folder.name))
         return found
 
+    def command(self, process: int) -> str:
+        """What a process was called with; empty once it is gone."""
+        try:
+            words = Path(f"/proc/{process}/cmdline").read_bytes()
+        except OSError:
+            return ""
+        return words.replace(b"\0", b" ").decode(errors="replace").strip()
+
 
 def _job(line: str) -> Job:
     def value(key: str, otherwise: str = "") -> str:

@@ -6,6 +6,8 @@ import json
 import os
 import platform
 import subprocess
+import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -68,12 +70,13 @@ def test_the_size_of_a_model_is_read_off_its_checkpoint(tmp_path: Path) -> None:
     located = tmp_path / "model.json"
     assert cluster.size_of(located) is None
     located.write_text(json.dumps({"path": str(tmp_path)}))
+    for part in (1, 2):
+        (tmp_path / f"model-{part}.safetensors").write_bytes(b"0" * 1_000_000)
     text = {"num_hidden_layers": 3, "hidden_size": 8}
-    for config in (text, {"text_config": text}):
+    for layers, config in ((3, text), (5, {"text_config": {**text, "num_hidden_layers": 5}})):
         (tmp_path / "config.json").write_text(json.dumps(config))
-        for part in (1, 2):
-            (tmp_path / f"model-{part}.safetensors").write_bytes(b"0" * 1_000_000)
-        assert cluster.size_of(located) == Size(2.0, 3, 8)
+        os.utime(located, ns=(layers, layers))
+        assert cluster.size_of(located) == Size(2.0, layers, 8)
 
 
 def test_samples_and_rows_come_from_the_config() -> None:
@@ -275,3 +278,20 @@ def test_resume_leaves_the_lock_of_a_run_on_another_machine(
         ["--profile", "slurm", "--unlock"],
         ["--profile", "slurm", "--rerun-incomplete"],
     ]
+
+
+def test_resume_waits_for_what_still_runs_of_a_cancelled_job(folder: Path) -> None:
+    """A process that has left the queue may still remove what its job had half written."""
+    command = [sys.executable, "-c", "import time; time.sleep(60)", "snakemake"]
+    process = subprocess.Popen(command, cwd=folder, env=os.environ | {"SLURM_JOB_ID": "11"})
+    try:
+        time.sleep(0.2)
+        resume._wait_for_last_processes(folder, {"12"}, patience=0.0)
+        with pytest.raises(AnchorscopeError, match=f"process {process.pid}"):
+            resume._wait_for_last_processes(folder, {"11"}, patience=0.0)
+        process.kill()
+        process.wait()
+        resume._wait_for_last_processes(folder, {"11"}, patience=0.0)
+    finally:
+        process.kill()
+        process.wait()
