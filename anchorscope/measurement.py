@@ -159,7 +159,13 @@ def measure(
     frames = (
         delta_p.curve(scored, measured, text=text, **drawn),
         delta_p.contrasts(scored, measured, **few),
-        controls.controls(scored, text, measured, **few),
+        controls.controls(
+            scored,
+            text,
+            measured,
+            balanced=settings["prior"] == "balanced" and settings["scoring"] == "calibrated",
+            **few,
+        ),
     )
     curve, contrasts, beside = (tables.join([names], [frame]) for frame in frames)
     return Measured(curve, contrasts, beside, answered, counts)

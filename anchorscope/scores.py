@@ -18,7 +18,7 @@ import torch
 
 from anchorscope import folds, probes
 from anchorscope.errors import AnchorscopeError
-from anchorscope.samples import kept
+from anchorscope.samples import kept, shuffled
 
 COLUMNS = (
     "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset", "s", "p",
@@ -42,6 +42,7 @@ class Settings:
         folds, inner_folds: outer folds, and folds inside each training fold.
         grid: inverse penalties C to choose from.
         scoring: `calibrated`, or `published`: C = 1, no calibration, natural prior.
+        penalty: factor on the penalty 1/C that was chosen.
         prior: `balanced`, or `natural`: scores keep the training fold's share of z = 1.
         seed: of the folds.
     """
@@ -49,6 +50,7 @@ class Settings:
     folds: int = 5
     inner_folds: int = 5
     grid: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
+    penalty: float = 1.0
     scoring: Literal["calibrated", "published"] = "calibrated"
     prior: Literal["balanced", "natural"] = "balanced"
     seed: int = 0
@@ -185,11 +187,6 @@ def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell
     return _complete(rows, x, cell, condition)
 
 
-def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
-    """The labels [n] in an order that the seed alone decides: they mean nothing any more."""
-    return np.random.default_rng(seed).permutation(z)
-
-
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """What to add to each sample's logit so that the other folds' logits fit their labels.
 
@@ -281,7 +278,12 @@ def fit(
     """
     shape = (len(x), settings.folds, len(settings.penalties))
     grid = np.broadcast_to(settings.penalties, shape) if c is None else c[..., None]
-    return _fit(x, plan, settings, grid, np.ones((1, len(plan.z))), device)[0]
+    everyone = np.ones((1, len(plan.z)))
+    fitted = _fit(x, plan, settings, grid, everyone, device)[0]
+    if c is None and settings.penalty != 1:
+        grid = fitted.c[..., None] / settings.penalty
+        fitted = _fit(x, plan, settings, grid, everyone, device)[0]
+    return fitted
 
 
 def fit_draws(

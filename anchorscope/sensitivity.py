@@ -48,7 +48,8 @@ class Study:
 def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Name → what it changes in a config, as nested sections; one choice each.
 
-    The penalty is 1/C, so a tenth of it is a grid of tenfold C. What would change nothing is left
+    The penalty varied is the one chosen: another grid would mostly choose the same again. What
+    would change nothing is left
     out: a value that the config has already, and under `published` scoring, which fixes C and
     prior, the variants of these.
 
@@ -60,8 +61,8 @@ def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     if free:
         for factor in PENALTIES:
-            grid = [float(f"{c / factor:.6g}") for c in probe["grid"]]
-            found[f"penalty-{factor:g}"] = {"probe": {"grid": grid}}
+            penalty = probe.get("penalty", 1.0) * factor
+            found[f"penalty-{factor:g}"] = {"probe": {"penalty": penalty}}
     for name, path, values, _ in CHOICES:
         for value in values:
             if value != _at(config, path) and (free or name != "prior"):
@@ -86,7 +87,7 @@ def in_words(variant: str) -> str:
         return "nothing"
     for factor in PENALTIES:
         if variant == f"penalty-{factor:g}":
-            return f"penalty × {factor:g} (every C to choose from × {1 / factor:g})"
+            return f"penalty × {factor:g} (the C chosen × {1 / factor:g})"
     for name, _, values, words in CHOICES:
         for value in values:
             if variant == f"{name}-{value.replace('+', '-')}":

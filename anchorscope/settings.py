@@ -135,6 +135,9 @@ class Probe(Section):
         [1.0e-4, 1.0e-3, 1.0e-2, 1.0e-1, 1.0, 10.0],
         description="Inverse penalties C to choose from, by the one-standard-error rule.",
     )
+    penalty: Positive = Field(
+        1.0, description="Factor on the penalty 1/C chosen; for `sensitivity`, which varies it."
+    )
     scoring: Literal["calibrated", "published"] = Field(
         "calibrated",
         description="`calibrated`: C by cross-validation, slope and offset fitted, so that p is a "

@@ -23,6 +23,8 @@ rule reproduction_table:
         f"{ROOT}/benchmarks/reproduction.tsv"
     conda:
         "../envs/base.yaml"
+    params:
+        readouts={name: figure.readout for name, figure in cfg.figures.items()},
     message:
         "reproduction: published ranges against what is built"
     script:

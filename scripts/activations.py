@@ -21,6 +21,7 @@ with stage(snakemake):
         conditions=chosen.conditions,
         batch_tokens=chosen.batch_tokens,
         window=loaded.window,
+        max_positions=getattr(loaded.model.config, "max_position_embeddings", None),
         blocks=chosen.blocks,
         seed=chosen.seed,
     )

@@ -31,7 +31,8 @@ with stage(snakemake):
         for readout in chosen.readouts
     ]
     write_parquet(pd.concat(frames, ignore_index=True), snakemake.output.scores)
-    write_parquet(baseline.text_baseline(answers, settings), snakemake.output.text)
+    text = baseline.text_baseline(answers, settings, device=device)
+    write_parquet(text, snakemake.output.text)
     provenance.of_stage(
         snakemake,
         snakemake.output.scores,

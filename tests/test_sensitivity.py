@@ -41,10 +41,10 @@ def test_the_shipped_config_has_every_variant_and_each_changes_one_key() -> None
         assert not isinstance(value, dict) or len(value) == 1
 
 
-def test_a_tenth_of_the_penalty_is_ten_times_every_c() -> None:
+def test_a_tenth_of_the_penalty_is_a_tenth_of_the_one_chosen() -> None:
     found = sensitivity.variants(changed(probe={"grid": [1e-4, 0.3]}))
-    assert found["penalty-0.1"] == {"probe": {"grid": [1e-3, 3.0]}}
-    assert found["penalty-10"] == {"probe": {"grid": [1e-5, 0.03]}}
+    assert found["penalty-0.1"] == {"probe": {"penalty": 0.1}}
+    assert found["penalty-10"] == {"probe": {"penalty": 10.0}}
 
 
 def test_what_a_config_has_already_is_no_variant_and_what_it_left_is_one() -> None:
@@ -66,7 +66,7 @@ def test_published_scoring_has_no_penalty_and_no_prior_to_vary() -> None:
 
 def test_every_variant_says_in_words_what_it_changes() -> None:
     words = {name: sensitivity.in_words(name) for name in NAMES}
-    assert words["penalty-0.1"] == "penalty × 0.1 (every C to choose from × 10)"
+    assert words["penalty-0.1"] == "penalty × 0.1 (the C chosen × 10)"
     assert words["blocks-answer"] == "tokens blocked: answer"
     assert all(name != said for name, said in words.items())
     assert sensitivity.in_words("base") == "nothing"
