@@ -84,8 +84,8 @@ def text_baseline(
     return best[list(COLUMNS)]
 
 
-def _moderate(grid: Sequence[float]) -> list[float]:
-    return [c for c in grid if c <= LARGEST_C] or [min(grid)]
+def _moderate(grid: np.ndarray) -> list[float]:
+    return [float(c) for c in grid if c <= LARGEST_C] or [float(grid.min())]
 
 
 def features(texts: Sequence[str], relations: Sequence[object]) -> np.ndarray:

@@ -155,6 +155,7 @@ def measure(
             ]
         )
     text = baseline.text_baseline(measured, settings)
+    balanced = settings["prior"] == "balanced" and settings["scoring"] == "calibrated"
     few = {name: drawn[name] for name in ("draws", "level", "seed")}
     frames = (
         delta_p.curve(scored, measured, text=text, **drawn),
