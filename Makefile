@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume retrain ship test check format docs lock clean
+.PHONY: help setup run resume retrain ship test test-slurm check format docs lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -17,8 +17,8 @@ setup: $(READY) ## set up .venv from requirements.lock, unless it is up to date
 run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="llama-3.2 -n" adds arguments)
 	$(BIN)/snakemake --cores all $(ARGS)
 
-resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on
-	$(BIN)/python -m anchorscope.resume $(if $(ARGS),--cores all $(ARGS))
+resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on (PROFILE=slurm on a cluster)
+	$(BIN)/python -m anchorscope.resume $(if $(PROFILE),--profile $(PROFILE) $(ARGS),$(if $(ARGS),--cores all $(ARGS)))
 
 retrain: $(READY) ## train the calibration models anew from their recipes
 	$(BIN)/snakemake --cores all retrain
@@ -28,6 +28,9 @@ ship: $(READY) ## put the trained calibration models into resources/
 
 test: $(READY) ## set up if needed, then run the tests (ARGS="-k seal" chooses some)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-slurm: $(READY) ## start a SLURM cluster of one node on this machine, and test on it
+	SLURM_TESTS=1 $(BIN)/python -m pytest tests/test_slurm.py $(ARGS)
 
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
 	$(BIN)/ruff format --check .

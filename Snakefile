@@ -36,3 +36,11 @@ include: "rules/calibration.smk"
 include: "rules/sensitivity.smk"
 include: "rules/reproduction.smk"
 include: "rules/targets.smk"
+
+
+onstart:
+    before_queue()
+
+
+onerror:
+    leave_no_job()

@@ -192,15 +192,15 @@ class Resources(Section):
     """What one job that runs this model asks of a cluster."""
 
     gpus: Amount = Field(1, description="GPUs per job; 0 for the CPU.")
-    mem_gb: Count = Field(32, description="Main memory, in GB.")
+    mem_gb: Count | None = Field(
+        None, description="Main memory, in GB; null: by the sizes of model and sample."
+    )
     gpu_mem_gb: Amount = Field(
         24, description="Memory each GPU should have, in GB; a note to the reader, not enforced."
     )
-    runtime_min: Count = Field(240, description="Time limit, in minutes.")
-
-    @property
-    def mem_mb(self) -> int:
-        return self.mem_gb * 1000
+    runtime_min: Count | None = Field(
+        None, description="Time limit, in minutes; null: by the sizes of model and sample."
+    )
 
 
 class TrainSettings(Section):

@@ -16,14 +16,18 @@ rule answers:
         f"{{root}}/logs/answers/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
+    group:
+        together
     conda:
         "../envs/gpu.yaml"
     threads: cores
     resources:
         gpu=gpu("gpus"),
         device=device,
-        mem_mb=gpu("mem_mb"),
-        runtime=gpu("runtime_min"),
+        mem_mb=asks("answers", "mem_mb"),
+        runtime=asks("answers", "runtime"),
+        slurm_partition=partition,
+        gpu_model=gpu_type,
     params:
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,

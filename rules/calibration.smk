@@ -5,6 +5,13 @@
 #      results/tables/null-controls.csv
 #      results/figures/calibration.{vl.json,html,svg,pdf,png}
 
+
+localrules:
+    calibration_table,
+    calibration_figure,
+    null_controls,
+
+
 calibration_cells = [
     (model, dataset) for model in cfg.calibration.models for dataset in cfg.calibration.datasets
 ]

@@ -14,7 +14,7 @@ from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.reading import local_files
-from anchorscope import studies
+from anchorscope import cluster, studies
 from anchorscope.stage import share_library
 
 share_library(workflow.basedir)
@@ -28,6 +28,9 @@ except AnchorscopeError as error:
 on_this_machine = workflow.resource_settings.nodes is None
 if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
     workflow.register_resource("gpu", gpus_here())
+
+# Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
+site = cluster.site(workflow.resource_settings.default_resources)
 
 RESULTS = cfg.results
 ROOT = cfg.root
@@ -64,6 +67,39 @@ def numbers(entry, *left_out):
 def gpu(model_resource):
     """A job's resource, read from its model's catalogue entry."""
     return lambda wildcards: getattr(cfg.models[wildcards.model].resources, model_resource)
+
+
+def partition(wildcards):
+    return site.partition_of(cfg.models[wildcards.model].resources.gpus)
+
+
+def gpu_type(wildcards):
+    return site.gpu_type if cfg.models[wildcards.model].resources.gpus else None
+
+
+def asks(stage, what):
+    """A job's memory or time: by the size of its model and sample, more with each attempt."""
+
+    def asked(wildcards, attempt):
+        entry = cfg.models[wildcards.model].resources
+        size = cluster.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
+        wanted = cluster.demand(
+            stage,
+            size or cluster.guess(entry.gpu_mem_gb, entry.gpus),
+            cluster.samples(cfg, wildcards.dataset),
+            cluster.rows(study(wildcards).conditions),
+            entry.gpus,
+        ).unless(entry.mem_gb, entry.runtime_min)
+        return getattr(wanted.at(attempt, site.max_runtime), what)
+
+    return asked
+
+
+def together(wildcards):
+    """On a cluster the passes and probes of a model that needs no GPU are one job a cell."""
+    on_gpu = cfg.models[wildcards.model].resources.gpus
+    names = [wildcards.root.replace("/", "-"), wildcards.model, wildcards.dataset]
+    return None if on_gpu else "-".join(names)
 
 
 def device(wildcards):
@@ -170,3 +206,28 @@ def cells(pattern):
     return lambda w: [
         f"{ROOT}/delta_p/{model}/{dataset}{pattern}" for model, dataset in cfg.cells(w.figure)
     ]
+
+
+def on_a_cluster():
+    return hasattr(workflow.executor_settings, "status_command")
+
+
+def before_queue():
+    """What can be known to fail is said before the first job is queued."""
+    if not on_a_cluster():
+        return
+    settings = workflow.executor_settings
+    try:
+        cluster.before_queue(
+            cluster.asks_of(workflow.dag.needrun_jobs()),
+            settings.status_command,
+            settings.init_seconds_before_status_checks,
+        )
+    except AnchorscopeError as error:
+        raise WorkflowError(str(error))
+
+
+def leave_no_job():
+    """Jobs that were being submitted while the run was interrupted, which the plugin overlooks."""
+    if on_a_cluster():
+        cluster.cancel_orphans(Path.cwd())

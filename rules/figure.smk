@@ -4,6 +4,10 @@
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
 
 
+localrules:
+    figure,
+
+
 rule figure:
     input:
         f"{ROOT}/tables/{{figure}}.csv",

@@ -15,14 +15,18 @@ rule refits:
         f"{{root}}/logs/refits/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/refits/{{model}}/{{dataset}}.tsv"
+    group:
+        together
     conda:
         "../envs/gpu.yaml"
     threads: cores
     resources:
         gpu=gpu("gpus"),
         device=device,
-        mem_mb=gpu("mem_mb"),
-        runtime=gpu("runtime_min"),
+        mem_mb=asks("scores", "mem_mb"),
+        runtime=asks("scores", "runtime"),
+        slurm_partition=partition,
+        gpu_model=gpu_type,
     params:
         probe=lambda w: study(w).probe.model_dump(mode="json"),
         readout="mlp/final" if "mlp/final" in cfg.readouts else cfg.readouts[0],

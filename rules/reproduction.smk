@@ -4,6 +4,10 @@
 # out: results/tables/reproduction.csv
 
 
+localrules:
+    reproduction_table,
+
+
 def built(suffix):
     paths = [f"{ROOT}/tables/{figure}{suffix}" for figure in cfg.figures]
     return [path for path in paths if os.path.exists(path)]

@@ -17,14 +17,18 @@ rule scores:
         f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/scores/{{model}}/{{dataset}}.tsv"
+    group:
+        together
     conda:
         "../envs/gpu.yaml"
     threads: cores
     resources:
         gpu=gpu("gpus"),
         device=device,
-        mem_mb=gpu("mem_mb"),
-        runtime=gpu("runtime_min"),
+        mem_mb=asks("scores", "mem_mb"),
+        runtime=asks("scores", "runtime"),
+        slurm_partition=partition,
+        gpu_model=gpu_type,
     params:
         probe=lambda w: study(w).probe.model_dump(mode="json"),
         readouts=lambda w: list(study(w).readouts),

@@ -3,6 +3,11 @@
 # in:  ΔP, contrasts and controls of the main study and of each variant
 # out: results/tables/sensitivity.csv
 
+
+localrules:
+    sensitivity_table,
+
+
 varied = cfg.sensitivity or cfg.calibration
 varied_datasets = varied.datasets if cfg.sensitivity else varied.datasets[:1]
 varied_cells = [(model, dataset) for model in varied.models for dataset in varied_datasets]

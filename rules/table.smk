@@ -4,6 +4,10 @@
 # out: results/tables/<figure>.csv, and <figure>.{contrasts,controls,swap,density}.csv
 
 
+localrules:
+    table,
+
+
 rule table:
     input:
         **{name: cells(end) for name, end in TABLES.items()},

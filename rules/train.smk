@@ -20,8 +20,8 @@ rule train:
     conda:
         "../envs/gpu.yaml"
     resources:
-        runtime=240,
-        mem_mb=4000,
+        runtime=lambda w, attempt: 240 * attempt,
+        mem_mb=lambda w, attempt: 4000 * attempt,
     params:
         train=lambda w: numbers(cfg.models[w.model].train),
         recipe=lambda w: cfg.recipe_hash(w.model),

@@ -17,14 +17,18 @@ rule truth:
         f"{{root}}/logs/truth/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/truth/{{model}}/{{dataset}}.tsv"
+    group:
+        together
     conda:
         "../envs/gpu.yaml"
     threads: cores
     resources:
         gpu=gpu("gpus"),
         device=device,
-        mem_mb=gpu("mem_mb"),
-        runtime=gpu("runtime_min"),
+        mem_mb=asks("activations", "mem_mb"),
+        runtime=asks("activations", "runtime"),
+        slurm_partition=partition,
+        gpu_model=gpu_type,
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
         train=lambda w: numbers(cfg.models[w.model].train),

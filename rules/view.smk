@@ -4,6 +4,10 @@
 # out: results/figures/<figure>.<view>.{vl.json,html,svg,pdf,png}
 
 
+localrules:
+    view,
+
+
 rule view:
     input:
         **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
