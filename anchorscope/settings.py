@@ -529,6 +529,14 @@ class Config(Section):
         found = {name: self.datasets[name].world for name in (train.datasets if train else [])}
         return {name: world.model_dump(mode="json") for name, world in found.items() if world}
 
+    def trained(self) -> tuple[list[str], list[str]]:
+        """Models trained here: those that a figure or the calibration needs, and all others."""
+        needed = {name for figure in self.figures.values() for name in figure.models}
+        needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
+        names = [name for name, model in self.models.items() if model.train]
+        used = [name for name in names if name in needed]
+        return used, [name for name in names if name not in needed]
+
     def recipe_hash(self, model: str) -> str:
         """Hash of all that decides a trained model's weights; labels and resources left out.
 

@@ -17,18 +17,19 @@ LARGEST = 4_000_000
 
 
 def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str]:
-    """Copy every trained checkpoint of `trained` into `resources`; returns their names.
+    """Copy the trained checkpoints of `trained` into `resources`; returns their names.
 
     Args:
         trained: folder of checkpoint folders.
         resources: where to.
-        recipes: model → hash of its present recipe.
+        recipes: model → hash of its present recipe, of those to be shipped; others stay.
 
     Raises:
         AnchorscopeError: there is none, one is larger than a repository should hold, or one is
             not of the present recipe. Nothing is copied then.
     """
     folders = sorted(path.parent for path in trained.glob(f"*/{RECIPE}"))
+    folders = [folder for folder in folders if folder.name in recipes]
     if not folders:
         raise AnchorscopeError(
             "there is no trained checkpoint", trained, "run `make retrain` first"
@@ -42,12 +43,12 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
 
 
 def _check(folder: Path, recipes: Mapping[str, str]) -> None:
-    recipe = recipes.get(folder.name)
-    if recipe is None or not fits(folder, recipe):
+    recipe = recipes[folder.name]
+    if not fits(folder, recipe):
         raise AnchorscopeError(
             f"this checkpoint was not trained by the present recipe ({recipe})",
             folder / RECIPE,
-            "run `make retrain` again, or delete the folder of a model that is no more",
+            "run `make retrain` again",
         )
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if size > LARGEST:
@@ -59,9 +60,11 @@ def _check(folder: Path, recipes: Mapping[str, str]) -> None:
 
 
 def present(path: Path) -> dict[str, str]:
-    """The recipes' hashes of a config file, by model."""
+    """The recipes' hashes of a config file, by model; what takes no time to train is left out."""
     chosen = config.load(yaml.safe_load(path.read_text(encoding="utf-8")), source=str(path))
-    return {name: chosen.recipe_hash(name) for name, m in chosen.models.items() if m.train}
+    needed, _ = chosen.trained()
+    trains = {name: chosen.models[name].train for name in needed}
+    return {name: chosen.recipe_hash(name) for name, t in trains.items() if t and t.steps}
 
 
 def main() -> None:

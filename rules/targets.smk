@@ -47,26 +47,23 @@ rule:
         f"{ROOT}/tables/null-controls.csv",
 
 
-def trained(shipped):
-    """The models of the catalogue that are trained here, by whether a checkpoint is shipped."""
-    names = [name for name, model in cfg.models.items() if model.train]
-    return [name for name in names if os.path.isdir(f"{RESOURCES}/models/{name}") == shipped]
+needed, others = cfg.trained()
 
 
 rule:
     name:
         "retrain-seeds"
     input:
-        [f"{RESULTS}/models/{name}.json" for name in trained(shipped=False)],
+        [f"{RESULTS}/models/{name}.json" for name in others],
 
 
 rule retrain:
     input:
-        [f"{RESULTS}/models/.{name}.fresh" for name in trained(shipped=True)],
+        [f"{RESULTS}/models/.{name}.fresh" for name in needed],
     log:
         f"{RESULTS}/logs/retrain.log",
     message:
-        "all shipped models are trained"
+        "all models that are needed are trained"
     run:
         # Marks stay until all are trained: interrupted, it goes on with what is left.
         for mark in input:

@@ -44,7 +44,7 @@ def error_of(path: str, value: Any) -> str:
 
 def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> None:
     config = load(SHIPPED)
-    assert len(config.models) == 14
+    assert len(config.models) == 19
     assert list(config.figures) == [
         "demo",
         "llama-3.2",
@@ -55,7 +55,9 @@ def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> 
         "mistral-instruct",
     ]
     drawn = {name for figure in config.figures.values() for name in figure.models}
-    assert drawn == set(config.models)
+    needed, others = config.trained()
+    assert drawn | {*needed, *others} == set(config.models)
+    assert len(others) == 2
     hubs = {entry.hub for entry in config.models.values() if entry.hub}
     assert len(hubs) == 12
     assert config.targets == ["demo"]
@@ -66,8 +68,8 @@ def test_the_shipped_values_are_the_defaults() -> None:
     """So a config with catalogues only measures the same."""
     bare = load({key: SHIPPED[key] for key in KINDS}).model_dump()
     full = load(SHIPPED).model_dump()
-    for catalogue in KINDS:
-        bare.pop(catalogue), full.pop(catalogue)
+    for named in (*KINDS, "calibration", "sensitivity"):
+        bare.pop(named), full.pop(named)
     assert bare == full
 
 
@@ -122,6 +124,12 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("models/calibration-llama/train/datasets", ["nq"], ["train.curriculum", "`nq`"]),
         ("models/calibration-llama/train/datasets", ["world"], ["train.datasets", "`world`"]),
         ("models/calibration-llama/prompt", "chat", ["models.calibration-llama.prompt"]),
+        ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
+        ("calibration/models", ["calibration-lama"], ["calibration.models", "-llama`?"]),
+        ("calibration/nulls/shuffled/dataset", "world", ["nulls.shuffled", "`world`"]),
+        ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
+        ("models/qwen3-8b/answers_of", "qwen3-9b", ["answers_of", "`qwen3-8b`"]),
+        ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
         ("results", ".", ["key results", '"."']),
         ("results", "resources/mine", ["key results", "resources/mine"]),
         ("results", "{model}", ["key results", "{model}"]),
@@ -226,6 +234,8 @@ def test_a_condition_left_out_or_null_is_not_run() -> None:
         "random": None,
         "question": None,
         "noop": None,
+        "swap": None,
+        "replicate": None,
     }
 
 

@@ -16,7 +16,7 @@ from workflow import PROJECT, TINY, Workspace, merged
 from anchorscope import config
 
 CATALOGUE = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
-REDRAWN = {"figure": 1}
+REDRAWN = {"figure": 1, "view": 2}
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 
 
@@ -38,7 +38,7 @@ def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run: 
     picture = tiny_run.results / "figures" / "tiny.svg"
     drawn = picture.read_bytes()
     picture.unlink()
-    assert tiny_run.planned() == REDRAWN
+    assert tiny_run.planned() == {"figure": 1}
     tiny_run.build()
     after = times(tiny_run.results)
     assert set(after) == set(before)
@@ -65,17 +65,18 @@ def test_a_change_of_looks_draws_the_figure_alone(
 
 def test_another_grid_of_penalties_needs_no_model_pass(tiny_run: Workspace) -> None:
     planned = tiny_run.planned(change={"probe": {"grid": [0.1, 1.0]}})
-    assert planned == {"scores": 1, "delta_p": 1, "table": 1, "figure": 1}
+    assert planned == {"scores": 1, "delta_p": 1, "table": 1, **REDRAWN}
 
 
 def test_another_bootstrap_needs_no_scores(tiny_run: Workspace) -> None:
     planned = tiny_run.planned(change={"bootstrap": {"draws": 50}})
-    assert planned == {"delta_p": 1, "table": 1, "figure": 1}
+    assert planned == {"delta_p": 1, "table": 1, **REDRAWN}
 
 
 def test_another_condition_is_measured_without_new_answers(tiny_run: Workspace) -> None:
     planned = tiny_run.planned(change={"conditions": {"question": None}})
-    assert planned == {"activations": 1, "scores": 1, "delta_p": 1, "table": 1, "figure": 1}
+    anew = dict.fromkeys(("activations", "scores", "delta_p", "table"), 1)
+    assert planned == anew | REDRAWN
 
 
 def test_an_added_dataset_leaves_the_others_untouched(tiny_run: Workspace) -> None:
@@ -85,7 +86,7 @@ def test_an_added_dataset_leaves_the_others_untouched(tiny_run: Workspace) -> No
         "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
     }
     planned = tiny_run.planned(change=change)
-    assert planned == dict.fromkeys(("dataset", *PER_CELL, "table", "figure"), 1)
+    assert planned == dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN
     assert "tiny-world:" not in tiny_run.dry(change=change).partition("Job stats")[2]
 
 
@@ -174,7 +175,36 @@ def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(
 
 
 def test_retrain_trains_every_recipe_from_nothing(fresh: Workspace) -> None:
-    assert fresh.planned("retrain") == {"dataset": 4, "train": 2}
+    assert fresh.planned("retrain") == {"dataset": 5, "train": 5}
+
+
+def test_other_seeds_are_trained_when_asked_for_and_not_before(fresh: Workspace) -> None:
+    assert fresh.planned("retrain-seeds") == {"dataset": 4, "train": 2, "model": 2}
+
+
+def test_calibration_measures_the_answers_of_the_figure_again(tiny_run: Workspace) -> None:
+    """More conditions and read-outs, in a root of its own; no new prompts, no new answers."""
+    planned = tiny_run.planned("calibration")
+    assert planned == {
+        "activations": 1,
+        "scores": 1,
+        "delta_p": 1,
+        "truth": 1,
+        "refits": 1,
+        "calibration_cell": 1,
+        "calibration_table": 1,
+        "calibration_figure": 1,
+        "null_controls": 1,
+    }
+
+
+def test_a_variant_of_the_probes_needs_no_model_pass(tiny_run: Workspace) -> None:
+    target = "results/sensitivity/penalty-10/delta_p/tiny-llama/tiny-world.csv"
+    assert tiny_run.planned(target) == {"scores": 1, "delta_p": 1}
+    target = "results/sensitivity/blocks-answer/delta_p/tiny-llama/tiny-world.csv"
+    assert tiny_run.planned(target) == {"activations": 1, "scores": 1, "delta_p": 1}
+    target = "results/sensitivity/anchors-subject/delta_p/tiny-llama/tiny-world.csv"
+    assert tiny_run.planned(target) == dict.fromkeys(PER_CELL, 1)
 
 
 def test_retrain_trains_what_is_there_once(tiny_run: Workspace, tmp_path: Path) -> None:

@@ -80,7 +80,11 @@ def _measure(model: str, dataset: str, folder: Path) -> Cell:
 
 def _rows(cell: Cell, condition: str, anchor: str) -> pd.DataFrame:
     """The deepest half of the layers."""
-    curve = cell.curve[(cell.curve["condition"] == condition) & (cell.curve["anchor"] == anchor)]
+    curve = cell.curve[
+        (cell.curve["condition"] == condition)
+        & (cell.curve["anchor"] == anchor)
+        & (cell.curve["grouping"] == "per_layer")
+    ]
     return curve[curve["layer"] >= (curve["layer"].max() + 1) / 2]
 
 

@@ -20,6 +20,17 @@ TINY: dict[str, Any] = {
     "targets": ["tiny"],
     "conditions": {"noop": {"samples": 8}},
     "bootstrap": {"draws": 100, "min_n": 3, "min_clusters": 2},
+    "calibration": {
+        "models": ["tiny-llama"],
+        "datasets": ["tiny-world"],
+        "random_draws": 2,
+        "bootstrap_draws": 20,
+        "nulls": {
+            name: {"model": "tiny-llama", "dataset": "tiny-world"}
+            for name in ("untrained", "ungraded", "question-irrelevant", "shuffled")
+        },
+    },
+    "sensitivity": {"models": ["tiny-llama"], "datasets": ["tiny-world"]},
     "probe": {"folds": 3, "inner_folds": 3, "grid": [0.01, 1.0]},
     "models": {
         "tiny-llama": {
@@ -157,5 +168,7 @@ def counted(said: str) -> dict[str, int]:
 
 
 STAGES = frozenset(
-    "dataset train model prompts answers activations scores delta_p table figure".split()
+    "dataset train model prompts answers activations scores delta_p table figure view truth refits"
+    " refits_table calibration_cell calibration_table calibration_figure null_controls"
+    " sensitivity_table reproduction_table".split()
 )
