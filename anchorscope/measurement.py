@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pandas as pd
+from pydantic import ValidationError
 
 from anchorscope import prompts, questions
 from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts
+from anchorscope.settings import Bootstrap, Conditions, Probe, Section
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.figure_style import Figure
+    from anchorscope.models import Loaded
+    from anchorscope.passes import Plan
 
 OPTIONAL = (
     "id",
@@ -26,11 +31,15 @@ OPTIONAL = (
     "relation",
     "kind",
     "popularity",
+    "titles",
     "anchors",
     "response",
     "label",
 )
 CONDITIONS: Mapping[str, Any] = {"knockout": {}, "random": {"draws": 1}, "question": {}, "noop": {}}
+MASKABLE = ("eager", "sdpa")
+"""Implementations of attention that read a mask of our own; others pass over it in silence."""
+S = TypeVar("S", bound=Section)
 
 
 @dataclass(frozen=True)
@@ -42,7 +51,8 @@ class Measured:
         contrasts: knockout against random, paired, with intervals.
         controls: what else could move the curve, by layer.
         answers: every question's answer, anchors and label, or why it was dropped.
-        counts: samples in, kept, and dropped by reason.
+        counts: rows in, samples measured, and what was dropped on the way, by reason.
+        level: of the intervals.
     """
 
     table: pd.DataFrame
@@ -50,6 +60,7 @@ class Measured:
     controls: pd.DataFrame
     answers: pd.DataFrame
     counts: Counts
+    level: float = 0.95
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure.
@@ -57,10 +68,14 @@ class Measured:
         Args:
             readout: one of those measured, by default the first.
             chosen: `title`, `grouping`, or `style` (keys of the config's `chart`).
+
+        Raises:
+            AnchorscopeError: the read-out or the grouping was not measured.
         """
         from anchorscope.figures import chart
 
-        site, position = readout.split("/") if readout else self.table[["site", "position"]].iloc[0]
+        first = "/".join(self.table[["site", "position"]].iloc[0])
+        site, _, position = (readout or first).partition("/")
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
         given = {"title": "ΔP when attention to the exact question tokens is cut", **chosen}
         return chart(
@@ -68,6 +83,7 @@ class Measured:
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
             readout=(site, position),
+            level=self.level,
             **given,
         )
 
@@ -93,15 +109,18 @@ def measure(
     """Ask a model, find the anchors, cut attention to them, and read truth at every layer.
 
     The same functions as the workflow's, one after the other; activations pass through a temporary
-    folder.
+    folder. The model is left in evaluation mode, its parameters without gradients.
 
     Args:
-        model: a causal language model of a known family, in evaluation mode.
+        model: a causal language model of a known family, with `sdpa` or `eager` attention.
         tokenizer: its fast tokenizer.
         table: a row for each question: `question`, `answers` (a text or a list), and where known
-            `subject`, `property`, `relation`, `id`, `popularity`, `anchors`, `response`, `label`.
+            `subject`, `property`, `relation`, `id`, `kind`, `popularity`, `titles`, `anchors`,
+            `response`, `label`. Other columns are left alone.
         style: `plain`, `few_shot` or `chat`.
-        examples: worked examples for `few_shot`, rows of the same columns, none of them in `table`.
+        examples: worked examples for `few_shot`, rows of the same columns; those that share a
+            question or subject with `table` are left out. By default a tenth of `table`, at most
+            20 rows, is held back for them and not measured.
         readouts: `<site>/<position>`; one pass serves all.
         conditions: what is cut, as the config's `conditions`.
         anchors: `subject+property` or `subject`.
@@ -111,19 +130,31 @@ def measure(
         seed: of examples, controls, folds and intervals.
 
     Raises:
-        AnchorscopeError: missing columns, an unknown model family, nothing left to measure.
+        AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
+            nothing left to measure, too few samples of a class to fit a probe.
     """
-    from anchorscope import activations, answers, baseline, controls, delta_p, scores, tables
+    from anchorscope import activations, answers, scores
     from anchorscope.models import wrapped
-    from anchorscope.settings import Bootstrap, Probe
 
+    cut = _section(Conditions, conditions, "conditions").model_dump()
+    settings = {**_section(Probe, probe, "probe").model_dump(), "seed": seed}
+    drawn = {**_section(Bootstrap, bootstrap, "bootstrap").model_dump(), "seed": seed}
+    activations.parse(readouts)
     loaded = wrapped(model, tokenizer)
-    asked = _questions(table)
-    shots = None if examples is None else _questions(examples)
+    _check_attention(model)
+    asked, shots, before = _asked(table, examples, style, seed)
+    replicate = cut["replicate"] is not None
     prompted, _ = prompts.build(
-        asked, shots, style=style, tokenizer=tokenizer, anchors=anchors, seed=seed
-    )  # fmt: skip
-    answered, counts = answers.answer(
+        asked,
+        shots,
+        style=style,
+        tokenizer=tokenizer,
+        anchors=anchors,
+        replicate=replicate,
+        seed=seed,
+    )
+    limits: dict[str, Any] = {"batch_tokens": batch_tokens, "window": loaded.window}
+    answered, _ = answers.answer(
         prompted,
         asked,
         model,
@@ -131,54 +162,120 @@ def measure(
         style=style,
         max_new_tokens=max_new_tokens,
         max_prompt_tokens=max_prompt_tokens,
-        batch_tokens=batch_tokens,
-        window=loaded.window,
+        **limits,
     )
-    planned = activations.plan(
-        answered, conditions=conditions, batch_tokens=batch_tokens, window=loaded.window, seed=seed
-    )
-    settings = {**Probe(**(probe or {})).model_dump(), "seed": seed}
-    drawn = {**Bootstrap(**(bootstrap or {})).model_dump(), "seed": seed}
+    planned = activations.plan(answered, conditions=cut, seed=seed, **limits)
+    # What no probe can be fitted to is not measured either.
+    kept = answered[answered["id"].isin([sample.id for sample in planned.samples])]
+    scores.design(kept, scores.Settings(**settings), "the questions")
+    scored, measured = _scores(loaded, planned, answered, readouts, cut, settings)
+    frames = _tables(scored, measured, settings, drawn, names)
+    return Measured(*frames, answered, _counts(before, planned.counts), drawn["level"])
+
+
+def _scores(
+    loaded: Loaded,
+    planned: Plan,
+    answered: pd.DataFrame,
+    readouts: Sequence[str],
+    cut: Mapping[str, Any],
+    settings: Mapping[str, Any],
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores of all read-outs, and the answers with what was cut in them."""
+    from anchorscope import activations, scores
+
+    conditions = activations.conditions_of(cut)
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, planned, readouts)
         measured = activations.measured(answered, folder)
-        scored = pd.concat(
-            [
-                scores.score(
-                    partial(_read, folder, readout),
-                    measured,
-                    readout,
-                    activations.conditions_of(conditions),
-                    settings,
-                )
-                for readout in readouts
-            ]
-        )
+        frames = [
+            scores.score(
+                partial(activations.read, folder, readout),
+                measured,
+                readout,
+                conditions,
+                settings,
+                device=loaded.device,
+            )
+            for readout in readouts
+        ]
+    return pd.concat(frames, ignore_index=True), measured
+
+
+def _counts(before: Counts, after: Counts) -> Counts:
+    """What was dropped on the way, from the user's rows to the samples measured."""
+    dropped = Counter(before.dropped) + Counter(after.dropped)
+    return Counts(before.total, after.kept, dict(dropped), {**before.notes, **after.notes})
+
+
+def _tables(
+    scored: pd.DataFrame,
+    measured: pd.DataFrame,
+    settings: Mapping[str, Any],
+    drawn: Mapping[str, Any],
+    names: tuple[str, str],
+) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
+    """Curve, contrasts and controls, `model` and `dataset` first."""
+    from anchorscope import baseline, controls, delta_p, tables
+
     text = baseline.text_baseline(measured, settings)
-    balanced = settings["prior"] == "balanced" and settings["scoring"] == "calibrated"
     few = {name: drawn[name] for name in ("draws", "level", "seed")}
-    frames = (
-        delta_p.curve(scored, measured, text=text, **drawn),
-        delta_p.contrasts(scored, measured, **few),
-        controls.controls(
-            scored,
-            text,
-            measured,
-            balanced=settings["prior"] == "balanced" and settings["scoring"] == "calibrated",
-            **few,
-        ),
+    balanced = settings["scoring"] == "calibrated" and settings["prior"] == "balanced"
+    curve, contrasts, beside = (
+        tables.join([names], [frame])
+        for frame in (
+            delta_p.curve(scored, measured, text=text, **drawn),
+            delta_p.contrasts(scored, measured, **few),
+            controls.controls(scored, text, measured, balanced=balanced, **few),
+        )
     )
-    curve, contrasts, beside = (tables.join([names], [frame]) for frame in frames)
-    return Measured(curve, contrasts, beside, answered, counts)
+    return curve, contrasts, beside
 
 
-def _read(folder: str, readout: str, condition: str, draw: int) -> Any:
-    from anchorscope import activations
+def _section(kind: type[S], given: Mapping[str, Any] | None, name: str) -> S:
+    """A section of the config from plain data, with its defaults."""
+    try:
+        return kind(**(given or {}))
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, (name, *first["loc"])))
+        do = "docs/configuration.md lists the keys"
+        raise AnchorscopeError(f"{first['msg']}: {first['input']!r}", key, do) from None
 
-    return activations.read(folder, readout, condition, draw)
+
+def _check_attention(model: PreTrainedModel) -> None:
+    used = getattr(model.config, "_attn_implementation", None)
+    if used not in MASKABLE:
+        raise AnchorscopeError(
+            f"the attention implementation `{used}` cannot be cut token by token",
+            type(model).__name__,
+            'load the model with attn_implementation="sdpa"',
+        )
 
 
-def _questions(table: pd.DataFrame) -> pd.DataFrame:
+def _asked(
+    table: pd.DataFrame, examples: pd.DataFrame | None, style: str, seed: int
+) -> tuple[pd.DataFrame, pd.DataFrame | None, Counts]:
+    """The questions to measure, the worked examples before them, and the rows left out."""
+    asked, counts = _questions(table)
+    if style != "few_shot":
+        return asked, None, counts
+    if examples is not None:
+        shots, _ = _questions(examples)
+        return asked, questions.candidates(shots, asked, seed), counts
+    sampled, shots = questions.sample(asked, None, seed, hold_back=True)
+    if shots.empty:
+        raise AnchorscopeError(
+            "no row of the table can be held back as a worked example",
+            f"{len(asked)} questions",
+            'give `examples` of their own, or style="plain"',
+        )
+    held = {"held back for few-shot examples": len(asked) - len(sampled)}
+    dropped = {**counts.dropped, **held}
+    return sampled, shots, Counts(counts.total, len(sampled), dropped, counts.notes)
+
+
+def _questions(table: pd.DataFrame) -> tuple[pd.DataFrame, Counts]:
     """The questions' table of a user's own."""
     missing = [name for name in ("question", "answers") if name not in table]
     if missing:
@@ -190,4 +287,8 @@ def _questions(table: pd.DataFrame) -> pd.DataFrame:
     fields: dict[str, Any] = {"question": "question", "answers": ["answers"]}
     fields |= {name: name for name in OPTIONAL if name in table}
     rows: list[Any] = table.to_dict("records")
-    return questions.normalise(rows, fields, split=None, source="the table")[0]
+    found, counts = questions.normalise(rows, fields, split=None, source="the table")
+    if found.empty:
+        why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
+        raise AnchorscopeError("no question can be used", "the table", f"correct its rows: {why}")
+    return found, counts
