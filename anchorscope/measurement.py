@@ -95,6 +95,7 @@ def measure(
     *,
     style: str = "few_shot",
     examples: pd.DataFrame | None = None,
+    few_shot_examples: int = 5,
     readouts: Sequence[str] = ("mlp/final",),
     conditions: Mapping[str, Mapping[str, Any] | None] = CONDITIONS,
     anchors: str = "subject+property",
@@ -121,6 +122,7 @@ def measure(
         examples: worked examples for `few_shot`, rows of the same columns; those that share a
             question or subject with `table` are left out. By default a tenth of `table`, at most
             20 rows, is held back for them and not measured.
+        few_shot_examples: how many of them are shown.
         readouts: `<site>/<position>`; one pass serves all.
         conditions: what is cut, as the config's `conditions`.
         anchors: `subject+property` or `subject`.
@@ -150,6 +152,7 @@ def measure(
         style=style,
         tokenizer=tokenizer,
         anchors=anchors,
+        examples=few_shot_examples,
         replicate=replicate,
         seed=seed,
     )
