@@ -1,0 +1,397 @@
+"""The report of a run: one page that is understood without the paper, and asks no network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import pandas as pd
+import yaml
+
+from anchorscope import provenance, report_data, report_samples, report_tables
+from anchorscope.calibration import in_words
+from anchorscope.cli_show import summary
+from anchorscope.figure_style import few, sample_count
+from anchorscope.figures import GROUPINGS
+from anchorscope.files import read_csv
+from anchorscope.report_html import (
+    bullets,
+    command,
+    embedded,
+    escaped,
+    isolated,
+    paragraph,
+    picture,
+    script_source,
+)
+from anchorscope.report_settings import cells, resolved
+from anchorscope.settings import Config
+
+PICTURES_MB = 4.5
+SAMPLES_MB = 4.0
+SCRIPTS = ("tables.js", "samples.js")
+VIEWS = {
+    "controls": (
+        "What flips by itself, and what the probes know",
+        "Flips under the knockout beside those under random cuts, chance and the whole question; "
+        "AUC of the probes on clean and on knocked-out activations. A curve is worth reading "
+        "where the knockout's flips stand clear of the others.",
+    ),
+    "probes": (
+        "The probes",
+        "How well each layer's probe tells right from wrong, how its probabilities are "
+        "calibrated, and how the score moves under the knockout and under random cuts.",
+    ),
+    "readouts": (
+        "ΔP at every read-out",
+        "The same curve read at other places in a block and at other tokens.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """A finished page.
+
+    Attributes:
+        html: the page.
+        facts: what it holds, for its provenance.
+    """
+
+    html: str
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a report is made from.
+
+    Attributes:
+        config: the checked config; the products lie under its root.
+        resources: folder of template, style sheet and scripts.
+        options: what this run was called with, to come after a target.
+    """
+
+    config: Config
+    resources: Path
+    options: str
+
+    @property
+    def root(self) -> Path:
+        return Path(self.config.root)
+
+    @property
+    def models(self) -> dict[str, str]:
+        return {key: entry.label for key, entry in self.config.models.items()}
+
+    @property
+    def datasets(self) -> dict[str, str]:
+        return {key: entry.label for key, entry in self.config.datasets.items()}
+
+    def table(self, name: str) -> pd.DataFrame:
+        return read_csv(self.root / "tables" / name)
+
+    def command(self, target: str) -> str:
+        """What builds a target anew. Options come last: they take every word that follows."""
+        return f"snakemake --cores all {target}{self.options}"
+
+    def rebuild(self, product: str) -> str:
+        return self.command(f"{self.root.as_posix()}/{product}")
+
+
+def build(
+    config: Config,
+    *,
+    resources: str | Path,
+    options: str = "",
+    cap: int = report_samples.CAP,
+) -> Report:
+    """The page of a finished run, from the products under the config's root.
+
+    Args:
+        config: the checked config; its targets are shown.
+        resources: folder of `page.html`, `report.css` and the scripts.
+        options: what the run was called with, for the commands shown.
+        cap: most samples of a cell in the explorer; fewer where the page would get too large.
+
+    Raises:
+        AnchorscopeError: products that do not belong together.
+        FileNotFoundError: a target's products are not built.
+    """
+    run = Run(config, Path(resources), options)
+    found = [
+        summary(config, model, dataset, readout=readout)
+        for model, dataset, readout in cells(config)
+    ]
+    shown = _samples(config, cap)
+    scripts = [(run.resources / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    page = Template((run.resources / "page.html").read_text(encoding="utf-8"))
+    title = ", ".join(config.targets)
+    html = page.substitute(
+        title=escaped(title),
+        policy=script_source(scripts),
+        style=(run.resources / "report.css").read_text(encoding="utf-8"),
+        summary=_summary(run, found),
+        figures="".join(_figures(run)),
+        tables="".join(_tables(run)),
+        calibration=_calibration(run),
+        samples=_explorer(shown),
+        run=_what_was_run(run),
+        timings=report_tables.timings(report_data.timings(run.root)),
+        data="".join(embedded(f"samples-{i}", cell) for i, cell in enumerate(shown)),
+        scripts="".join(f"<script>{script}</script>" for script in scripts),
+    )
+    facts = {
+        "cells": len(found),
+        "weak": [f"{c['model']}/{c['dataset']}" for c in found if not c["signal"]],
+        "samples_shown": {f"{c['model']} on {c['dataset']}": len(c["samples"]) for c in shown},
+        "bytes": len(html.encode("utf-8", "replace")),
+    }
+    return Report(html, facts)
+
+
+def _summary(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
+    """In words: how much was measured, what flips, and which probes are too weak."""
+    total = sum(cell["n"] for cell in found)
+    said = [f"{len(found)} cells (a model on a dataset), {total:,} answers."]
+    compared = [cell["flips"]["knockout_minus_random"] for cell in found if cell["flips"]]
+    more = sum(1 for c in compared if c["low"] is not None and c["low"] > 0)
+    if compared:
+        said.append(
+            f"In {more} of {len(compared)} cells cutting the exact question tokens flips surely "
+            "more verdicts than cutting as many random ones."
+        )
+    else:
+        said.append("No random control was measured: nothing here says what flips by itself.")
+    table = report_tables.glance(found, run.models, run.datasets)
+    return paragraph(*said, look="lead") + _weak(run, found) + table
+
+
+def _weak(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
+    weak = [cell for cell in found if not cell["signal"]]
+    if not weak:
+        said = "Every probe is surely better than 0.6 and than the answer's words alone."
+        return f'<div class="note good" role="note">{paragraph(said)}</div>'
+    names = [
+        f"{isolated(run.models[cell['model']])} on {isolated(run.datasets[cell['dataset']])}"
+        for cell in weak
+    ]
+    head = f"<strong>{len(weak)} of {len(found)} probes are too weak to be trusted.</strong>"
+    said = (
+        "Their AUC is not surely above 0.6 and above what the answer's words alone tell: "
+        "do not read their curves. They are drawn grey."
+    )
+    return f'<div class="note weak" role="note">{paragraph(head, said)}{bullets(names)}</div>'
+
+
+def _figures(run: Run) -> Iterator[str]:
+    """Every picture of every target: embedded as long as there is room, else linked."""
+    room = PICTURES_MB * 1e6
+    for figure in run.config.targets:
+        more = []
+        for stem in _stems(run, figure):
+            view = stem.removeprefix(figure).removeprefix(".")
+            path = run.root / "figures" / f"{stem}.svg"
+            room -= path.stat().st_size * 4 / 3
+            shown = _figure(run, figure, view, embed=room > 0)
+            if view in ("", "controls", "probes"):
+                yield shown
+            else:
+                more.append(shown)
+        if more:
+            yield f"<details><summary>{len(more)} more read-outs</summary>{''.join(more)}</details>"
+
+
+def _stems(run: Run, figure: str) -> list[str]:
+    """The figure, then its views, as they lie in the folder of figures."""
+    readouts = [name.replace("/", "-") for name in run.config.readouts]
+    stems = [figure, *(f"{figure}.{view}" for view in (*VIEWS, *readouts))]
+    return [stem for stem in stems if (run.root / "figures" / f"{stem}.svg").is_file()]
+
+
+def _figure(run: Run, figure: str, view: str, *, embed: bool) -> str:
+    stem = f"{figure}.{view}" if view else figure
+    title, about = _heading(figure, view)
+    caption = about + " " + _basics(run, figure, view)
+    links = ", ".join(
+        f'<a href="../figures/{escaped(stem)}.{kind}">{said}</a>'
+        for kind, said in (("html", "interactive"), ("pdf", "PDF"), ("png", "PNG"), ("svg", "SVG"))
+    )
+    image = picture(run.root / "figures" / f"{stem}.svg", f"{title}. {about}")
+    shown = f'<div class="plate">{image}</div>' if embed else _too_large(stem)
+    rebuild = command(run.rebuild(f"figures/{stem}.svg"))
+    return (
+        f'<figure id="figure-{escaped(stem)}"><h3>{escaped(title)}</h3>{shown}'
+        f'<figcaption>{escaped(caption)} <span class="links">Also: {links}.</span></figcaption>'
+        f"<details><summary>Rebuild this picture</summary>{rebuild}</details></figure>"
+    )
+
+
+def _too_large(stem: str) -> str:
+    said = "Not embedded, so that the page stays below 10 MB:"
+    return paragraph(said, f'<a href="../figures/{escaped(stem)}.svg">open the picture</a>.')
+
+
+def _heading(figure: str, view: str) -> tuple[str, str]:
+    if view in VIEWS:
+        title, about = VIEWS[view]
+        return f"{figure}: {title[0].lower()}{title[1:]}", about
+    about = (
+        "Mean ΔP by layer when attention to the exact question tokens is cut: Q-Anchored samples, "
+        "whose verdict flips, and A-Anchored ones, whose verdict stays; below, the share that "
+        "flips, beside the share under random cuts."
+    )
+    return (f"{figure}: ΔP by layer" + (f", read-out {view}" if view else "")), about
+
+
+def _basics(run: Run, figure: str, view: str) -> str:
+    """Read-out, grouping, n and interval, as every caption states them."""
+    config = run.config
+    readout = config.figures[figure].readout
+    if view == "readouts":
+        readout = ", ".join(config.readouts)
+    elif view and view not in VIEWS:
+        readout = "/".join(view.split("-", 1))
+    counts = [
+        int(report_data.funnel(run.root, model, dataset).kept.get("scores", 0))
+        for model, dataset in config.cells(figure)
+    ]
+    drawn = config.bootstrap
+    return (
+        f"Read-out {readout}; {GROUPINGS[config.grouping]}; n = {sample_count(counts)} samples a "
+        f"cell; bands: pointwise {100 * drawn.level:g} % intervals from {drawn.draws:,} bootstrap "
+        "draws clustered by subject or question, probes held fixed."
+    )
+
+
+def _tables(run: Run) -> Iterator[str]:
+    for figure in run.config.targets:
+        entry = run.config.figures[figure]
+        controls = run.table(f"{figure}.controls.csv")
+        labels = (run.models, run.datasets)
+        at = {
+            name: report_tables.headline(run.table(f"{figure}{end}"), controls, entry.readout)
+            for name, end in (("curve", ".csv"), ("contrasts", ".contrasts.csv"))
+        } | {
+            name: report_tables.headline(run.table(f"{figure}.{name}.csv"), controls, entry.readout)
+            for name in ("controls", "swap")
+        }
+        made = [
+            report_tables.contrasts(at["contrasts"], *labels),
+            report_tables.controls(at["controls"], *labels),
+            report_tables.curve(at["curve"], run.config.grouping, *labels),
+            report_tables.swap(at["swap"], *labels),
+        ]
+        ends = (".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".density.csv")
+        links = ", ".join(
+            f'<a href="../tables/{escaped(figure + end)}">{escaped(figure + end)}</a>'
+            for end in ends
+        )
+        whole = paragraph(f"Every layer, read-out and column: {links}.", look="links")
+        rebuild = command(run.rebuild(f"tables/{figure}.csv"))
+        yield f"<h3>{escaped(figure)}</h3>{''.join(made)}{whole}{rebuild}"
+
+
+def _calibration(run: Run) -> str:
+    """The verdict in words where it was measured; else how to get it."""
+    parts = [_verdict(run)]
+    svg = run.root / "figures" / "calibration.svg"
+    if svg.is_file() and svg.stat().st_size < 1e6:
+        about = "The instrument held against samples whose pathway is known"
+        parts.append(f'<figure><div class="plate">{picture(svg, about)}</div></figure>')
+    found = report_data.optional(run.root / "tables" / "null-controls.csv")
+    if found is None:
+        said = "Null controls, cells in which nothing must be found, are not built here:"
+        parts.append(paragraph(said) + command(run.command("null-controls")))
+    else:
+        parts.append(report_tables.nulls(found, run.models, run.datasets))
+    return "".join(parts)
+
+
+def _verdict(run: Run) -> str:
+    floors = report_data.optional(run.root / "tables" / "calibration-floors.csv")
+    if floors is None:
+        said = (
+            "Not measured in this run. Whether the instrument tells planted question pathways "
+            "from planted answer pathways is measured by:"
+        )
+        return paragraph(said) + command(run.command("calibration"))
+    first, *rest = in_words(floors).split("\n")
+    missed = [line for line in rest if line.startswith("Missed")]
+    look = "weak" if missed else "good"
+    held = [isolated(line) for line in rest if line not in missed]
+    said = paragraph(f"<strong>{escaped(first)}</strong>")
+    verdict = said + bullets(held) + bullets([isolated(line) for line in missed], "missed")
+    return f'<div class="note {look}" role="note">{verdict}</div>'
+
+
+def _samples(config: Config, cap: int) -> list[dict[str, Any]]:
+    """The explorer's cells; fewer samples of each where they would make the page too large."""
+    sources = [_source(config, *cell) for cell in cells(config)]
+    found = [report_samples.cell(source, cap=cap, seed=config.seed) for source in sources]
+    size = sum(len(json.dumps(cell, ensure_ascii=False).encode()) for cell in found)
+    smaller = max(1, int(cap * SAMPLES_MB * 1e6 / size)) if size > SAMPLES_MB * 1e6 else cap
+    return found if smaller >= cap else _samples(config, smaller)
+
+
+def _source(config: Config, model: str, dataset: str, readout: str) -> report_samples.Source:
+    answering = config.models[model].answers_of or model
+    return report_samples.Source(
+        model=config.models[model].label,
+        dataset=config.datasets[dataset].label,
+        readout=readout,
+        prompts=f"{config.root}/prompts/{answering}/{dataset}.parquet",
+        answers=f"{config.root}/answers/{answering}/{dataset}.parquet",
+        scores=f"{config.root}/scores/{model}/{dataset}.parquet",
+    )
+
+
+def _explorer(cells: Sequence[Mapping[str, Any]]) -> str:
+    """The choice of cells; all else is made by the page's script."""
+    options = "".join(
+        f'<option value="{i}">{escaped(cell["model"])} on {escaped(cell["dataset"])}</option>'
+        for i, cell in enumerate(cells)
+    )
+    shown = [f"{len(cell['samples']):,} of {cell['total']:,}" for cell in cells]
+    said = (
+        f"Samples in this page: {few(shown)} by cell, chosen evenly over group and label, "
+        "the strongest fall first."
+    )
+    return (
+        f'{paragraph(escaped(said))}<div id="explorer"><select id="cell">{options}</select></div>'
+    )
+
+
+def _what_was_run(run: Run) -> str:
+    """Models, datasets, where samples went, settings, versions."""
+    config = run.config
+    funnels = [report_data.funnel(run.root, m, d) for m, d, _ in cells(config)]
+    models = {cell.model: report_data.model_facts(config, cell.model) for cell in funnels}
+    datasets = {cell.dataset: report_data.dataset_facts(config, cell.dataset) for cell in funnels}
+    settings = yaml.safe_dump(resolved(config), sort_keys=False, allow_unicode=True)
+    record = provenance.read(run.root / "tables" / f"{config.targets[0]}.csv")
+    versions = ", ".join(f"{name} {said}" for name, said in record["libraries"].items())
+    return "".join(
+        (
+            report_tables.funnels(funnels, run.models, run.datasets),
+            _facts("Models", models, run.models),
+            _facts("Datasets", datasets, run.datasets),
+            "<details><summary>Resolved settings</summary>",
+            f'<pre class="settings" tabindex="0"><code>{escaped(settings)}</code></pre></details>',
+            paragraph(escaped(f"Made with {versions}."), look="links"),
+        )
+    )
+
+
+def _facts(title: str, found: Mapping[str, Mapping[str, str]], labels: Mapping[str, str]) -> str:
+    items = []
+    for key, facts in found.items():
+        said = "; ".join(f"{escaped(name)} {isolated(v)}" for name, v in facts.items() if v)
+        items.append(
+            f"<strong>{isolated(labels[key])}</strong> <code>{escaped(key)}</code>: {said}"
+        )
+    return f"<h3>{escaped(title)}</h3>{bullets(items)}"

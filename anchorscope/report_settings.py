@@ -1,0 +1,58 @@
+"""What a report is told of its run: the settings it shows, and the command that builds it again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anchorscope.settings import Config
+
+
+def cells(config: Config) -> list[tuple[str, str, str]]:
+    """(model, dataset, read-out) of every cell of the targets, once each."""
+    found = [
+        (model, dataset, config.figures[figure].readout)
+        for figure in config.targets
+        for model, dataset in config.cells(figure)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def resolved(config: Config) -> dict[str, Any]:
+    """The settings of a run as plain data, with those entries of the catalogues that it shows."""
+    found = cells(config)
+    shown = {
+        "models": {model for model, _, _ in found},
+        "datasets": {dataset for _, dataset, _ in found},
+        "figures": set(config.targets),
+    }
+    whole = config.model_dump(mode="json", exclude={"calibration", "sensitivity"})
+    for name, keys in shown.items():
+        whole[name] = {key: entry for key, entry in whole[name].items() if key in keys}
+    return whole
+
+
+def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
+    """How a run was called, to come after its target: config files and keys of the command line.
+
+    Args:
+        files: of `--configfile`.
+        given: of `--config`.
+    """
+    here = Path.cwd()
+    named = [Path(file) for file in files]
+    places = [file.relative_to(here) if file.is_relative_to(here) else file for file in named]
+    keys = [f"{key}={_shown(value)}" for key, value in given.items()]
+    said = ""
+    if places:
+        said += " --configfile " + " ".join(shlex.quote(place.as_posix()) for place in places)
+    if keys:
+        said += " --config " + " ".join(map(shlex.quote, keys))
+    return said
+
+
+def _shown(value: Any) -> str:
+    return str(value) if isinstance(value, str) else json.dumps(value, default=str)

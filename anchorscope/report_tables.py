@@ -1,0 +1,295 @@
+"""The tables of a report: the columns that a reader needs, of tables that hold all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.figure_data import true
+from anchorscope.report_data import STAGES, Funnel, duration, stated
+from anchorscope.report_html import Cell, Column, blank, figures, interval, number, table, word
+
+NAMES = (
+    Column("model", "the model that answered", numeric=False),
+    Column("dataset", "where the questions come from", numeric=False),
+)
+GLANCE = (
+    *NAMES,
+    Column("samples", "answers that were measured"),
+    Column("right", "share of answers that match a gold answer"),
+    Column("probe AUC", "how well the probe tells right from wrong at the headline layer"),
+    Column("text AUC", "the same from the answer's words and the relation alone"),
+    Column("probe", "whether its AUC is surely above 0.6 and above the text's", numeric=False),
+    Column("flips", "samples whose predicted class flips when the exact question tokens are cut"),
+    Column("random flips", "the same when as many other question tokens are cut"),
+    Column("difference", "flips less random flips, paired, percentage points"),
+    Column("ΔP of Q, deepest", "lowest mean ΔP of the Q-Anchored over the layers"),
+    Column("|ΔP| of A", "mean over the layers of the A-Anchored"),
+)
+AT_HEADLINE = "At the headline layer, the deepest whose probe is nearly as good as the best."
+Labels = Mapping[str, str]
+
+
+def glance(found: Sequence[Mapping[str, Any]], models: Labels, datasets: Labels) -> str:
+    """A line a cell, from `cli_show.summary`."""
+    rows = [_glance_row(cell, models, datasets) for cell in found]
+    return table("glance", f"{AT_HEADLINE} Intervals in brackets.", GLANCE, rows)
+
+
+def _glance_row(cell: Mapping[str, Any], models: Labels, datasets: Labels) -> list[Cell]:
+    flips, trough = cell["flips"] or {}, cell["delta_p"]["q_trough"]
+    at = f", layer {trough['layer']}" if trough else ""
+    deepest = number(trough and trough["value"], 1)
+    return [
+        word(models[cell["model"]]),
+        word(datasets[cell["dataset"]]),
+        number(cell["n"]),
+        _percent(1 - cell["share_wrong"]),
+        _ends(cell["probe_auc"], 2),
+        number(cell["text_auc"]["value"], 2),
+        _signal(cell["signal"]),
+        _percent(flips.get("knockout", {}).get("value")),
+        _percent(flips.get("random", {}).get("value")),
+        _ends(flips.get("knockout_minus_random", {}), 1, 100),
+        Cell(deepest.text + at, deepest.value),
+        number(cell["delta_p"]["a_mean_abs"], 1),
+    ]
+
+
+def _percent(share: object) -> Cell:
+    found = number(share, 1, factor=100)
+    return found if found.value is None else Cell(f"{found.text} %", found.value)
+
+
+def _ends(found: Mapping[str, Any], digits: int, factor: float = 1) -> Cell:
+    return interval(found, "value", "low", "high", digits, factor=factor)
+
+
+def _signal(signal: bool) -> Cell:
+    return Cell("✓ sound", 1, "good") if signal else Cell("✗ too weak", 0, "weak")
+
+
+def headline(frame: pd.DataFrame, controls: pd.DataFrame, readout: str) -> pd.DataFrame:
+    """Rows of a figure's table at each cell's headline layer of the read-out."""
+    site, position = readout.split("/")
+    keys = ["model", "dataset", "site", "position", "layer"]
+    chosen = controls[true(controls["headline"])]
+    chosen = chosen[(chosen["site"] == site) & (chosen["position"] == position)]
+    return frame.merge(chosen[keys], on=keys)
+
+
+CURVE = (
+    *NAMES,
+    Column("condition", "what was cut", numeric=False),
+    Column("group", "Q: flips under the condition; A: does not; all samples", numeric=False),
+    Column("layer", "counted from 0"),
+    Column("n", "samples of the group"),
+    Column("share", "of the cell's samples"),
+    Column("ΔP", "mean change of the predicted class's probability, percentage points"),
+    Column("answers right", "among the group"),
+)
+
+
+def curve(rows: pd.DataFrame, grouping: str, models: Labels, datasets: Labels) -> str:
+    """The curve at the headline layer."""
+    shown = rows[rows["grouping"] == grouping]
+    made = [
+        [
+            *_names(row, models, datasets),
+            word(row["condition"]),
+            word({"Q": "Q-Anchored", "A": "A-Anchored"}.get(row["anchor"], "all")),
+            number(row["layer"]),
+            number(row["n"]),
+            _percent(row["share"]),
+            interval(row, "delta_p", "ci_low", "ci_high", 1),
+            _percent(row["answer_accuracy"]),
+        ]
+        for row in shown.to_dict("records")
+    ]
+    return table("curve", f"ΔP by group. {AT_HEADLINE}", CURVE, made)
+
+
+CONTRASTS = (
+    *NAMES,
+    Column("contrast", "which condition, or which less which", numeric=False),
+    Column("quantity", "share of flips, or mean ΔP of all samples", numeric=False),
+    Column("pairs", "samples compared"),
+    Column("estimate", "percentage points, with its interval"),
+    Column("no effect", "the 90 % interval lies within ±5 points", numeric=False),
+)
+QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
+
+
+def contrasts(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+    """The contrasts at the headline layer."""
+    none = true(rows["no_effect"]) if len(rows) else []
+    made = [
+        [
+            *_names(row, models, datasets),
+            word(str(row["contrast"]).replace("-", " − ")),
+            word(QUANTITIES.get(row["quantity"], row["quantity"])),
+            number(row["n"]),
+            interval(row, "estimate", "ci_low", "ci_high", 1),
+            word("shown to have none" if nothing else "not shown"),
+        ]
+        for row, nothing in zip(rows.to_dict("records"), none, strict=True)
+    ]
+    said = "What carries the claim: more flips under the knockout than under random cuts, paired."
+    return table("contrasts", f"{said} {AT_HEADLINE}", CONTRASTS, made)
+
+
+CONTROLS = (
+    *NAMES,
+    Column("probe AUC", "clean activations"),
+    Column("under knockout", "AUC of the same probe on knocked-out activations"),
+    Column("refitted", "AUC of a probe fitted to knocked-out activations"),
+    Column("text", "AUC from the answer's words and the relation alone"),
+    Column("shuffled", "AUC of a probe that learned shuffled labels: one half"),
+    Column("calibration error", "expected error of p, in ten bins"),
+    Column("flips", "under the knockout"),
+    Column("offset refitted", "flips after refitting the offset alone"),
+    Column("random", "flips when as many other tokens are cut"),
+    Column("whole question", "flips when every token of the question is cut"),
+    Column("by chance", "flips when the samples' changes are permuted"),
+    Column("noise", "largest |ΔP| of nothing but another batch, percentage points"),
+)
+
+
+def controls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+    """The controls at the headline layer."""
+    shares = "flip offset_flip random_flip question_flip null".split()
+    made = [
+        [
+            *_names(row, models, datasets),
+            interval(row, "probe_auc", "auc_low", "auc_high", 2),
+            number(row["auc_knockout"], 2),
+            number(row["auc_refit"], 2),
+            number(row["text_auc"], 2),
+            number(row["auc_shuffled"], 2),
+            number(row["ece"], 2),
+            *(_percent(row[f"{name}_share"]) for name in shares),
+            number(row["noise_floor"], 2),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    said = "What flips by itself, and what the probes know."
+    return table("controls", f"{said} {AT_HEADLINE}", CONTROLS, made)
+
+
+SWAP = (
+    *NAMES,
+    Column("answers", "all, right or wrong ones", numeric=False),
+    Column("covered", "samples with a question that turns the answer's truth"),
+    Column("follows", "share of these whose predicted class turns with it"),
+    Column("ΔP", "mean, percentage points"),
+    Column("agrees", "follows the question if and only if it flips under the knockout"),
+)
+
+
+def swap(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+    """The interchange at the headline layer; nothing where it was not measured."""
+    rows = rows[rows["n_covered"] > 0]
+    if rows.empty:
+        return ""
+    made = [
+        [
+            *_names(row, models, datasets),
+            word({"0": "right", "1": "wrong"}.get(str(row["label"]), "all")),
+            number(row["n_covered"]),
+            interval(row, "follows", "follows_low", "follows_high", 1, factor=100),
+            number(row["delta_p"], 1),
+            _percent(row["agreement"]),
+        ]
+        for row in rows.to_dict("records")
+    ]
+    said = "The same answer behind another question, for which its truth is the other."
+    return table("swap", f"{said} {AT_HEADLINE}", SWAP, made)
+
+
+NULLS = (
+    Column("control", "a cell in which there is nothing to find", numeric=False),
+    Column("why nothing", "the reason", numeric=False),
+    *NAMES,
+    Column("read-out", "site / position", numeric=False),
+    Column("AUC", "at the headline layer"),
+    Column("must not surely exceed", "the larger of 0.6 and the text's AUC"),
+    Column("came out", "empty, as it must, or not", numeric=False),
+)
+
+
+def nulls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+    """The null controls."""
+    made = []
+    for row, empty in zip(rows.to_dict("records"), true(rows["empty"]), strict=True):
+        verdict = Cell("✓ empty", 1, "good") if empty else Cell("✗ not empty", 0, "weak")
+        made.append(
+            [
+                word(row["control"]),
+                word(row["expectation"]),
+                *_names(row, models, datasets),
+                word(f"{row['site']}/{row['position']}"),
+                interval(row, "probe_auc", "auc_low", "auc_high", 2),
+                number(row["threshold"], 2),
+                verdict,
+            ]
+        )
+    return table("nulls", "Cells in which the instrument must find nothing.", NULLS, made)
+
+
+def funnels(found: Sequence[Funnel], models: Labels, datasets: Labels) -> str:
+    """Samples in, kept and dropped by reason, over the stages."""
+    columns = [*NAMES, Column("rows read", "of the dataset")]
+    columns += [Column(name, "samples left") for name in STAGES.values()]
+    columns += [Column("wrong answers"), Column("dropped", "at which stage, why", numeric=False)]
+    made = [_funnel_row(one, models, datasets) for one in found]
+    said = "Samples left after each stage, and why the others were dropped. A sample drawn from"
+    return table("funnel", f"{said} a larger dataset is not counted as dropped.", columns, made)
+
+
+def _funnel_row(one: Funnel, models: Labels, datasets: Labels) -> list[Cell]:
+    reasons = [f"{count:,} at {STAGES[stage]}: {why}" for stage, why, count in one.dropped]
+    return [
+        word(models[one.model]),
+        word(datasets[one.dataset]),
+        number(one.rows),
+        *(number(one.kept.get(stage)) for stage in STAGES),
+        _percent(one.wrong),
+        Cell("; ".join(reasons) or "none", sum(count for *_, count in one.dropped)),
+    ]
+
+
+TIMINGS = (
+    Column("stage", "folder of results/benchmarks", numeric=False),
+    Column("jobs"),
+    Column("all together", "wall-clock time of all jobs"),
+    Column("longest", "wall-clock time of the longest job"),
+    Column("which", "the longest job", numeric=False),
+    Column("memory", "largest resident set of a job"),
+)
+
+
+def timings(rows: pd.DataFrame) -> str:
+    """How long each stage took."""
+    made = []
+    for row in rows.to_dict("records"):
+        memory = row["memory_mb"]
+        made.append(
+            [
+                word(stated(row["stage"])),
+                number(row["jobs"]),
+                Cell(duration(row["seconds"]), row["seconds"]),
+                Cell(duration(row["longest"]), row["longest"]),
+                word(row["longest_job"]),
+                number(memory) if blank(memory) else Cell(f"{figures(memory, 0)} MB", memory),
+            ]
+        )
+    said = "Wall-clock time by stage, from Snakemake's benchmarks; jobs may run side by side."
+    return table("timings", said, TIMINGS, made)
+
+
+def _names(row: Mapping[Any, Any], models: Labels, datasets: Labels) -> list[Cell]:
+    """Model and dataset by their labels; a key that the config no longer knows stays a key."""
+    model, dataset = str(row["model"]), str(row["dataset"])
+    return [word(models.get(model, model)), word(datasets.get(dataset, dataset))]

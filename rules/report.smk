@@ -1,0 +1,64 @@
+# Report: one page of a run, with its figures, tables and single samples; no network needed.
+#
+# in:  figures and tables of the targets; prompts, answers and scores of their cells
+#      results/tables/calibration-floors.csv and null-controls.csv, where they are there
+# out: results/report/index.html
+
+
+from anchorscope import report_settings
+
+
+localrules:
+    report_page,
+
+
+def beside(*names):
+    """Products of other targets that are there; the report shows them and never makes them."""
+    paths = [os.path.join(ROOT, name) for name in names]
+    return {path: os.stat(path).st_mtime_ns for path in paths if os.path.exists(path)}
+
+
+def cells_of_targets(stage, end=".parquet"):
+    """A stage's product of every cell shown; some models read another's prompts and answers."""
+
+    def own(model):
+        frozen = stage in ("prompts", "answers")
+        return (frozen and cfg.models[model].answers_of) or model
+
+    pairs = dict.fromkeys(cell for figure in cfg.targets for cell in cfg.cells(figure))
+    return [f"{ROOT}/{stage}/{own(model)}/{dataset}{end}" for model, dataset in pairs]
+
+
+rule report_page:
+    input:
+        pictures=[pictures(figure) + views(figure) for figure in cfg.targets],
+        tables=[f"{ROOT}/tables/{figure}{end}" for figure in cfg.targets for end in TABLES.values()],
+        cells=[cells_of_targets("delta_p", end) for end in TABLES.values()],
+        prompts=cells_of_targets("prompts"),
+        answers=cells_of_targets("answers"),
+        scores=cells_of_targets("scores"),
+        page=f"{RESOURCES}/report/page.html",
+        parts=expand(f"{RESOURCES}/report/{{part}}", part=["report.css", "tables.js", "samples.js"]),
+    output:
+        page=f"{ROOT}/report/index.html",
+        provenance=f"{ROOT}/report/index.html.provenance.json",
+    log:
+        f"{ROOT}/logs/report.log",
+    benchmark:
+        f"{ROOT}/benchmarks/report.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        config=report_settings.resolved(cfg),
+        options=report_settings.options(
+            workflow.config_settings.configfiles, workflow.config_settings.config
+        ),
+        beside=beside(
+            "tables/calibration-floors.csv",
+            "tables/null-controls.csv",
+            "figures/calibration.svg",
+        ),
+    message:
+        f"report of the run in {ROOT}: writing one page"
+    script:
+        "../scripts/report.py"

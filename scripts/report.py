@@ -1,0 +1,20 @@
+"""Write the report of a run: one page."""
+
+from pathlib import Path
+
+from anchorscope import provenance
+from anchorscope.files import atomic
+from anchorscope.settings import Config
+from anchorscope.stage import stage
+
+with stage(snakemake):
+    from anchorscope.report import build
+
+    made = build(
+        Config.model_validate(snakemake.params.config),
+        resources=Path(snakemake.input.page).parent,
+        options=snakemake.params.options,
+    )
+    with atomic(snakemake.output.page) as draft:
+        draft.write_text(made.html, encoding="utf-8", errors="replace")
+    provenance.of_stage(snakemake, snakemake.output.page, shown=made.facts)
