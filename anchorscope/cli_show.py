@@ -140,7 +140,10 @@ def text(found: Mapping[str, Any]) -> str:
         *_sample_lines(found["samples"]),
         _line("labels", f"{_percent(1 - wrong)} right, {_percent(wrong)} wrong of {found['n']:,}"),
         _line("probe AUC", _shown(found["probe_auc"], "{:.3f}")),
-        _line("text baseline", f"{_shown(found['text_auc'], '{:.3f}')} (answer words and relation alone)"),
+        _line(
+            "text baseline",
+            f"{_shown(found['text_auc'], '{:.3f}')} (answer words and relation alone)",
+        ),
         _line("signal", _signal(found["signal"])),
         *_flip_lines(found["flips"]),
         *_delta_lines(found["delta_p"]),
