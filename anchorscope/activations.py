@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from anchorscope import knockout, models
+from anchorscope import knockout, models, sharing
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet
 from anchorscope.passes import (
@@ -39,38 +39,89 @@ __all__ = [
     "measured", "parse", "plan", "read", "write",
 ]  # fmt: skip
 
+TOKENWISE = "mlp"
+"""The site whose module gives the same at a token whatever the other tokens are."""
+
 PARTNERS = tuple(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values()))
 
 log = logging.getLogger(__name__)
 
 
+class _Finished(Exception):
+    """Ends a pass: nothing that the model would do now is read. Raised by a hook, after recording.
+
+    Hooks of other makers stay in order: those on modules already run have run, and transformers
+    and accelerate undo per module, not per pass.
+    """
+
+
 @dataclass
 class _Recorder:
-    """What the hooks of one pass saw: site → [rows, positions, width] of each layer in turn."""
+    """What the hooks of a pass saw: site → [rows, positions, width] of each layer in turn.
+
+    Attributes:
+        indices: read-out tokens, int64 [rows, positions]; None records nothing.
+        early: whether the pass ends with the last module read, which, if it works token by token,
+            is given the read-out tokens only.
+    """
 
     indices: torch.Tensor | None = None
+    early: bool = False
     seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+
+    def taken(self, states: torch.Tensor) -> torch.Tensor:
+        """The states at the read-out tokens."""
+        assert self.indices is not None
+        indices = self.indices.to(states.device)
+        rows = indices.new_tensor(range(len(indices)))[:, None]
+        return states[rows, indices]
+
+    def keep(self, site: str, output: Any, *, last: bool) -> None:
+        """Record the output of a module; `last` is the last one read."""
+        if self.indices is None:
+            return
+        states = models.first_tensor(output)
+        cut_down = last and self.early and site == TOKENWISE
+        self.seen.setdefault(site, []).append(states if cut_down else self.taken(states))
+        if last and self.early:
+            raise _Finished
+
+    def narrow(self, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The input of the last module read, at the read-out tokens."""
+        if self.indices is None or not self.early:
+            return None
+        return (self.taken(inputs[0]), *inputs[1:])
+
+    def states(self) -> dict[str, torch.Tensor]:
+        """Site → [rows, layers, positions, width]; the recorder is empty again."""
+        import torch
+
+        found = {
+            site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
+            for site, layers in self.seen.items()
+        }
+        self.seen.clear()
+        return found
 
 
 @contextmanager
-def _recording(loaded: models.Loaded, sites: Iterable[str]) -> Iterator[_Recorder]:
+def _recording(loaded: models.Loaded, sites: Collection[str]) -> Iterator[_Recorder]:
     """Hooks that keep the outputs at `recorder.indices` only; they are removed at the end."""
     recorder = _Recorder()
+    blocks = models.layers(loaded)
+    final = max(sites, key=models.SITES.index)
+    handles = []
+    for block in blocks:
+        for site in sites:
+            last = block is blocks[-1] and site == final
 
-    def keep(site: str, output: Any) -> None:
-        states = models.first_tensor(output)
-        assert recorder.indices is not None
-        indices = recorder.indices.to(states.device)
-        rows = indices.new_tensor(range(len(indices)))[:, None]
-        recorder.seen.setdefault(site, []).append(states[rows, indices])
+            def keep(_: Any, __: Any, output: Any, site: str = site, last: bool = last) -> None:
+                recorder.keep(site, output, last=last)
 
-    handles = [
-        models.part(loaded, layer, site).register_forward_hook(
-            lambda module, inputs, output, site=site: keep(site, output)
-        )
-        for layer in models.layers(loaded)
-        for site in sites
-    ]
+            handles.append(models.part(loaded, block, site).register_forward_hook(keep))
+    if final == TOKENWISE:
+        module = models.part(loaded, blocks[-1], final)
+        handles.append(module.register_forward_pre_hook(lambda _, given: recorder.narrow(given)))
     try:
         yield recorder
     finally:
@@ -112,32 +163,103 @@ def measure(
     positions = list(dict.fromkeys(position for _, position in pairs))
     sites = list(dict.fromkeys(site for site, _ in pairs))
     with _recording(loaded, sites) as recorder:
+        heads = _heads(loaded, planned)
         for batch in planned.batches:
-            _run(loaded, planned, batch, positions, recorder)
-            yield batch, _tensors(planned, batch, pairs, positions, recorder)
+            if batch.masked:
+                states = _shared(loaded, planned, batch, positions, recorder, heads)
+            else:
+                states = _plain(loaded, planned, batch, positions, recorder)
+            yield batch, _tensors(planned, batch, pairs, positions, states)
 
 
-def _run(
+def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[str]) -> Any:
+    """Read-out tokens of each row, counted from its first token passed: int64 [rows, positions]."""
+    import torch
+
+    return torch.tensor(
+        [
+            [sample.positions[name] - start for name in positions]
+            for sample, start in zip(rows, starts, strict=True)
+        ]
+    )
+
+
+def _plain(
     loaded: models.Loaded,
     planned: Plan,
     batch: Batch,
     positions: Sequence[str],
     recorder: _Recorder,
-) -> None:
-    """One pass through the base model, without the LM head that nobody reads."""
+) -> dict[str, torch.Tensor]:
+    """One ordinary pass through the base model: nothing shared, nothing left out.
+
+    Returns:
+        Site → [rows, layers, positions, width].
+    """
     import torch
 
     rows = [planned.passed(row) for row in batch.rows]
     recorder.seen.clear()
-    recorder.indices = torch.tensor(
-        [[sample.positions[name] for name in positions] for sample in rows], device=loaded.device
-    )
+    recorder.early = False
+    recorder.indices = _indices(rows, [0] * len(rows), positions).to(loaded.device)
     with torch.inference_mode():
         loaded.model.base_model(**inputs(loaded, planned, batch), use_cache=False)
+    return recorder.states()
+
+
+def _heads(loaded: models.Loaded, planned: Plan) -> sharing.Layers:
+    """Keys and values of what all prompts begin with; empty where they share nothing."""
+    import torch
+
+    rows = sharing.head_rows(planned)
+    cache = sharing.Cache(keep=True)
+    if rows:
+        with torch.inference_mode():
+            loaded.model.base_model(
+                **sharing.head_inputs(loaded, rows), past_key_values=cache, use_cache=True
+            )
+    return cache.own
+
+
+def _shared(
+    loaded: models.Loaded,
+    planned: Plan,
+    batch: Batch,
+    positions: Sequence[str],
+    recorder: _Recorder,
+    heads: sharing.Layers,
+) -> dict[str, torch.Tensor]:
+    """The passes of one batch: rows without a cut first, then the others from where they differ.
+
+    Returns:
+        Site → [rows, layers, positions, width].
+    """
+    import torch
+
+    planned_steps = sharing.steps(planned, batch)
+    first: sharing.Layers = []
+    found: dict[str, list[torch.Tensor]] = {}
+    recorder.seen.clear()
+    recorder.early = True
+    for step in planned_steps:
+        samples = [planned.passed(batch.rows[number]) for number in step.rows]
+        before = sharing.earlier(planned, batch, step, heads, first)
+        cache = sharing.Cache(before, keep=step.bases is None and len(planned_steps) > 1)
+        recorder.indices = _indices(samples, step.starts, positions).to(loaded.device)
+        with torch.inference_mode(), suppress(_Finished):
+            given = sharing.inputs(loaded, planned, batch, step, before)
+            loaded.model.base_model(**given, past_key_values=cache, use_cache=True)
+        first = first or cache.own
+        for site, states in recorder.states().items():
+            found.setdefault(site, []).append(states)
+    order = torch.tensor([number for step in planned_steps for number in step.rows]).argsort()
+    return {site: torch.cat(parts)[order.to(parts[0].device)] for site, parts in found.items()}
 
 
 def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
-    """What the base model is called with: right-padded ids, positions, and the mask.
+    """What one pass of a whole batch would be called with, nothing shared.
+
+    Right-padded ids, positions, and the mask. Only `noop` is measured so.
 
     Returns:
         `input_ids` and `position_ids` int64 [rows, length]; `attention_mask` [rows, 1, length,
@@ -175,20 +297,17 @@ def _tensors(
     batch: Batch,
     pairs: Sequence[tuple[str, str]],
     positions: Sequence[str],
-    recorder: _Recorder,
+    seen: Mapping[str, torch.Tensor],
 ) -> dict[str, torch.Tensor]:
-    import torch
-
+    """The states of a batch by condition, draw and read-out, as `measure` yields them."""
     found: dict[str, torch.Tensor] = {}
-    for site, layers in recorder.seen.items():
-        states = torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
+    for site, states in seen.items():
         _check(states, planned, batch, site)
         by_column = states.cpu().unflatten(0, (len(batch.columns), len(batch.samples)))
         for (name, draw), column in zip(batch.columns, by_column, strict=True):
             for number, position in enumerate(positions):
                 if (site, position) in pairs:
                     found[f"{name}.{draw}/{site}.{position}"] = column[:, :, number].clone()
-    recorder.seen.clear()
     return found
 
 
@@ -220,8 +339,9 @@ def write(
 
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
-        (rows of a condition over the samples it measured), `batches`, `tokens` with and
-        `padded_tokens` including padding, `device`, `dtype`, `seconds`.
+        (rows of a condition over the samples it measured), `batches`; `tokens` of all rows
+        without and `padded_tokens` with padding; `passed_tokens`, what went through the model,
+        padding included, after sharing; `device`, `dtype`, `seconds`.
     """
     from safetensors.torch import save_file
 
@@ -244,6 +364,8 @@ class _Counter:
         self.rows: Counter[str] = Counter()
         self.samples: dict[str, set[int]] = {}
         self.batches = self.tokens = self.padded = 0
+        heads = sharing.head_rows(planned)
+        self.passed = len(heads) * max(map(len, heads), default=0)
         self.total = sum(len(batch.rows) * batch.length for batch in planned.batches)
         self.pace = Pace()
 
@@ -254,6 +376,7 @@ class _Counter:
             self.tokens += len(self.planned.passed(row).input_ids)
         self.batches += 1
         self.padded += len(batch.rows) * batch.length
+        self.passed += sharing.tokens_passed(self.planned, batch)
         if self.pace.due(finished=self.padded == self.total):
             self._log(self.pace.seconds)
 
@@ -276,6 +399,7 @@ class _Counter:
             "batches": self.batches,
             "tokens": self.tokens,
             "padded_tokens": self.padded,
+            "passed_tokens": self.passed,
             "seconds": round(self.pace.seconds, 3),
         }
 

@@ -136,25 +136,51 @@ def mask(
     """
     import torch
 
-    width = max(lengths) if width is None else width
-    index = torch.arange(width, device=device)
-    query, key = index[None, :, None], index[None, None, :]
-    is_blocked = _indicator(blocked, width, device)
-    starts = torch.tensor(first_query or [0] * len(lengths), device=device)[:, None, None]
-    cuts = is_blocked[:, None, :] & ~is_blocked[:, :, None] & (query >= starts)
-    inside = key < torch.tensor(lengths, device=device)[:, None, None]
-    is_open = ((key <= query) & inside & ~cuts) | (query == key)
+    index = torch.arange(max(lengths) if width is None else width).expand(len(lengths), -1)
+    return mask_between(
+        index, index, lengths, blocked, dtype=dtype, device=device, first_query=first_query
+    )
+
+
+def mask_between(
+    queries: torch.Tensor,
+    keys: torch.Tensor,
+    lengths: Sequence[int],
+    blocked: Sequence[Sequence[int]],
+    *,
+    dtype: torch.dtype,
+    device: torch.device | str = "cpu",
+    first_query: Sequence[int] | None = None,
+) -> torch.Tensor:
+    """`mask` for some queries and keys of each row, in any order.
+
+    Args:
+        queries: token numbers, int64 [rows, queries], in CPU memory.
+        keys: likewise, int64 [rows, keys]; -1 is a slot that holds no token of its row.
+        lengths: see `mask`, as are the others.
+
+    Returns:
+        [rows, 1, queries, keys].
+    """
+    import torch
+
+    width = int(max(queries.max(), keys.max())) + 1
+    is_blocked = _indicator(blocked, width)
+    starts = torch.tensor(first_query or [0] * len(lengths))[:, None]
+    affected = (~is_blocked.gather(1, queries) & (queries >= starts)).to(device)[:, :, None]
+    there = ((keys >= 0) & (keys < torch.tensor(lengths)[:, None])).to(device)[:, None]
+    cut = is_blocked.gather(1, keys.clamp(min=0)).to(device)[:, None]
+    query, key = queries.to(device)[:, :, None], keys.to(device)[:, None]
+    is_open = ((key <= query) & there & ~(cut & affected)) | (query == key)
     additive = torch.zeros(is_open.shape, dtype=dtype, device=device)
     return additive.masked_fill_(~is_open, torch.finfo(dtype).min)[:, None]
 
 
-def _indicator(
-    tokens: Sequence[Sequence[int]], width: int, device: torch.device | str
-) -> torch.Tensor:
+def _indicator(tokens: Sequence[Sequence[int]], width: int) -> torch.Tensor:
     """bool [rows, width]: whether a token is among its row's tokens."""
     import torch
 
     indicator = torch.zeros((len(tokens), width), dtype=torch.bool)
     for row, found in enumerate(tokens):
         indicator[row, list(found)] = True
-    return indicator.to(device)
+    return indicator

@@ -13,6 +13,7 @@ from anchorscope import knockout, partners
 from anchorscope.answers import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts
+from anchorscope.sharing import common
 
 POSITIONS = ("final", "before_answer", "last_answer")
 BLOCKS = ("after", "answer")
@@ -93,6 +94,9 @@ class Plan:
         counts: samples in, kept and dropped by reason; `notes` say how many have a second prompt.
         blocks: `after`, or `answer` (only queries from the answer on; this leaks).
         prompts: the other prompts asked for, `swap` and `replicate`, whether or not there are any.
+        heads: how many tokens all prompts of the cell begin with, before the first token of any
+            question; and those behind other worked examples, which share a head of their own. 0
+            shares none.
     """
 
     samples: tuple[Sample, ...]
@@ -100,10 +104,19 @@ class Plan:
     counts: Counts
     blocks: str = "after"
     prompts: tuple[str, ...] = ()
+    heads: tuple[int, int] = (0, 0)
 
     def passed(self, row: Row) -> Sample:
         """What a row passes through the model."""
         return self.samples[row.sample].under(row.condition)
+
+    def head(self, sample: Sample) -> int:
+        """Which head a sample's prompt begins with: 0, or 1 behind other worked examples."""
+        return int(sample.partner == FEW_SHOT)
+
+    def shared(self, sample: Sample) -> int:
+        """How many tokens of a sample are its head."""
+        return self.heads[self.head(sample)]
 
 
 def plan(
@@ -152,7 +165,23 @@ def plan(
         samples = _behind_others(name, samples, table, limits, seed, notes)
     batches = _all_batches(samples, conditions, batch_tokens, seed)
     counts = replace(counts, notes=dict(notes))
-    return Plan(tuple(samples), tuple(batches), counts, blocks, prompts)
+    return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, _heads(samples))
+
+
+def _heads(samples: Sequence[Sample]) -> tuple[int, int]:
+    """How many tokens the prompts share, and those behind other worked examples."""
+    every = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
+    second = [prompt for prompt in every if prompt.partner == FEW_SHOT]
+    return _head([prompt for prompt in every if prompt.partner != FEW_SHOT]), _head(second)
+
+
+def _head(prompts: Sequence[Sample]) -> int:
+    """How many tokens all begin with, before the first of any question and of any read-out."""
+    firsts = (
+        min(*prompt.question_tokens, *prompt.eq_tokens, *prompt.positions.values())
+        for prompt in prompts
+    )
+    return min([common([prompt.input_ids for prompt in prompts]), *firsts])
 
 
 def conditions_of(settings: Conditions) -> list[tuple[str, int]]:

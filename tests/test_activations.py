@@ -291,18 +291,20 @@ def test_noop_takes_the_first_samples_through_other_batches_without_the_mask(loa
 
 def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
     loaded = load("llama")
-    rows = []
+    passed = []
     hook = loaded.model.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: rows.append(len(kwargs["input_ids"])), with_kwargs=True
+        lambda module, args, kwargs: passed.append(kwargs["input_ids"].shape), with_kwargs=True
     )
     head = loaded.model.lm_head.register_forward_pre_hook(lambda *_: pytest.fail("LM head ran"))
+    plan = planned(answers_table(loaded.tokenizer))
     with caplog.at_level(logging.INFO, "anchorscope.activations"):
-        stats = activations.write(
-            tmp_path / "cell", loaded, planned(answers_table(loaded.tokenizer)), READOUTS
-        )
+        stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     hook.remove(), head.remove()
     n = len(CORPUS)
-    assert stats["rows"] == sum(rows) == 5 * n + 3 and stats["batches"] == len(rows)
+    # One row more is what all prompts begin with.
+    assert stats["rows"] + 1 == sum(rows for rows, _ in passed) == 5 * n + 3 + 1
+    assert stats["passed_tokens"] == sum(rows * width for rows, width in passed)
+    assert stats["passed_tokens"] < stats["tokens"] and stats["batches"] == len(plan.batches)
     assert stats["samples"] == n and stats["dtype"] == "float32" and stats["device"] == "cpu"
     assert stats["rows_by_condition"] == {
         "clean": n,

@@ -1,0 +1,297 @@
+"""Sharing: tokens that rows have in common are passed once, and kept as keys and values.
+
+Three things are shared in the measured passes, each exactly. All prompts of a cell begin with the
+same *head* (worked examples, or a chat template's first lines): it is passed once a cell. A row
+with a cut equals the row without up to the first token that no longer sees all it saw: it goes on
+from there. What stands behind an open row in the model (a second prompt, another question's) is a
+row of its own behind the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anchorscope import knockout
+
+if TYPE_CHECKING:
+    import torch
+
+    from anchorscope.models import Loaded
+    from anchorscope.passes import Batch, Plan, Row
+
+    Layers = list[tuple[torch.Tensor, torch.Tensor]]
+
+WORTH_A_CALL = 256
+"""Padding tokens that must be saved for one more call of the model to pay."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of the model within a batch.
+
+    Attributes:
+        rows: numbers of the rows passed, in `batch.rows`.
+        starts: first token of each that is passed; those before are in the cache.
+        bases: for each row the place, among the rows of the first step, of the one that it goes on
+            from; None in the first step.
+        width: padded number of tokens passed a row.
+    """
+
+    rows: tuple[int, ...]
+    starts: tuple[int, ...]
+    bases: tuple[int, ...] | None
+    width: int
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """Tokens passed before the pass at hand; all tensors but the layers are int64 [rows].
+
+    Attributes:
+        layers: keys and values of each layer, [rows, key heads, slots, head width].
+        rows: the row of `layers` that each row of the pass at hand looks at.
+        firsts: number of the token in its first slot.
+        counts: how many of its slots are looked at.
+    """
+
+    layers: Layers
+    rows: torch.Tensor
+    firsts: torch.Tensor
+    counts: torch.Tensor
+
+    @property
+    def slots(self) -> int:
+        """The most slots that a row looks at."""
+        return int(self.counts.max())
+
+    @property
+    def tokens(self) -> torch.Tensor:
+        """Token numbers, int64 [rows, slots]; -1 in a slot that its row does not look at."""
+        import torch
+
+        slots = torch.arange(self.slots)
+        return (self.firsts[:, None] + slots).where(slots < self.counts[:, None], -1)
+
+
+@dataclass
+class Cache:
+    """Stands in for the cache of transformers (`past_key_values`) during one pass.
+
+    Each layer sees the earlier keys and values in front of its own. They are put together layer by
+    layer and not kept, so the memory is one layer's.
+
+    Attributes:
+        earlier: what was passed before, in the order of the mask's columns.
+        own: keys and values of the pass itself, filled if `keep`.
+    """
+
+    earlier: Sequence[Earlier] = ()
+    keep: bool = False
+    own: Layers = field(default_factory=list)
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Called by every attention module; returns the keys and values to attend to."""
+        import torch
+
+        if self.keep:
+            self.own.append((keys, values))
+        before = [_gathered(part, layer_idx) for part in self.earlier if part.slots]
+        if not before:
+            return keys, values
+        return (
+            torch.cat([*(found[0] for found in before), keys], dim=-2),
+            torch.cat([*(found[1] for found in before), values], dim=-2),
+        )
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Slots in front of the pass's own."""
+        return sum(part.slots for part in self.earlier)
+
+
+def _gathered(part: Earlier, layer: int) -> list[torch.Tensor]:
+    """The earlier keys and the values of one layer, a row for each row of the pass."""
+    found = []
+    for tensor in part.layers[layer]:
+        kept = tensor[:, :, : part.slots]
+        if len(kept) == 1:
+            found.append(kept.expand(len(part.rows), -1, -1, -1))
+        else:
+            found.append(kept.index_select(0, part.rows.to(kept.device)))
+    return found
+
+
+def common(rows: Iterable[Sequence[int]]) -> int:
+    """How many tokens all rows begin with."""
+    ordered = [tuple(row) for row in rows]
+    if not ordered:
+        return 0
+    first, last = min(ordered), max(ordered)  # all others lie between these two
+    differ = (n for n, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
+    return next(differ, min(len(first), len(last)))
+
+
+def steps(planned: Plan, batch: Batch) -> list[Step]:
+    """The calls that pass a batch: its rows without a cut, then the others by what they lack.
+
+    Depends on the plan alone. A row that lacks less than half of the longest in its step goes to a
+    step of its own kind where that saves enough padding.
+    """
+    bases = {
+        (row.sample, row.condition): number
+        for number, row in enumerate(batch.rows)
+        if _base(row) is None
+    }
+    whole = list(bases.values())
+    places = {number: place for place, number in enumerate(whole)}
+    heads = {number: planned.shared(planned.passed(batch.rows[number])) for number in whole}
+    found = [_step(planned, batch, heads, None)]
+    forks = {n: fork(planned, row) for n, row in enumerate(batch.rows) if n not in places}
+    lacking = {n: len(planned.passed(batch.rows[n]).input_ids) - forks[n] for n in forks}
+    for rows in _alike(lacking):
+        on = [places[bases[batch.rows[n].sample, str(_base(batch.rows[n]))]] for n in rows]
+        found.append(_step(planned, batch, {n: forks[n] for n in rows}, on))
+    return found
+
+
+def _base(row: Row) -> str | None:
+    """The condition, nothing cut, of the row that a row with a cut equals at first."""
+    if knockout.REPLICATE.get(row.condition) not in (None, "clean"):
+        return "replicate-clean"
+    return "clean" if row.condition in knockout.BLOCKING else None
+
+
+def fork(planned: Plan, row: Row) -> int:
+    """The first token at which a row with a cut may differ from the same row without.
+
+    The tokens of the first run that is cut still see each other and all before them. A read-out
+    before that (never in an answer behind its question) is passed too.
+    """
+    sample = planned.passed(row)
+    cut = set(row.cut.tokens)
+    place = min(cut, default=len(sample.input_ids))
+    while place in cut:
+        place += 1
+    if planned.blocks == "answer":
+        place = max(place, sample.answer_start)
+    return min(place, *sample.positions.values())
+
+
+def _alike(lacking: Mapping[int, int]) -> Iterator[list[int]]:
+    """Row numbers in steps of like numbers of tokens to pass, the longest first."""
+    ordered = sorted(lacking, key=lambda number: (-lacking[number], number))
+    start = 0
+    for place, number in enumerate(ordered):
+        longest, left = lacking[ordered[start]], len(ordered) - place
+        saved = (longest - lacking[number]) * left
+        if 2 * lacking[number] <= longest and saved >= WORTH_A_CALL:
+            yield ordered[start:place]
+            start = place
+    if ordered:
+        yield ordered[start:]
+
+
+def _step(
+    planned: Plan, batch: Batch, starts: Mapping[int, int], bases: Sequence[int] | None
+) -> Step:
+    lengths = [len(planned.passed(batch.rows[number]).input_ids) for number in starts]
+    width = max(length - start for length, start in zip(lengths, starts.values(), strict=True))
+    on = None if bases is None else tuple(bases)
+    return Step(tuple(starts), tuple(starts.values()), on, width)
+
+
+def tokens_passed(planned: Plan, batch: Batch) -> int:
+    """Rows × padded tokens of all calls for a batch, the heads left out."""
+    if not batch.masked:
+        return len(batch.rows) * batch.length
+    return sum(len(step.rows) * step.width for step in steps(planned, batch))
+
+
+def head_rows(planned: Plan) -> list[tuple[int, ...]]:
+    """The token ids of the heads, one or two; none where nothing is shared."""
+    own, second = planned.heads
+    rows = [planned.samples[0].input_ids[:own]]
+    if second:
+        others = (other for sample in planned.samples for other in sample.others.values())
+        found = next(other for other in others if planned.head(other) == 1)
+        rows.append(found.input_ids[:second])
+    return rows if own or second else []
+
+
+def head_inputs(loaded: Loaded, rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
+    """What the pass of the heads is called with."""
+    lengths = [len(row) for row in rows]
+    mask = knockout.mask(lengths, [()] * len(rows), dtype=loaded.model.dtype, device=loaded.device)
+    return _padded(rows, [0] * len(rows), max(lengths), loaded.device) | {"attention_mask": mask}
+
+
+def earlier(planned: Plan, batch: Batch, step: Step, heads: Layers, first: Layers) -> list[Earlier]:
+    """What stands before the tokens of a step.
+
+    Args:
+        planned: the plan.
+        batch: one of its batches.
+        step: one of its steps.
+        heads: keys and values of the heads, empty where there are none.
+        first: keys and values of the batch's first step, empty in this step itself.
+    """
+    import torch
+
+    samples = [planned.passed(batch.rows[number]) for number in step.rows]
+    shared = torch.tensor([planned.shared(sample) for sample in samples])
+    found = []
+    if heads:
+        which = torch.tensor([planned.head(sample) for sample in samples])
+        found.append(Earlier(heads, which, torch.zeros_like(shared), shared))
+    if step.bases is not None:
+        counts = torch.tensor(step.starts) - shared
+        found.append(Earlier(first, torch.tensor(step.bases), shared, counts))
+    return [part for part in found if part.slots]
+
+
+def inputs(
+    loaded: Loaded, planned: Plan, batch: Batch, step: Step, before: Sequence[Earlier]
+) -> dict[str, torch.Tensor]:
+    """What one step is called with, beside the cache.
+
+    Returns:
+        Right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows, 1,
+        width, slots + width] in the model's dtype, the slots those of `before` in turn.
+    """
+    import torch
+
+    rows = [batch.rows[number] for number in step.rows]
+    samples = [planned.passed(row) for row in rows]
+    own = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
+    mask = knockout.mask_between(
+        own,
+        torch.cat([*(part.tokens for part in before), own], dim=1),
+        [len(sample.input_ids) for sample in samples],
+        [row.cut.tokens for row in rows],
+        dtype=loaded.model.dtype,
+        device=loaded.device,
+        first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else None,
+    )
+    ids = [sample.input_ids for sample in samples]
+    return _padded(ids, step.starts, step.width, loaded.device) | {"attention_mask": mask}
+
+
+def _padded(
+    rows: Sequence[Sequence[int]], starts: Sequence[int], width: int, device: torch.device
+) -> dict[str, torch.Tensor]:
+    """Ids and positions of each row from its start on."""
+    import torch
+
+    ids = torch.zeros((len(rows), width), dtype=torch.long)
+    for number, (row, start) in enumerate(zip(rows, starts, strict=True)):
+        ids[number, : len(row) - start] = torch.tensor(row[start:])
+    places = torch.tensor(starts)[:, None] + torch.arange(width)
+    last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
+    return {
+        "input_ids": ids.to(device),
+        # No token is at a place beyond its row's: some models scale by the last place they see.
+        "position_ids": places.minimum(last).to(device),
+    }

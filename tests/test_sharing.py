@@ -1,0 +1,288 @@
+"""Shared computation: what is passed once gives what every row passed in full gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pandas as pd
+import pytest
+import torch
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, final_norm
+from hypothesis import given
+from hypothesis import strategies as st
+from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
+
+from anchorscope import activations, models, sharing
+
+HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
+SECOND = "Q: In what city was it? A: yes .\nQ: "
+CUTS = CONDITIONS | {"swap": {}, "replicate": {}}
+
+
+def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
+    """The corpus behind worked examples, some rows with a second prompt behind others."""
+    table, head = answers_table(tokenizer), tokenizer(HEAD)["input_ids"]
+    table["input_ids"] = [[*head, *ids[2:]] for ids in table["input_ids"]]
+    shift = len(head) - 2
+    for name in ("prompt_length", "ea_start", "ea_end", "final"):
+        table[name] += shift
+    for name in ("eq_tokens", "question_tokens"):
+        table[name] = [[place + shift for place in places] for places in table[name]]
+    table["question"], table["ea_text"], table["golds"] = CORPUS, "x", [[text] for text in CORPUS]
+    table["label"] = [0, 1] * 4
+    table["subject"], table["relation"] = [f"s{number // 2}" for number in range(8)], "r"
+    second = tokenizer(SECOND)["input_ids"]
+    move = len(second) - len(head)
+    table["replicate_ids"] = [
+        [*second, *ids[len(head) : size]] if number in few_shot else []
+        for number, (ids, size) in enumerate(
+            zip(table["input_ids"], table["prompt_length"], strict=True)
+        )
+    ]
+    for name in ("eq_tokens", "question_tokens"):
+        table[f"replicate_{name}"] = [
+            [place + move for place in places] if number in few_shot else []
+            for number, places in enumerate(table[name])
+        ]
+    return table
+
+
+def unshared(loaded, plan):
+    """(id, tensor name) → [layers, width]: every row passed in full, the model run to its end."""
+    found, seen = {}, {}
+    handles = [
+        models.part(loaded, layer, site).register_forward_hook(
+            lambda module, args, output, site=site: seen.setdefault(site, []).append(
+                models.first_tensor(output)
+            )
+        )
+        for layer, site in itertools.product(models.layers(loaded), models.SITES)
+    ]
+    for batch in plan.batches:
+        seen.clear()
+        with torch.inference_mode():
+            loaded.model.base_model(**activations.inputs(loaded, plan, batch), use_cache=False)
+        for number, row in enumerate(batch.rows):
+            sample = plan.passed(row)
+            for (site, layers), (name, place) in itertools.product(
+                seen.items(), sample.positions.items()
+            ):
+                states = torch.stack([layer[number, place] for layer in layers])
+                found[sample.id, f"{row.condition}.{row.draw}/{site}.{name}"] = states
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+@pytest.mark.parametrize("blocks", activations.BLOCKS)
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_shared_passes_equal_the_unshared_one(load, family, blocks):
+    assert set(ALL_FAMILIES) == set(models.FAMILIES)
+    loaded = load(family, TOKENIZER[family])
+    plan = planned(
+        behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
+    )
+    assert min(plan.heads) > 5 and plan.heads[0] != plan.heads[1]
+    expected, found = unshared(loaded, plan), measured(loaded, plan)
+    assert expected.keys() == found.keys()
+    conditions = {name.partition(".")[0] for _, name in found}
+    assert {"swap", "replicate-knockout", "replicate-random", "question"} <= conditions
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+@pytest.mark.parametrize("sites", [("attn",), ("mlp",), ("resid",), ("attn", "mlp"), models.SITES])
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_a_pass_ends_with_the_last_module_read(load, family, sites):
+    loaded = load(family, TOKENIZER[family])
+    plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
+    every = measured(loaded, plan)
+    ran = dict.fromkeys([*models.SITES, "norm"], 0)
+
+    def count(name):
+        def hook(*_):
+            ran[name] += 1
+
+        return hook
+
+    block = models.layers(loaded)[-1]
+    handles = [
+        models.part(loaded, block, site).register_forward_pre_hook(count(site))
+        for site in models.SITES
+    ]
+    handles.append(final_norm(loaded).register_forward_pre_hook(count("norm")))
+    readouts = [f"{site}/{place}" for site in sites for place in activations.POSITIONS]
+    found = measured(loaded, plan, readouts)
+    for handle in handles:
+        handle.remove()
+    assert found.keys() == {key for key in every if key[1].split("/")[1].split(".")[0] in sites}
+    for key, states in found.items():
+        torch.testing.assert_close(states, every[key], **CLOSE)
+    calls = ran["attn"]
+    assert calls >= 3  # the heads, the rows without a cut, those with
+    assert ran["mlp"] == (1 if sites == ("attn",) else calls)
+    assert ran["norm"] == 1  # the heads' own pass, once a cell
+
+
+def test_the_last_mlp_sees_the_read_out_tokens_only(load):
+    loaded = load("llama")
+    plan = planned(behind_heads(loaded.tokenizer), conditions={"knockout": {}})
+    widths = []
+    handle = models.layers(loaded)[-1].mlp.register_forward_hook(
+        lambda module, args, output: widths.append(output.shape[1])
+    )
+    measured(loaded, plan, ["attn/final", "mlp/final", "mlp/last_answer"])
+    handle.remove()
+    assert set(widths[1:]) == {2} and len(widths) == 1 + 2 * len(plan.batches)
+
+
+@pytest.mark.parametrize("blocks", activations.BLOCKS)
+def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
+    byte_level, blocks
+):
+    plan = planned(behind_heads(byte_level), conditions=CUTS, blocks=blocks, batch_tokens=3000)
+    for batch in plan.batches:
+        if not batch.masked:
+            continue
+        first, *others = sharing.steps(plan, batch)
+        passed = [*first.rows, *(number for step in others for number in step.rows)]
+        assert sorted(passed) == list(range(len(batch.rows)))
+        for number, start in zip(first.rows, first.starts, strict=True):
+            row = batch.rows[number]
+            assert not row.cut.tokens and start == plan.shared(plan.passed(row))
+        for step in others:
+            for number, start, base in zip(step.rows, step.starts, step.bases, strict=True):
+                row, whole = batch.rows[number], batch.rows[first.rows[base]]
+                assert row.sample == whole.sample
+                sample = plan.passed(row)
+                assert sample.input_ids == plan.passed(whole).input_ids
+                late = sample.answer_start if blocks == "answer" else 0
+                blind = [
+                    token
+                    for token in range(late, len(sample.input_ids))
+                    if token not in row.cut.tokens and any(cut < token for cut in row.cut.tokens)
+                ]
+                assert start == min([*blind, *sample.positions.values()])
+
+
+def test_heads_end_before_the_first_token_of_any_question(byte_level):
+    table = behind_heads(byte_level)
+    plan = planned(table, conditions=CUTS)
+    own, second = plan.heads
+    assert own == len(byte_level(HEAD)["input_ids"]) == min(map(min, table["question_tokens"])) - 1
+    assert second == len(byte_level(SECOND)["input_ids"])
+    same = pd.concat([table.head(1)] * 3, ignore_index=True).assign(id=["a", "b", "c"])
+    alike = planned(same, conditions={"knockout": {}})
+    assert alike.heads == (min(same["question_tokens"][0]), 0)
+    none = planned(table, conditions={"knockout": {}})
+    assert none.heads == (own, 0)
+
+
+def test_a_cell_without_anything_in_common_has_no_heads(load):
+    loaded = load("qwen3")
+    table = answers_table(loaded.tokenizer)
+    table["input_ids"] = [[3 + n, *ids[1:]] for n, ids in enumerate(table["input_ids"])]
+    plan = planned(table)
+    assert plan.heads == (0, 0) and sharing.head_rows(plan) == []
+    found, expected = measured(loaded, plan), unshared(loaded, plan)
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+def test_the_heads_are_passed_once_a_cell(load):
+    loaded, shapes = load("llama"), []
+    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=1)
+    handle = loaded.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(kwargs["input_ids"].shape), with_kwargs=True
+    )
+    measured(loaded, plan, ["mlp/final"])
+    handle.remove()
+    assert shapes[0] == (2, max(plan.heads))
+    masked = [batch for batch in plan.batches if batch.masked]
+    assert len(shapes) - 1 - (len(plan.batches) - len(masked)) == sum(
+        len(sharing.steps(plan, batch)) for batch in masked
+    )
+    # Neither is any later pass as long as a row.
+    for batch in masked:
+        assert all(
+            step.width < batch.length - min(plan.heads) + 3 for step in sharing.steps(plan, batch)
+        )
+
+
+def test_noop_takes_the_ordinary_path_to_its_end(load):
+    loaded, ends, shapes = load("mistral", "metaspace"), [], []
+    plan = planned(behind_heads(loaded.tokenizer))
+    only = dataclasses.replace(plan, batches=tuple(b for b in plan.batches if not b.masked))
+    handles = [
+        final_norm(loaded).register_forward_hook(lambda *_: ends.append(1)),
+        loaded.model.base_model.register_forward_pre_hook(
+            lambda module, args, kwargs: shapes.append(kwargs), with_kwargs=True
+        ),
+    ]
+    measured(loaded, only, ["attn/final"])
+    for handle in handles:
+        handle.remove()
+    assert len(ends) == len(shapes) == 1 + len(only.batches)
+    for batch, passed in zip(only.batches, shapes[1:], strict=True):
+        assert passed["input_ids"].shape == (len(batch.rows), batch.length)
+        assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
+
+
+def test_the_seal_is_exactly_zero_behind_shared_keys(load):
+    for family in ALL_FAMILIES:
+        loaded = load(family, TOKENIZER[family])
+        table = behind_heads(loaded.tokenizer)
+        changed = table.copy()
+        changed["input_ids"] = [
+            [(token + 17) % 200 + 3 if n in eq else token for n, token in enumerate(ids)]
+            for ids, eq in zip(table["input_ids"], table["eq_tokens"], strict=True)
+        ]
+        before, after = (
+            measured(loaded, planned(rows, conditions={"knockout": {}}), ["resid/final"])
+            for rows in (table, changed)
+        )
+        for key, states in before.items():
+            same = torch.equal(states, after[key])
+            assert same == key[1].startswith("knockout"), (family, key)
+
+
+def test_short_rows_get_a_step_of_their_own_where_that_saves_enough(byte_level):
+    table = behind_heads(byte_level)
+    few = planned(table.head(1), conditions={"knockout": {}, "question": {}})
+    assert [len(sharing.steps(few, batch)) for batch in few.batches] == [2]
+    texts = ["Q: " + "what is the red house of " * 12 + " A: Anna Lund ."] * 12
+    many = planned(
+        answers_table(byte_level, texts),
+        conditions={"knockout": {}, "question": {}},
+        batch_tokens=10**6,
+    )
+    (batch,) = many.batches
+    _, knockout, question = sharing.steps(many, batch)
+    assert {batch.rows[n].condition for n in question.rows} == {"question"}
+    assert {batch.rows[n].condition for n in knockout.rows} == {"knockout"}
+    assert 2 * question.width <= knockout.width
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
+def test_what_rows_have_in_common_is_what_all_begin_with(rows):
+    size = sharing.common(rows)
+    assert len({tuple(row[:size]) for row in rows}) <= 1
+    assert (
+        not rows or any(len(row) == size for row in rows) or (len({row[size] for row in rows}) > 1)
+    )
+
+
+def test_samples_at_the_window_are_shared_exactly_too(load):
+    loaded = load("gemma3_text")
+    table = behind_heads(loaded.tokenizer).head(1)
+    ids = table["input_ids"][0]
+    table.at[0, "input_ids"] = [*ids[:-3], *ids[-3:-2] * (WINDOW - len(ids)), *ids[-3:]]
+    for name in ("prompt_length", "ea_start", "ea_end", "final"):
+        table[name] += WINDOW - len(ids)
+    plan = planned(table, window=WINDOW)
+    assert plan.counts.kept == 1
+    expected = unshared(loaded, plan)
+    for key, states in measured(loaded, plan, READOUTS).items():
+        assert states.shape[0] == LAYERS
+        torch.testing.assert_close(states, expected[key], **CLOSE)
