@@ -79,7 +79,7 @@ def propose(
         notes.append(f"resources: from {shape.parameters / 1e9:.2g} billion parameters")
     if "hub" in where and not gated:
         notes.append("gated: not set; add --gated if the model's page asks for its terms")
-    return Entry(key or config_module._valid_key(name), values, tuple(notes))
+    return Entry(key or config_module.valid_key(name), values, tuple(notes))
 
 
 def _located(source: str) -> tuple[dict[str, Any], Path | None]:

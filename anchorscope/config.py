@@ -31,7 +31,7 @@ FILE_SUFFIXES = frozenset(
     " swap tsv vl".split()
 )
 PROJECT_FOLDERS = frozenset(
-    "anchorscope benchmarks docs envs resources rules scripts slurm tests".split()
+    "anchorscope benchmarks docs envs examples resources rules scripts slurm tests".split()
 )
 
 
@@ -111,14 +111,15 @@ def _key_mistakes(raw: Mapping[str, Any]) -> Iterator[Mistake]:
                 do = f"choose another name, for example `my-{name}`"
                 yield Mistake(key, f"the name `{name}` is reserved for the workflow", do)
             elif not KEY.fullmatch(name) or ".." in name:
-                do = f"for example `{_valid_key(name)}`: lower case, digits, `.` and `-` inside"
+                do = f"for example `{valid_key(name)}`: lower case, digits, `.` and `-` inside"
                 yield Mistake(key, f"the name `{name}` cannot be used in file names", do)
             elif (suffix := name.rpartition(".")[2]) in FILE_SUFFIXES and "." in name:
                 do = f"for example `{name.replace('.', '-')}`"
                 yield Mistake(key, f"the name `{name}` ends like a file, in .{suffix}", do)
 
 
-def _valid_key(name: str) -> str:
+def valid_key(name: str) -> str:
+    """The catalogue key nearest to a name."""
     return re.sub(r"[^a-z0-9.]+", "-", re.sub(r"\.+", ".", name.lower())).strip(".-") or "my-name"
 
 
