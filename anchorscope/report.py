@@ -15,7 +15,7 @@ import yaml
 from anchorscope import provenance, report_data, report_samples, report_tables
 from anchorscope.calibration import in_words
 from anchorscope.cli_show import summary
-from anchorscope.figure_style import few, sample_count
+from anchorscope.figure_style import sample_count
 from anchorscope.figures import GROUPINGS
 from anchorscope.files import read_csv
 from anchorscope.report_html import (
@@ -157,13 +157,16 @@ def build(
 def _summary(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
     """In words: how much was measured, what flips, and which probes are too weak."""
     total = sum(cell["n"] for cell in found)
-    said = [f"{len(found)} cells (a model on a dataset), {total:,} answers."]
+    cells_found = "1 cell" if len(found) == 1 else f"{len(found)} cells"
+    said = [f"{cells_found} (a model on a dataset), {total:,} answers."]
     compared = [cell["flips"]["knockout_minus_random"] for cell in found if cell["flips"]]
     more = sum(1 for c in compared if c["low"] is not None and c["low"] > 0)
     if compared:
+        where = f"In {more} of {len(compared)} cells" if len(compared) > 1 else "Here"
+        surely = "surely more" if len(compared) > 1 or more else "not surely more"
         said.append(
-            f"In {more} of {len(compared)} cells cutting the exact question tokens flips surely "
-            "more verdicts than cutting as many random ones."
+            f"{where} cutting the exact question tokens flips {surely} verdicts than cutting as "
+            "many random ones."
         )
     else:
         said.append("No random control was measured: nothing here says what flips by itself.")
@@ -356,10 +359,11 @@ def _explorer(cells: Sequence[Mapping[str, Any]]) -> str:
         f'<option value="{i}">{escaped(cell["model"])} on {escaped(cell["dataset"])}</option>'
         for i, cell in enumerate(cells)
     )
-    shown = [f"{len(cell['samples']):,} of {cell['total']:,}" for cell in cells]
+    counts = sample_count([len(cell["samples"]) for cell in cells])
+    totals = sample_count([cell["total"] for cell in cells])
     said = (
-        f"Samples in this page: {few(shown)} by cell, chosen evenly over group and label, "
-        "the strongest fall first."
+        f"This page holds {counts} of {totals} samples a cell, chosen evenly over group and "
+        "answer (right, wrong); those whose verdict falls furthest come first."
     )
     return (
         f'{paragraph(escaped(said))}<div id="explorer"><select id="cell">{options}</select></div>'
@@ -378,20 +382,10 @@ def _what_was_run(run: Run) -> str:
     return "".join(
         (
             report_tables.funnels(funnels, run.models, run.datasets),
-            _facts("Models", models, run.models),
-            _facts("Datasets", datasets, run.datasets),
+            report_tables.entries("models", models, run.models),
+            report_tables.entries("datasets", datasets, run.datasets),
             "<details><summary>Resolved settings</summary>",
             f'<pre class="settings" tabindex="0"><code>{escaped(settings)}</code></pre></details>',
             paragraph(escaped(f"Made with {versions}."), look="links"),
         )
     )
-
-
-def _facts(title: str, found: Mapping[str, Mapping[str, str]], labels: Mapping[str, str]) -> str:
-    items = []
-    for key, facts in found.items():
-        said = "; ".join(f"{escaped(name)} {isolated(v)}" for name, v in facts.items() if v)
-        items.append(
-            f"<strong>{isolated(labels[key])}</strong> <code>{escaped(key)}</code>: {said}"
-        )
-    return f"<h3>{escaped(title)}</h3>{bullets(items)}"

@@ -23,11 +23,13 @@ class Cell:
         text: as it is read; escaped when the table is made.
         value: what the column is sorted by; None sorts last.
         look: a class of the style sheet, `weak` or `good`.
+        part: length of a bar under the text, 0 to 1; None: there is none.
     """
 
     text: str
     value: float | str | None = None
     look: str = ""
+    part: float | None = None
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,8 @@ def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:
     for column, cell in zip(columns, row, strict=True):
         value = "" if cell.value is None else f' data-value="{escaped(cell.value)}"'
         look = f' data-look="{escaped(cell.look)}"' if cell.look else ""
-        made.append(f"<td{_numeric(column)}{value}{look}>{isolated(cell.text)}</td>")
+        bar = "" if cell.part is None else f' style="--part:{100 * cell.part:.1f}%"'
+        made.append(f"<td{_numeric(column)}{value}{look}{bar}>{isolated(cell.text)}</td>")
     return "".join(made)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -82,7 +83,7 @@ def headline(frame: pd.DataFrame, controls: pd.DataFrame, readout: str) -> pd.Da
 
 CURVE = (
     *NAMES,
-    Column("condition", "what was cut", numeric=False),
+    Column("what is cut", "in the pass compared with the clean one", numeric=False),
     Column("group", "Q: flips under the condition; A: does not; all samples", numeric=False),
     Column("layer", "counted from 0"),
     Column("n", "samples of the group"),
@@ -92,23 +93,34 @@ CURVE = (
 )
 
 
+CUT = {
+    "knockout": "exact question tokens",
+    "random": "as many random ones",
+    "question": "the whole question",
+    "swap": "nothing; another question",
+    "noop": "nothing; another batch",
+}
+
+
 def curve(rows: pd.DataFrame, grouping: str, models: Labels, datasets: Labels) -> str:
     """The curve at the headline layer."""
     shown = rows[rows["grouping"] == grouping]
+    thin = true(shown["thin"]) if len(shown) else []
     made = [
         [
             *_names(row, models, datasets),
-            word(row["condition"]),
+            word(CUT.get(row["condition"], row["condition"])),
             word({"Q": "Q-Anchored", "A": "A-Anchored"}.get(row["anchor"], "all")),
             number(row["layer"]),
-            number(row["n"]),
+            Cell(f"{row['n']:,.0f}{' †' if few else ''}", row["n"]),
             _percent(row["share"]),
             interval(row, "delta_p", "ci_low", "ci_high", 1),
             _percent(row["answer_accuracy"]),
         ]
-        for row in shown.to_dict("records")
+        for row, few in zip(shown.to_dict("records"), thin, strict=True)
     ]
-    return table("curve", f"ΔP by group. {AT_HEADLINE}", CURVE, made)
+    said = f"ΔP by group. {AT_HEADLINE} † Too few samples or subjects to be drawn."
+    return table("curve", said, CURVE, made)
 
 
 CONTRASTS = (
@@ -117,7 +129,7 @@ CONTRASTS = (
     Column("quantity", "share of flips, or mean ΔP of all samples", numeric=False),
     Column("pairs", "samples compared"),
     Column("estimate", "percentage points, with its interval"),
-    Column("no effect", "the 90 % interval lies within ±5 points", numeric=False),
+    Column("no effect shown", "the 90 % interval lies within ±5 points", numeric=False),
 )
 QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
 
@@ -132,7 +144,7 @@ def contrasts(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
             word(QUANTITIES.get(row["quantity"], row["quantity"])),
             number(row["n"]),
             interval(row, "estimate", "ci_low", "ci_high", 1),
-            word("shown to have none" if nothing else "not shown"),
+            word("yes" if nothing else "no"),
         ]
         for row, nothing in zip(rows.to_dict("records"), none, strict=True)
     ]
@@ -254,10 +266,47 @@ def _funnel_row(one: Funnel, models: Labels, datasets: Labels) -> list[Cell]:
         word(models[one.model]),
         word(datasets[one.dataset]),
         number(one.rows),
-        *(number(one.kept.get(stage)) for stage in STAGES),
+        *(_left(one, stage) for stage in STAGES),
         _percent(one.wrong),
         Cell("; ".join(reasons) or "none", sum(count for *_, count in one.dropped)),
     ]
+
+
+def _left(one: Funnel, stage: str) -> Cell:
+    """Samples left after a stage, with a bar as long as their share of the questions."""
+    found = number(one.kept.get(stage))
+    questions = one.kept.get("data", 0)
+    part = one.kept.get(stage, 0) / questions if questions else None
+    return replace(found, part=part)
+
+
+MODELS = (
+    Column("model", numeric=False),
+    Column("key", "in the catalogue", numeric=False),
+    Column("from", "where its weights come from", numeric=False),
+    Column("revision", "commit, or hash of the recipe", numeric=False),
+    Column("weights", "start of their SHA-256", numeric=False),
+    Column("number format", numeric=False),
+    Column("prompt", numeric=False),
+    Column("answers", numeric=False),
+)
+DATASETS = (
+    Column("dataset", numeric=False),
+    Column("key", "in the catalogue", numeric=False),
+    Column("from", "where its rows come from", numeric=False),
+    Column("revision", "commit", numeric=False),
+    Column("split", numeric=False),
+)
+
+
+def entries(name: str, found: Mapping[str, Mapping[str, str]], labels: Labels) -> str:
+    """Catalogue entries, `models` or `datasets`, each with its facts in the columns' order."""
+    columns = MODELS if name == "models" else DATASETS
+    rows = [
+        [word(labels[key]), word(key), *(word(said) for said in facts.values())]
+        for key, facts in found.items()
+    ]
+    return table(name, f"The {name} of this run.", columns, rows)
 
 
 TIMINGS = (
@@ -277,7 +326,7 @@ def timings(rows: pd.DataFrame) -> str:
         memory = row["memory_mb"]
         made.append(
             [
-                word(stated(row["stage"])),
+                word({"delta_p": "ΔP"}.get(row["stage"], stated(row["stage"]))),
                 number(row["jobs"]),
                 Cell(duration(row["seconds"]), row["seconds"]),
                 Cell(duration(row["longest"]), row["longest"]),

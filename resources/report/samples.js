@@ -36,7 +36,7 @@
   const line = (look, tag, ...inside) =>
     make("p", { class: look }, make("span", { class: "tag" }, tag), make("bdi", {}, ...inside));
 
-  const WIDTH = 328, LEFT = 40, TOP = 8, P = 84, GAP = 24, D = 50;
+  const WIDTH = 328, LEFT = 48, TOP = 8, P = 84, GAP = 24, D = 50;
   const trace = (sample, whole) => {
     const layers = whole.layers;
     const step = (WIDTH - LEFT - 8) / layers;

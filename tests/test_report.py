@@ -1,0 +1,260 @@
+"""The report's page: what it says, what it leaves out, and that texts stay texts."""
+
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from report_run import CELLS, HOSTILE, RESOURCES, SAMPLES, finished, question
+
+from anchorscope import report, report_data, report_html, report_samples, report_settings
+from anchorscope.files import write_csv
+from anchorscope.settings import Config
+
+
+class Page(HTMLParser):
+    """The elements of a page, the text outside scripts and styles, and its JSON."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text, self.json, self._inside = "", {}, ""
+        self._script: dict[str, str | None] = {}
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in ("script", "style"):
+            self._inside, self._script = tag, dict(attrs)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == self._inside:
+            self._inside = ""
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.text += data
+        elif self._script.get("type") == "application/json":
+            self.json[str(self._script["id"])] = json.loads(data)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Config:
+    return finished(tmp_path_factory.mktemp("run") / "results")
+
+
+@pytest.fixture(scope="module")
+def page(run: Config) -> Page:
+    return Page(report.build(run, resources=RESOURCES, options=" --config limit=50").html)
+
+
+def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
+    sections = [about["id"] for tag, about in page.tags if tag == "section"]
+    assert sections == [
+        "summary", "reading", "figures", "tables", "calibration", "samples", "run",
+        "timings-section",
+    ]  # fmt: skip
+    for _, about in page.tags:
+        for name in ("src", "href"):
+            address = about.get(name) or "#"
+            assert address.startswith(("data:", "#", "../figures/pair", "../tables/pair")), address
+
+
+def test_hostile_texts_are_text_and_come_back_whole(page: Page, run: Config) -> None:
+    made = {tag for tag, _ in page.tags}
+    assert not made & {"b", "i", "iframe", "object", "form", "base"}
+    assert all("onerror" not in about for _, about in page.tags)
+    assert sum(tag == "script" for tag, _ in page.tags) == len(CELLS) + len(report.SCRIPTS)
+    shown = page.json["samples-0"]["samples"]
+    texts = {sample["q"][1] for sample in shown}
+    assert texts == set(HOSTILE)
+    assert "First <b>model</b>" in page.text
+
+
+def test_pieces_mark_exactly_the_spans(page: Page) -> None:
+    for sample in page.json["samples-0"]["samples"]:
+        i = int(sample["id"].removeprefix("row-"))
+        prompt, start, end = question(i)
+        assert "".join(sample["q"]) == prompt[start:end]
+        assert sample["q"][1] == HOSTILE[i % len(HOSTILE)]
+        assert sample["y"][1] == f"word{i % 7}"
+
+
+def test_samples_carry_the_scores_and_their_classes(page: Page, run: Config) -> None:
+    whole = page.json["samples-0"]
+    scores = pd.read_parquet(Path(run.root) / "scores" / "first" / "easy.parquet")
+    by = scores.set_index(["condition", "id", "layer"])["s"]
+    for sample in whole["samples"]:
+        for key, condition in (("c", "clean"), ("x", "knockout"), ("r", "random")):
+            s = np.array([by[condition, sample["id"], k] for k in range(whole["layers"])])
+            p = np.array(sample[key]) / 1000
+            assert np.allclose(p, 1 / (1 + np.exp(-s)), atol=0.0011)
+            assert ((p > 0.5) == (s > 0)).all()
+        at = whole["layer"]
+        flipped = (sample["c"][at] > 500) != (sample["x"][at] > 500)
+        assert sample["a"] == ("Q" if flipped else "A")
+
+
+def test_thousandths_never_cross_one_half() -> None:
+    found = report_samples._thousandths(np.array([-1e-9, 0.0, 1e-9, 50.0, -50.0]))
+    assert found.tolist() == [500, 500, 501, 1000, 0]
+
+
+@pytest.mark.parametrize("cap", [1, 3, 7, 12, 100])
+def test_a_cap_is_spread_evenly_and_small_groups_stay_whole(cap: int) -> None:
+    groups = ["A0"] * 9 + ["Q1"] * 2 + ["A1"] * 5
+    chosen = report_samples.evenly(groups, cap, seed=0)
+    assert len(chosen) == len(set(chosen)) == min(cap, len(groups))
+    taken = {name: sum(groups[i] == name for i in chosen) for name in set(groups)}
+    unfilled = [taken[name] for name in taken if taken[name] < groups.count(name)]
+    assert max(taken.values()) - min(unfilled, default=max(taken.values())) <= 1
+    assert chosen == report_samples.evenly(groups, cap, seed=0)
+
+
+def test_a_capped_page_states_how_many_samples_it_holds(run: Config) -> None:
+    made = report.build(run, resources=RESOURCES, cap=10)
+    assert set(made.facts["samples_shown"].values()) == {10}
+    assert f"10 of {SAMPLES} samples a cell" in Page(made.html).text
+
+
+def test_too_many_samples_make_the_cap_smaller(
+    run: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report, "SAMPLES_MB", 0.02)
+    made = report.build(run, resources=RESOURCES)
+    shown = sum(len(json.dumps(v)) for v in Page(made.html).json.values())
+    assert shown < 0.03e6
+    assert max(made.facts["samples_shown"].values()) < SAMPLES
+
+
+def test_pictures_beyond_the_room_are_linked(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report, "PICTURES_MB", 1e-4)
+    found = Page(report.build(run, resources=RESOURCES).html)
+    assert sum(tag == "img" for tag, _ in found.tags) == 0
+    assert found.text.count("Not embedded") == 3
+
+
+def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
+    said = page.text[page.text.index("too weak to be trusted") - 20 :]
+    assert said.startswith("1 of 4 probes", said.index("1 of 4"))
+    assert "second on hard" in said[:400]
+    facts = report.build(run, resources=RESOURCES).facts
+    assert facts["weak"] == ["second/hard"]
+
+
+def test_captions_state_readout_grouping_n_and_interval(page: Page) -> None:
+    assert page.text.count("Read-out mlp/final; groups formed at each layer by its own flips") == 3
+    assert page.text.count(f"n = {SAMPLES} samples a cell; bands: pointwise 95 % intervals") == 3
+
+
+def test_commands_name_the_target_before_the_options(page: Page, run: Config) -> None:
+    root = Path(run.root).as_posix()
+    for product in ("figures/pair.svg", "figures/pair.probes.svg", "tables/pair.csv"):
+        assert f"snakemake --cores all {root}/{product} --config limit=50" in page.text
+
+
+def test_without_calibration_the_page_says_how_to_get_it(page: Page) -> None:
+    assert "snakemake --cores all calibration --config limit=50" in page.text
+    assert "snakemake --cores all null-controls" in page.text
+
+
+def test_the_calibrations_verdict_is_in_words(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results")
+    row = {"floor": "seal", "scope": "cell", "model": "first", "dataset": "easy"}
+    rows = [
+        row | {"required": "exactly 0", "measured": 0.0, "holds": True},
+        row | {"floor": "probe AUC", "required": "at least 0.97", "measured": 0.5, "holds": False},
+    ]
+    write_csv(pd.DataFrame(rows), tmp_path / "results/tables/calibration-floors.csv")
+    found = Page(report.build(config, resources=RESOURCES).html).text
+    assert "1 of 2 floors hold." in found
+    assert "Missed: probe AUC, first on easy: 0.500, required at least 0.97." in found
+
+
+def test_the_funnel_counts_each_lost_sample_once(run: Config) -> None:
+    found = report_data.funnel(run.root, "first", "easy")
+    assert found.rows == 100
+    assert list(found.kept.values()) == [98, 94, SAMPLES, SAMPLES, SAMPLES]
+    assert found.dropped == [
+        ("data", "equal question folded", 2),
+        ("prompts", "no question anchor", 4),
+        ("answers", "no answer anchor", 94 - SAMPLES),
+    ]
+    assert found.rows - sum(count for *_, count in found.dropped) == SAMPLES
+
+
+def test_timings_add_up_by_stage(run: Config) -> None:
+    (found,) = report_data.timings(run.root).to_dict("records")
+    assert (found["stage"], found["jobs"], found["seconds"]) == ("scores", 2, 102.5)
+    assert (found["longest_job"], found["memory_mb"]) == ("first / hard", 250.0)
+
+
+def test_a_crashed_jobs_benchmark_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "report.tsv").write_text("", encoding="utf-8")
+    assert report_data.timings(tmp_path).empty
+
+
+def test_only_what_is_shown_of_the_catalogue_is_told(run: Config) -> None:
+    told = report_settings.resolved(run)
+    assert set(told["models"]) == {"first", "second"}
+    assert Config.model_validate(told).figures == run.figures
+
+
+@pytest.mark.parametrize(
+    ("files", "given", "said"),
+    [
+        ([], {}, ""),
+        (["a b.yaml"], {}, " --configfile 'a b.yaml'"),
+        ([], {"limit": 50, "results": "out"}, " --config limit=50 results=out"),
+    ],
+)
+def test_options_can_be_pasted(files: list[str], given: dict[str, Any], said: str) -> None:
+    assert report_settings.options(files, given) == said
+
+
+def test_same_products_give_the_same_page(run: Config) -> None:
+    first, second = (report.build(run, resources=RESOURCES).html for _ in range(2))
+    assert first == second
+
+
+def test_long_texts_are_cut_in_plain_sight() -> None:
+    found = report_samples.clipped(["a" * 10, "b" * 10, "c" * 10], most=15)
+    assert "".join(found) == "a" * 10 + "b" * 5 + " … (15 more characters)"
+    assert found[1] == "b" * 5
+
+
+@pytest.mark.parametrize(
+    ("spans", "found"),
+    [
+        ([], ["abcdef"]),
+        ([(0, 2)], ["", "ab", "cdef"]),
+        ([(3, 5), (1, 3)], ["a", "bcde", "f"]),
+        ([(4, 99), (2, 2)], ["abcd", "ef", ""]),
+    ],
+)
+def test_spans_that_meet_are_one_piece(spans: list[tuple[int, int]], found: list[str]) -> None:
+    assert report_samples.pieces("abcdef", spans) == found
+
+
+@pytest.mark.parametrize(("value", "said"), [(-0.04, "0.0"), (-12.34, "−12.3"), (1234, "1,234.0")])
+def test_numbers_have_a_real_minus_and_no_negative_zero(value: float, said: str) -> None:
+    assert report_html.figures(value, 1) == said
+
+
+def test_embedded_data_cannot_end_its_element() -> None:
+    for text in HOSTILE:
+        made = report_html.embedded("d", [text])
+        inside = made[made.index(">") + 1 : made.rindex("<")]
+        assert not re.search("[<>&\u2028\u2029]", inside)
+        assert json.loads(inside) == [text]
+
+
+def test_one_changed_script_would_not_run() -> None:
+    assert report_html.script_source(["a"]) != report_html.script_source(["a "])
