@@ -5,7 +5,7 @@ from pathlib import Path
 from anchorscope import provenance
 from anchorscope.files import atomic
 from anchorscope.settings import Config
-from anchorscope.stage import stage
+from anchorscope.stage import log, stage
 
 with stage(snakemake):
     from anchorscope.report import build
@@ -18,3 +18,5 @@ with stage(snakemake):
     with atomic(snakemake.output.page) as draft:
         draft.write_text(made.html, encoding="utf-8", errors="replace")
     provenance.of_stage(snakemake, snakemake.output.page, shown=made.facts)
+    size = made.facts["bytes"] / 1e6
+    log.info("%d cells on a page of %.1f MB: %s", made.facts["cells"], size, snakemake.output.page)

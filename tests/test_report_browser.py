@@ -1,0 +1,223 @@
+"""The report in a real browser: Debian's chromium, headless, with no network of any use to it.
+
+A test adds a script of its own to the page, which does what a reader does and leaves what it saw
+in the document; chromium prints the document. No driver is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from report_run import HOSTILE, RESOURCES, SAMPLES, finished
+
+from anchorscope import report
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
+    "--enable-logging=stderr", "--virtual-time-budget=8000",
+)  # fmt: skip
+BEFORE = """
+window.seen = { errors: [], blocked: [] };
+addEventListener("error", (event) => seen.errors.push(String(event.message)));
+addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
+addEventListener("securitypolicyviolation", (event) => seen.blocked.push(event.blockedURI));
+"""
+AFTER = """
+addEventListener("load", async () => {
+  const $ = (name) => document.querySelector(name);
+  const all = (name) => [...document.querySelectorAll(name)];
+  const set = (element, value) => {
+    element.value = value;
+    for (const kind of ["input", "change"]) element.dispatchEvent(new Event(kind));
+  };
+  try { %s } catch (error) { seen.errors.push(String(error)); }
+  seen.requests = performance.getEntriesByType("resource").map((entry) => entry.name)
+    .filter((name) => !name.startsWith("data:"));
+  seen.title = document.title;
+  document.body.append(Object.assign(document.createElement("pre"),
+    { id: "seen", textContent: JSON.stringify(seen) }));
+});
+"""
+Look = Callable[..., dict[str, Any]]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+
+
+@pytest.fixture(scope="module")
+def look(tmp_path_factory: pytest.TempPathFactory) -> Look:
+    """`look(script, width=1400)`: what the script, run in the finished page, left in `seen`."""
+    folder = tmp_path_factory.mktemp("browser")
+    made = report.build(finished(folder / "results"), resources=RESOURCES).html
+
+    def looked(script: str, width: int = 1400) -> dict[str, Any]:
+        page = folder / "page.html"
+        page.write_text(spied(made, script), encoding="utf-8")
+        said = subprocess.run(
+            [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}",
+             f"--window-size={width},1200", "--dump-dom", page.as_uri()],
+            capture_output=True, text=True, timeout=120, check=False,
+        )  # fmt: skip
+        found = re.search(r'<pre id="seen">(.*?)</pre>', said.stdout, re.DOTALL)
+        assert found, said.stderr[-2000:]
+        seen: dict[str, Any] = json.loads(html.unescape(found[1]))
+        seen["console"] = [line for line in said.stderr.splitlines() if ":CONSOLE" in line]
+        return seen
+
+    return looked
+
+
+def spied(page: str, script: str) -> str:
+    """The page with the test's own scripts, and they alone let in by its policy."""
+    scripts = [BEFORE, AFTER % script]
+    digests = [hashlib.sha256(one.encode()).digest() for one in scripts]
+    allowed = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+    page = page.replace("script-src ", f"script-src {allowed} ", 1)
+    page = page.replace("<style>", f"<script>{scripts[0]}</script><style>", 1)
+    return page.replace("</body>", f"<script>{scripts[1]}</script></body>", 1)
+
+
+def test_page_opens_without_error_or_request_and_nothing_planted_runs(look: Look) -> None:
+    seen = look("seen.images = all('img').map((i) => [i.src.slice(0, 14), i.naturalWidth]);")
+    assert seen["errors"] == seen["blocked"] == seen["console"] == seen["requests"] == []
+    assert seen["title"] == "Anchorscope: pair"
+    assert seen["images"] == [["data:image/svg", 60]] * 3
+
+
+def test_an_error_or_a_request_would_be_seen(look: Look) -> None:
+    seen = look("""
+      console.error("planted");
+      document.body.append(Object.assign(new Image(), { src: "http://127.0.0.1:9/planted" }));
+      setTimeout(() => { throw new Error("planted"); });
+      await new Promise((done) => setTimeout(done, 500));
+    """)
+    assert any("planted" in line for line in seen["console"])
+    assert any("planted" in error for error in seen["errors"])
+    assert any("planted" in address for address in seen["blocked"])
+
+
+def test_the_explorer_shows_texts_as_they_are_written(look: Look) -> None:
+    seen = look("""
+      seen.marked = []; seen.inside = 0;
+      while (true) {
+        for (const mark of all(".sample mark.eq")) {
+          seen.marked.push(mark.textContent); seen.inside += mark.children.length;
+        }
+        if ($("#next").disabled) break;
+        $("#next").click();
+      }
+    """)
+    assert set(seen["marked"]) == set(HOSTILE)
+    assert len(seen["marked"]) == SAMPLES and seen["inside"] == 0
+    assert seen["title"] == "Anchorscope: pair" and seen["errors"] == []
+
+
+def test_filters_show_what_they_name_and_no_more(look: Look) -> None:
+    seen = look("""
+      const whole = JSON.parse($("#samples-0").textContent).samples;
+      const count = () => Number(/([\\d,]+) samples/.exec($("#where").textContent)[1]);
+      seen.all = [count(), whole.length];
+      set($("#filter-group"), "Q");
+      seen.q = [count(), whole.filter((s) => s.a === "Q").length];
+      seen.chips = all(".sample .chip.Q").length === all(".sample").length;
+      set($("#filter-label"), "1");
+      seen.wrong = [count(), whole.filter((s) => s.a === "Q" && s.z === 1).length];
+      set($("#filter-group"), ""); set($("#filter-label"), "");
+      set($("#filter-kind"), "odd <i>kind</i>");
+      seen.kind = [count(), whole.filter((s) => s.k.startsWith("odd")).length];
+      set($("#filter-kind"), ""); set($("#filter-text"), "row-007");
+      seen.found = all(".sample").map((card) => card.querySelector(".meta").textContent);
+      set($("#filter-text"), "no such words");
+      seen.none = $("#sheet").textContent;
+    """)
+    assert seen["errors"] == [] and seen["chips"]
+    for name in ("all", "q", "wrong", "kind"):
+        assert seen[name][0] == seen[name][1] > 0, name
+    assert seen["found"] == ["row-007"]
+    assert seen["none"] == "No sample here fits these filters."
+
+
+def test_the_traces_numbers_are_those_of_the_data(look: Look) -> None:
+    seen = look("""
+      const whole = JSON.parse($("#samples-0").textContent);
+      seen.data = whole.samples[0]; seen.layer = whole.layer;
+      seen.tips = all(".sample:first-child svg.trace title").map((t) => t.textContent);
+      seen.label = $(".sample svg.trace").getAttribute("aria-label");
+    """)
+    data, tips = seen["data"], seen["tips"]
+    assert len(tips) == len(data["c"])
+    for layer, tip in enumerate(tips):
+        clean, cut = data["c"][layer], data["x"][layer]
+        moved = (cut - clean) / 10 * (1 if clean > 500 else -1)
+        assert f"layer {layer}: p clean {clean / 1000:.3f}, knockout {cut / 1000:.3f}" in tip
+        assert float(tip.rsplit("ΔP ", 1)[1].replace("−", "-")) == pytest.approx(moved, abs=0.051)
+    assert f"at layer {seen['layer']}" in seen["label"]
+
+
+def test_another_cell_can_be_chosen(look: Look) -> None:
+    seen = look("""
+      seen.options = all("#cell option").map((o) => o.textContent);
+      set($("#cell"), "3");
+      seen.ids = all(".sample .meta").map((m) => m.textContent);
+      seen.wanted = JSON.parse($("#samples-3").textContent).samples.slice(0, 8).map((s) => s.id);
+    """)
+    assert seen["options"][0] == "First <b>model</b> on Easy"
+    assert len(seen["options"]) == 4
+    assert seen["ids"] == seen["wanted"]
+
+
+def test_tables_sort_as_numbers_with_blanks_last_and_filter(look: Look) -> None:
+    seen = look("""
+      const sheet = $("#curve"), table = sheet.querySelector("table");
+      const column = [...table.tHead.rows[0].cells].findIndex((c) => c.textContent === "ΔP");
+      const values = () => [...table.tBodies[0].rows].map((row) => {
+        const said = row.cells[column].dataset.value;
+        return said === undefined ? null : Number(said);
+      });
+      const button = table.tHead.rows[0].cells[column].querySelector("button");
+      button.click(); seen.up = values();
+      button.click(); seen.down = values();
+      seen.state = table.tHead.rows[0].cells[column].getAttribute("aria-sort");
+      set(sheet.querySelector("input"), "hard q-anch");
+      seen.left = [...table.tBodies[0].rows].filter((r) => !r.hidden).map((r) => r.textContent);
+    """)
+    up, down = ([v for v in seen[name] if v is not None] for name in ("up", "down"))
+    assert up == sorted(up) and down == sorted(down, reverse=True) and len(up) > 4
+    assert all(v is None for v in seen["up"][len(up) :] + seen["down"][len(down) :])
+    assert seen["state"] == "descending"
+    assert seen["left"] and all("hard" in row and "Q-Anchored" in row for row in seen["left"])
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_nothing_sticks_out_of_the_window(look: Look, width: int) -> None:
+    seen = look(
+        """
+      seen.wide = [document.documentElement.scrollWidth, innerWidth];
+      seen.out = all("main *").filter((e) => !e.closest(".scroll, pre")
+        && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80));
+    """,
+        width,
+    )
+    assert seen["wide"][0] <= seen["wide"][1]
+    assert seen["out"] == []
+
+
+def test_all_can_be_reached_by_keyboard(look: Look) -> None:
+    seen = look("""
+      seen.unreached = all("th button, select, input, .pager button, summary, .scroll, pre")
+        .filter((e) => !e.disabled && e.tabIndex < 0).length;
+      seen.unnamed = all("input, select").filter((e) => !e.labels.length
+        && !e.getAttribute("aria-label")).map((e) => e.id);
+      seen.pictures = all("main img").filter((e) => !e.alt).length
+        + all("svg.trace").filter((e) => !e.getAttribute("aria-label")).length;
+    """)
+    assert (seen["unreached"], seen["unnamed"], seen["pictures"]) == (0, [], 0)
