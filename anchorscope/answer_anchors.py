@@ -88,6 +88,7 @@ LEAD_INS = (
     re.compile(rf"[^,;]{{1,60}}?['’]s? [a-z]+(?: [a-z]+)? {_COPULA}(?: {_PASSIVE})?:?(?=\s)"),
     re.compile(rf"[^,;]{{1,80}}? {_COPULA} {_PASSIVE}(?=\s)"),
 )
+_MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
@@ -110,7 +111,9 @@ def find(answer: str) -> tuple[int, int] | None:
     if courtesy := _COURTESY.match(answer, start):
         start = _skip(answer, courtesy.end())
     end = _cut(answer, start)
-    while (after := _after_lead_in(answer, start, end)) > start:  # "A: The answer is: ..."
+    for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
+        if (after := _after_lead_in(answer, start, end)) == start:
+            break
         start = _skip(answer, after)
         end = _cut(answer, start)
     start, end = _strip(answer, start, end)

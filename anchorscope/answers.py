@@ -5,6 +5,7 @@ Token ids are frozen here: every later stage passes exactly these ids through th
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,6 +28,7 @@ TOO_LONG = "prompt too long"
 BEYOND_WINDOW = "longer than the sliding window"
 BEYOND_POSITIONS = "longer than the model's positions"
 SPANS_LOST = "spans do not decode back"
+CONTROL = "control tokens in the question"
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 NO_SECOND = "no second prompt"
@@ -39,6 +41,7 @@ COLUMNS = (
 )  # fmt: skip
 REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
 FLAGS = ("repeats_subject", "teacher_forced_close", "from_user")
 
@@ -123,8 +126,8 @@ def answer(
         it leaves no room for an answer, or its spans do not decode back.
 
     Raises:
-        AnchorscopeError: a prompt without its question, no end-of-sequence token, not enough
-            memory.
+        AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
+            end-of-sequence token, not enough memory.
     """
     ending = _ending(model, tokenizer, style)
     room = _room(model, ending, max_new_tokens, max_prompt_tokens, window)
@@ -210,6 +213,12 @@ def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: s
 
 def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
     """Each prompt's row, with its question's."""
+    for name, table in (("prompts", prompts), ("questions", questions)):
+        repeated = table["id"][table["id"].duplicated()]
+        if len(repeated):
+            raise AnchorscopeError(
+                "an id comes twice", f"{name}, id {repeated.iloc[0]}", "make the ids unique"
+            )
     known = {row["id"]: row for row in questions.to_dict("records")}
     missing = [name for name in prompts["id"] if name not in known]
     if missing:
@@ -218,7 +227,15 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
             "prompts, column id",
             "delete the prompts of this cell and run again",
         )
-    return [{**known[row["id"]], **row} for row in prompts.to_dict("records")]
+    rows = prompts.to_dict("records")
+    for row in rows:
+        if row["question"] != known[row["id"]]["question"]:
+            raise AnchorscopeError(
+                "the prompts were made from other questions",
+                f"prompts, id {row['id']}",
+                "delete the prompts of this cell and run again",
+            )
+    return [{**known[row["id"]], **row} for row in rows]
 
 
 def _prompts(
@@ -229,6 +246,7 @@ def _prompts(
 ) -> Iterator[Prompt]:
     """Every prompt as tokens, the spans among them; one dropped before stays so."""
     special = style != "chat"
+    control = _control_tokens(tokenizer)
     open_rows = [row for row in rows if not _given(row["dropped"])]
     texts = [row["prompt"] for row in open_rows]
     encodings = iter(tokens.encode(tokenizer, texts, add_special_tokens=special))
@@ -249,8 +267,27 @@ def _prompts(
             tuple(sorted({token for span in anchored for token in span})),
             question,
             _response(row, encoded, tokenizer, style),
-            SPANS_LOST if found.failed else None,
+            _unreadable(found, {encoded.ids[token] for token in question} & control),
         )
+
+
+def _control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
+    """Ids that stand for no text; some tokenizers count the bytes they fall back to among them."""
+    return {
+        at
+        for at, token in tokenizer.added_tokens_decoder.items()
+        if token.special and not _BYTE.fullmatch(token.content)
+    }
+
+
+def _unreadable(found: tokens.SpanTokens, control: set[int]) -> str | None:
+    """Why a question is not what its text says, if so.
+
+    Markup of a chat template inside a question would end the turn, and be no question any more.
+    """
+    if found.failed:
+        return SPANS_LOST
+    return CONTROL if control else None
 
 
 def _second_prompts(

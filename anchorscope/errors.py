@@ -1,17 +1,42 @@
 """The one error a user is meant to read."""
 
+import os
+import re
+
+PAGE = "docs/what-goes-wrong.md"
+SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
+
 
 class AnchorscopeError(Exception):
     """Something the user can put right: what happened, where, and what to do next.
 
-    Stages raise it instead of a traceback; `anchorscope.stage` prints it and exits non-zero.
+    Stages raise it instead of a traceback; `anchorscope.stage` prints it and exits non-zero. The
+    user's hub token is taken out of all that it says.
+
+    Args:
+        what: what happened.
+        where: the file, key, row, sample or layer.
+        do: what to do next.
+        see: the anchor of `docs/what-goes-wrong.md` that says more.
     """
 
-    def __init__(self, what: str, where: object = None, do: str | None = None) -> None:
-        self.what, self.where, self.do = what, where, do
+    def __init__(
+        self, what: str, where: object = None, do: str | None = None, *, see: str | None = None
+    ) -> None:
+        self.what, self.where, self.do, self.see = redacted(what), where, do, see
         lines = [what]
         if where is not None:
             lines.append(f"  where: {where}")
         if do is not None:
             lines.append(f"  do:    {do}")
-        super().__init__("\n".join(lines))
+        if see is not None:
+            lines.append(f"  see:   {PAGE}#{see}")
+        super().__init__(redacted("\n".join(lines)))
+
+
+def redacted(text: str) -> str:
+    """Text without the user's hub token, or anything that looks like one."""
+    for name in SECRETS:
+        if token := os.environ.get(name, "").strip():
+            text = text.replace(token, "<token>")
+    return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "<token>", text)

@@ -2,8 +2,9 @@
 
 import hashlib
 import json
+import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,66 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a CSV table, floats at 6 significant digits."""
+    """Write a CSV table, floats at 6 significant digits.
+
+    Text that a spreadsheet would run as a formula (it starts with `=`, `+`, `-`, `@` or a tab)
+    gets an apostrophe before it, which `read_csv` takes off again; numbers stay as they are. What
+    CSV readers stumble over is replaced: carriage returns by line feeds, NUL by U+FFFD.
+    """
+    safe = _each_text(frame, _inert)
     with atomic(path) as draft:
-        frame.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
+        safe.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
-    """Read a CSV table; only an empty cell is missing, the text `NA` stays text."""
-    return pd.read_csv(path, keep_default_na=False, na_values=[""])
+    """Read a CSV table; only an empty cell is missing, the text `NA` stays text.
+
+    Raises:
+        AnchorscopeError: the file is empty, or no CSV table.
+    """
+    try:
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    except (ValueError, OSError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise AnchorscopeError(
+            f"cannot read the table: {said}", path, "delete the file and run snakemake again"
+        ) from error
+    return _each_text(frame, lambda text: text[1:] if _INERT.match(text) else text)
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t]")
+_INERT = re.compile(r"'+[=+\-@\t]")
+
+
+def _inert(text: str) -> str:
+    """Text that no spreadsheet runs; those that begin so already get one more apostrophe."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """The table with every text in it, names of columns too, changed; numbers stay numbers."""
+
+    def changed(value: Any) -> Any:
+        return change(value) if isinstance(value, str) else value
+
+    columns = {
+        name: frame[name].map(changed)
+        for name in frame
+        if not pd.api.types.is_numeric_dtype(frame[name])
+    }
+    return frame.assign(**columns).rename(columns=changed)
+
+
+def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:
+    """Whether a path, links and `..` followed, lies in one of the folders or is one.
+
+    Args:
+        path: relative ones count from the working directory; `~` is the home folder.
+        folders: likewise.
+    """
+    place = Path(path).expanduser().resolve()
+    return any(place.is_relative_to(Path(f).expanduser().resolve()) for f in folders)
 
 
 def write_json(value: Any, path: str | Path) -> None:
@@ -88,8 +141,17 @@ def write_json(value: Any, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file."""
-    return json.loads(Path(path).read_text(encoding="utf-8"))
+    """Read a JSON file.
+
+    Raises:
+        AnchorscopeError: the file is no JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise AnchorscopeError(
+            f"cannot read the record: {error}", path, "delete the file and run snakemake again"
+        ) from error
 
 
 def digest(paths: Iterable[str | Path]) -> str:

@@ -5,12 +5,10 @@ may hold the user's token.
 """
 
 import errno
-import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from anchorscope.errors import AnchorscopeError
+from anchorscope.errors import AnchorscopeError, redacted
 
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
@@ -41,14 +39,6 @@ def errors(
         if ours and not _of_datasets(error):
             raise
         raise _translated(error, kind, f"{where}, {detail}" if detail else where) from None
-
-
-def redacted(text: str) -> str:
-    """Text without the user's hub token, or anything that looks like one."""
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN"):
-        if token := os.environ.get(name, "").strip():
-            text = text.replace(token, "<token>")
-    return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "<token>", text)
 
 
 def _of_datasets(error: BaseException) -> bool:

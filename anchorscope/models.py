@@ -32,6 +32,8 @@ TOKENIZER_FILES = (
     "spiece.model",
     "tekken.json",
 )
+LEAST_VOCABULARY = 0.9
+"""Share of the embedding's rows that a tokenizer must use; rows are padded by a few per cent."""
 NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 
 
@@ -394,6 +396,12 @@ def _check_vocabulary(
     if highest < 0:
         raise AnchorscopeError(
             "the tokenizer is empty", folder, "put the model's own tokenizer.json into the folder"
+        )
+    if highest + 1 < LEAST_VOCABULARY * rows:
+        raise AnchorscopeError(
+            f"the embedding has {rows} rows, the tokenizer uses only {highest + 1} of them",
+            folder,
+            "use the tokenizer that the model was trained with",
         )
     if highest >= rows:
         raise AnchorscopeError(

@@ -197,15 +197,18 @@ def _chat(question: str, tokenizer: ChatTokenizer | None) -> tuple[str, int, str
             "prompt: chat",
             "use the prompt style `few_shot`, or an instruct model",
         )
+    lead = f"{INSTRUCTION}\n"
     prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": f"{INSTRUCTION}\n{question}"}],
+        [{"role": "user", "content": f"{lead}{question}"}],
         tokenize=False,
         add_generation_prompt=True,
         enable_thinking=False,
         date_string="26 Jul 2024",  # some templates write today's date, another prompt every day
     )
-    for text in (question, question.strip()):
-        if (start := prompt.rfind(text)) >= 0:
+    # By what stands before it: a question such as "user" may occur in the template itself.
+    start = prompt.find(lead) + len(lead)
+    for text in (question, question.rstrip()):
+        if start >= len(lead) and prompt.startswith(text, start):
             return prompt, start, text
     return prompt, -1, question
 

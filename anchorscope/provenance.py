@@ -1,5 +1,6 @@
 """What a product was made from, all the way up: settings, counts, revisions, versions, device."""
 
+import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,6 +8,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from anchorscope.errors import AnchorscopeError, redacted
 from anchorscope.files import read_json, write_json
 from anchorscope.identity import identity as identity_of
 
@@ -42,6 +44,101 @@ class Counts:
             "dropped": dict(self.dropped),
             "notes": dict(self.notes),
         }
+
+
+BY_CHOICE = frozenset(
+    ("outside the sample", "held back for few-shot examples", "equal question folded")
+)
+"""Reasons that lose nothing: who samples leaves rows out on purpose."""
+
+
+def check_drops(counts: Counts, most: float, where: object) -> None:
+    """Refuse a stage that lost more than a share of what it was given, and say to what.
+
+    What is left out by choice (`BY_CHOICE`) counts neither as given nor as lost.
+
+    Args:
+        counts: of the stage.
+        most: largest share that may be lost, 0 to 1.
+        where: what the error names, such as the cell.
+
+    Raises:
+        AnchorscopeError: more was lost.
+    """
+    lost = {why: n for why, n in counts.dropped.items() if why not in BY_CHOICE and n}
+    given = counts.kept + sum(lost.values())
+    if sum(lost.values()) <= most * given:
+        return
+    reasons = ", ".join(f"{why} {n}" for why, n in sorted(lost.items(), key=lambda i: -i[1]))
+    raise AnchorscopeError(
+        f"{sum(lost.values())} of {given} samples are lost, more than {most:.0%}: {reasons}",
+        where,
+        "mend the reasons, or allow more if this is what you expect",
+        see="too-many-dropped",
+    )
+
+
+def check_inputs(paths: Iterable[str | Path]) -> None:
+    """Refuse inputs that were not made from the same products further up.
+
+    Every record lists the identity of each product on its way. Where two of the inputs' records,
+    or a record and an input itself, name different identities for one product, one is stale.
+
+    Raises:
+        AnchorscopeError: one is, with the product and both that were made from it.
+    """
+    known: dict[str, tuple[str, str]] = {}
+    for path in map(str, paths):
+        if not beside(path).is_file():
+            continue
+        whole = read(path)
+        made_from = {path: whole, **whole.get("inputs", {})}
+        trained = any(found.get("rule") == "train" for found in made_from.values())
+        for product, found in made_from.items():
+            if trained and _of_a_world(found):
+                continue  # a world is learned whole: another sample of it trains nothing anew
+            identity, other = known.setdefault(product, (found["identity"], path))
+            if identity != found["identity"]:
+                raise AnchorscopeError(
+                    f"two inputs were made from different versions of {product}",
+                    f"{other} and {path}",
+                    f"delete {path} and {other}, then run snakemake again",
+                    see="stale-product",
+                )
+
+
+def _of_a_world(record_: Mapping[str, Any]) -> bool:
+    dataset = record_.get("settings", {}).get("dataset")
+    return isinstance(dataset, Mapping) and bool(dataset.get("world"))
+
+
+def funnel(product: str | Path) -> list[dict[str, Any]]:
+    """What came in, stayed and was dropped at every stage on the way to a product.
+
+    Returns:
+        One entry a product with counts, those that come first in the run first: `product`, `rule`,
+        and `in`, `kept`, `dropped` and `notes`, as its record says.
+
+    Raises:
+        AnchorscopeError: counts that do not add up: in = kept + dropped.
+    """
+    whole = read(product)
+    every = {**whole.get("inputs", {}), str(product): whole}
+    found = []
+    for path, record_ in every.items():
+        counts = record_.get("counts")
+        if not counts:
+            continue
+        if counts["in"] != counts["kept"] + sum(counts["dropped"].values()):
+            raise AnchorscopeError(
+                f"counts do not add up: {counts['in']} in, {counts['kept']} kept, "
+                f"{sum(counts['dropped'].values())} dropped",
+                beside(path),
+                "delete the product and run snakemake again",
+                see="stale-product",
+            )
+        found.append({"product": path, "rule": record_.get("rule"), **counts})
+    return found
 
 
 def libraries() -> dict[str, str]:
@@ -87,7 +184,7 @@ def record(
     }
     if counts is not None:
         content["counts"] = counts.as_dict() if isinstance(counts, Counts) else dict(counts)
-    write_json(content, beside(product))
+    write_json(json.loads(redacted(json.dumps(content))), beside(product))
 
 
 def read(product: str | Path) -> dict[str, Any]:

@@ -9,8 +9,9 @@ that ask for the property. None of them sees gold answers, model answers or labe
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -29,7 +30,7 @@ from anchorscope.english import (
 
 SUBJECT, PROPERTY = own_anchors.SUBJECT, own_anchors.PROPERTY
 COLUMN = "column"  # found_by of a user's own spans
-
+LONGEST = 2000  # words; nobody asks a longer question, and the finders' time grows with the square
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _CHUNK = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
@@ -116,10 +117,13 @@ def find(
         own: the user's own anchors, see `own_anchors.resolve`; None is none given.
 
     Returns:
-        Character spans; empty where nothing is found.
+        Character spans; empty where nothing is found, and in a question of more than `LONGEST`
+        words without `own`.
     """
     if own is not None:
         return [Span(*place, COLUMN) for place in own_anchors.resolve(question, own)[0]]
+    if len(word_places(question)) > LONGEST:
+        return []
     words = _words(question)
     if subject and (found := _subject_spans(question, subject, words)):
         return sorted(found + _property_spans(question, property, words, found), key=_start)
@@ -295,13 +299,16 @@ def _capital(text: str, mixed: bool) -> bool:
 def _trim(text: str, start: int, end: int) -> tuple[int, int]:
     """Take whitespace, punctuation, symbols and a possessive off both ends, if anything is left."""
     a, b = start, end
-    while a < b and not _letterlike(text[a]):
-        a += 1
-    while b > a and not _letterlike(text[b - 1]):
-        b -= 1
-    if _POSSESSIVE.search(text[a:b]) and b - a > 2:
-        return _trim(text, a, b - 2)
-    return (a, b) if a < b else (start, end)
+    while True:
+        while a < b and not _letterlike(text[a]):
+            a += 1
+        while b > a and not _letterlike(text[b - 1]):
+            b -= 1
+        if a == b:
+            return start, end
+        if b - a <= 2 or not _POSSESSIVE.match(text[b - 2 : b]):
+            return a, b
+        start, end, b = a, b - 2, b - 2  # "James's": the possessive goes, too
 
 
 @lru_cache(maxsize=4096)
@@ -548,29 +555,60 @@ def _within_half(
     room = word_count(question) // 2
     # Which words of a query are its subject is a guess, so one word is kept for the property.
     reserve = int(room > 2 and any(c.span.role == PROPERTY for c in candidates))
-    chosen: list[Span] = []
+    half = _pieces(question) // 2
+    chosen = _Chosen.none(question)
     for candidate in sorted(candidates, key=lambda c: (c.rank, c.span.start)):
         span = candidate.span
         kept_free = reserve if span.found_by == "query words" else 0
-        left = room - words_in(question, chosen) - kept_free
-        left = min(left, _property_room(question, chosen, candidate))
-        if left <= 0 or not _free(span, chosen):
+        left = room - len(chosen.words) - kept_free
+        left = min(left, _property_room(chosen, candidate))
+        if left <= 0 or not _free(span, chosen.spans):
             continue
         if span.found_by in ("query words", "asked words", "more words"):
-            pieces = _pieces(question) // 2 - kept_free
-            chosen += _tail(question, span, _inside(span, words)[-left:], pieces, chosen)
-        elif words_in(question, [span]) <= left:
-            chosen.append(span)
-        elif not chosen and candidate.rank < _RANK["query words"]:
-            chosen += _thinned(question, span, words, left)
-    return sorted(chosen, key=_start)
+            inside = _inside(span, words)[-left:]
+            chosen.add(_tail(question, span, inside, half - kept_free - chosen.pieces, chosen))
+        elif len(chosen.touched(span)) <= left:
+            chosen.add([span])
+        elif not chosen.spans and candidate.rank < _RANK["query words"]:
+            chosen.add(_thinned(question, span, words, left))
+    return sorted(chosen.spans, key=_start)
 
 
-def _property_room(question: str, chosen: Sequence[Span], candidate: _Candidate) -> int:
+@dataclass
+class _Chosen:
+    """Spans chosen so far, with the words they touch: counted once, not anew for each candidate."""
+
+    question: str
+    starts: list[int]
+    ends: list[int]
+    spans: list[Span] = field(default_factory=list)
+    words: set[int] = field(default_factory=set)
+    asked: set[int] = field(default_factory=set)
+    pieces: int = 0
+
+    @classmethod
+    def none(cls, question: str) -> "_Chosen":
+        places = word_places(question)
+        return cls(question, [start for start, _ in places], [end for _, end in places])
+
+    def touched(self, span: Span) -> range:
+        """The question's words that hold a character of the span."""
+        return range(bisect_right(self.ends, span.start), bisect_left(self.starts, span.end))
+
+    def add(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            self.spans.append(span)
+            self.words.update(self.touched(span))
+            self.pieces += _pieces(self.question[span.start : span.end])
+            if span.role == PROPERTY:
+                self.asked.update(self.touched(span))
+
+
+def _property_room(chosen: _Chosen, candidate: _Candidate) -> int:
     """How many more words may ask for the property; filler only where none does yet."""
     if candidate.span.role == SUBJECT:
-        return len(question)
-    asked = words_in(question, [s for s in chosen if s.role == PROPERTY])
+        return len(chosen.question)
+    asked = len(chosen.asked)
     return 0 if asked and candidate.span.found_by == "more words" else PROPERTY_WORDS - asked
 
 
@@ -579,14 +617,13 @@ def _inside(span: Span, words: Sequence[_Word]) -> list[_Word]:
 
 
 def _tail(
-    question: str, span: Span, words: Sequence[_Word], pieces: int, chosen: Sequence[Span]
+    question: str, span: Span, words: Sequence[_Word], free: int, chosen: _Chosen
 ) -> list[Span]:
     """The last words of a span that fit; English puts the head of a noun phrase there."""
-    free = pieces - sum(_pieces(question[s.start : s.end]) for s in chosen)
     for word in words:
         if _pieces(question[word.start : span.end]) <= free:
             return [replace(span, start=word.start)]
-    return [] if chosen else [replace(span, start=words[-1].start)]
+    return [] if chosen.spans else [replace(span, start=words[-1].start)]
 
 
 def _thinned(question: str, span: Span, words: Sequence[_Word], room: int) -> list[Span]:

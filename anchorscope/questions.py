@@ -4,6 +4,7 @@ import ast
 import hashlib
 import json
 import math
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ COLUMNS = (
     "split", "titles", "response", "label", "folded", "anchors",
 )  # fmt: skip
 FIELDS = (*COLUMNS[:8], "titles", "response", "label", "anchors")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 NAMED = 5  # own anchors without a place that are named, for each reason
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
@@ -94,6 +96,9 @@ def normalise(
     (None where a row gives none; an empty list where nothing of what it gives is in the question).
     What marks nothing is counted by reason, and the first ones are named in the notes.
 
+    Halves of a UTF-16 pair, which JSON can spell and no file can hold, become one character where
+    both are there, else U+FFFD; the rows are counted.
+
     Args:
         rows: as `load_rows` returns them.
         fields: as for `load_rows`; `id`, `subject`, `property`, `relation`, `kind`, `popularity`,
@@ -108,9 +113,10 @@ def normalise(
         AnchorscopeError: a column is missing, or a label is not 0 or 1 (or true, false).
     """
     _check_columns(rows, fields, source)
-    ids = _usable_ids(rows, fields)
     dropped: Counter[str] = Counter()
     notes: Counter[str] = Counter()
+    rows = [_encodable(row, notes) for row in rows]
+    ids = _usable_ids(rows, fields)
     groups: dict[str, list[dict[str, Any]]] = {}
     for number, (row, given) in enumerate(zip(rows, ids, strict=True), start=1):
         entry = _entry(row, fields, given, notes, f"{source}, row {number}")
@@ -276,6 +282,26 @@ def _entry(
     hashed = given is None and entry["question"] is not None
     entry["id"] = _hashed_id(entry["question"], answers) if hashed else given
     return entry
+
+
+def _encodable(row: Row, notes: Counter[str]) -> Row:
+    """A row whose texts can be written as UTF-8."""
+    mended = {name: _paired(value) for name, value in row.items()}
+    # As text: a NaN equals nothing, not even itself.
+    if repr(mended) == repr(dict(row)):
+        return row
+    notes["rows with broken characters mended"] += 1
+    return mended
+
+
+def _paired(value: Any) -> Any:
+    if isinstance(value, str):
+        if not _SURROGATE.search(value):
+            return value
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, Mapping):
+        return {name: _paired(inner) for name, inner in value.items()}
+    return [_paired(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def _text(value: Any) -> str | None:

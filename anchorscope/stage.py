@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from anchorscope.errors import AnchorscopeError
+from anchorscope.errors import AnchorscopeError, redacted
+from anchorscope.provenance import check_inputs
 
 log = logging.getLogger("anchorscope")
+
+
+class _Formatter(logging.Formatter):
+    """Leaves the user's hub token out of messages and tracebacks."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redacted(super().format(record))
 
 
 @contextmanager
@@ -22,10 +30,11 @@ def stage(snakemake: Any) -> Iterator[None]:
     if snakemake.log:
         handlers.append(logging.FileHandler(snakemake.log[0], mode="w", encoding="utf-8"))
     for handler in handlers:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(_Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     log.handlers, log.propagate = handlers, False
     log.setLevel(logging.INFO)
     try:
+        check_inputs(getattr(snakemake, "input", ()))
         yield
     except AnchorscopeError as error:
         log.error("error: %s\n  in:    %s", error, job_of(snakemake))
