@@ -254,7 +254,7 @@ def _heading(figure: str, view: str) -> tuple[str, str]:
 def _basics(run: Run, figure: str, view: str) -> str:
     """Read-out, grouping, n and interval, as every caption states them."""
     config = run.config
-    readout = config.figures[figure].readout
+    readout: str = config.figures[figure].readout
     if view == "readouts":
         readout = ", ".join(config.readouts)
     elif view and view not in VIEWS:

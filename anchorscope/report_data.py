@@ -77,7 +77,8 @@ def _last_part(path: str) -> str:
 
 def _lost(counts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, int]]:
     """Reasons by stage; later stages pass on what earlier ones dropped, and count it again."""
-    found, before = [], {}
+    found: list[tuple[str, str, int]] = []
+    before: dict[str, int] = {}
     for stage in STAGES:
         dropped = counts.get(stage, {}).get("dropped", {})
         for reason, count in dropped.items():
@@ -129,13 +130,20 @@ def timings(root: str | Path) -> pd.DataFrame:
     frame = pd.DataFrame([record for record in records if record])
     if frame.empty:
         return pd.DataFrame(columns="stage jobs seconds longest longest_job memory_mb".split())
-    rows = []
-    for stage, jobs in frame.groupby("stage"):
-        slowest = jobs.loc[jobs["seconds"].idxmax()]
-        row = {"stage": stage, "jobs": len(jobs), "seconds": jobs["seconds"].sum()}
-        row |= {"longest": slowest["seconds"], "longest_job": slowest["job"]}
-        rows.append(row | {"memory_mb": jobs["memory_mb"].max()})
-    return pd.DataFrame(sorted(rows, key=lambda row: _place(str(row["stage"]))))
+    stages = sorted(set(frame["stage"]), key=_place)
+    return pd.DataFrame([_of_stage(name, frame[frame["stage"] == name]) for name in stages])
+
+
+def _of_stage(stage: str, jobs: pd.DataFrame) -> dict[str, Any]:
+    slowest = jobs.sort_values("seconds").to_dict("records")[-1]
+    return {
+        "stage": stage,
+        "jobs": len(jobs),
+        "seconds": jobs["seconds"].sum(),
+        "longest": slowest["seconds"],
+        "longest_job": slowest["job"],
+        "memory_mb": jobs["memory_mb"].max(),
+    }
 
 
 def _timed(path: Path, inside: Path) -> dict[str, Any] | None:

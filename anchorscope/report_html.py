@@ -34,11 +34,12 @@ class Cell:
 
 @dataclass(frozen=True)
 class Column:
-    """The head of a column: its name, and in a sentence what it holds."""
+    """The head of a column: its name, in a sentence what it holds, and how it is set."""
 
     name: str
     about: str = ""
     numeric: bool = True
+    long: bool = False
 
 
 def escaped(value: object) -> str:
@@ -100,7 +101,7 @@ def table(
         rows: a cell for each column.
     """
     heads = "".join(
-        f'<th scope="col"{_numeric(column)} title="{escaped(column.about)}">'
+        f'<th scope="col"{_setting(column)} title="{escaped(column.about)}">'
         f"{escaped(column.name)}</th>"
         for column in columns
     )
@@ -108,7 +109,8 @@ def table(
     return (
         f'<div class="sheet" id="{escaped(name)}"><p class="caption">{caption}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(name)}">'
-        f"<table><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></div>"
+        f'<table style="--least:{5 * len(columns)}rem">'
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></div>"
     )
 
 
@@ -118,12 +120,12 @@ def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:
         value = "" if cell.value is None else f' data-value="{escaped(cell.value)}"'
         look = f' data-look="{escaped(cell.look)}"' if cell.look else ""
         bar = "" if cell.part is None else f' style="--part:{100 * cell.part:.1f}%"'
-        made.append(f"<td{_numeric(column)}{value}{look}{bar}>{isolated(cell.text)}</td>")
+        made.append(f"<td{_setting(column)}{value}{look}{bar}>{isolated(cell.text)}</td>")
     return "".join(made)
 
 
-def _numeric(column: Column) -> str:
-    return ' class="number"' if column.numeric else ""
+def _setting(column: Column) -> str:
+    return ' class="number"' if column.numeric else ' class="long"' if column.long else ""
 
 
 def word(value: object, look: str = "") -> Cell:

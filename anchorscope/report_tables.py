@@ -105,7 +105,7 @@ CUT = {
 def curve(rows: pd.DataFrame, grouping: str, models: Labels, datasets: Labels) -> str:
     """The curve at the headline layer."""
     shown = rows[rows["grouping"] == grouping]
-    thin = true(shown["thin"]) if len(shown) else []
+    thin: list[bool] = [] if shown.empty else list(true(shown["thin"]))
     made = [
         [
             *_names(row, models, datasets),
@@ -136,7 +136,7 @@ QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
 
 def contrasts(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The contrasts at the headline layer."""
-    none = true(rows["no_effect"]) if len(rows) else []
+    none: list[bool] = [] if rows.empty else list(true(rows["no_effect"]))
     made = [
         [
             *_names(row, models, datasets),
@@ -222,7 +222,7 @@ def swap(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
 
 NULLS = (
     Column("control", "a cell in which there is nothing to find", numeric=False),
-    Column("why nothing", "the reason", numeric=False),
+    Column("why nothing", "the reason", False, True),
     *NAMES,
     Column("read-out", "site / position", numeric=False),
     Column("AUC", "at the headline layer"),
@@ -254,7 +254,7 @@ def funnels(found: Sequence[Funnel], models: Labels, datasets: Labels) -> str:
     """Samples in, kept and dropped by reason, over the stages."""
     columns = [*NAMES, Column("rows read", "of the dataset")]
     columns += [Column(name, "samples left") for name in STAGES.values()]
-    columns += [Column("wrong answers"), Column("dropped", "at which stage, why", numeric=False)]
+    columns += [Column("wrong answers"), Column("dropped", "at which stage, why", False, True)]
     made = [_funnel_row(one, models, datasets) for one in found]
     said = "Samples left after each stage, and why the others were dropped. A sample drawn from"
     return table("funnel", f"{said} a larger dataset is not counted as dropped.", columns, made)

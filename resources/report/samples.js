@@ -34,7 +34,7 @@
       i % 2 ? make("mark", { class: mark, title: mark === "eq" ? "E_Q" : "E_A" }, piece) : piece,
     );
   const line = (look, tag, ...inside) =>
-    make("p", { class: look }, make("span", { class: "tag" }, tag), make("bdi", {}, ...inside));
+    make("p", { class: `line ${look}` }, make("span", { class: "tag" }, tag), make("bdi", {}, ...inside));
 
   const WIDTH = 328, LEFT = 48, TOP = 8, P = 84, GAP = 24, D = 50;
   const trace = (sample, whole) => {
