@@ -284,10 +284,10 @@ def _tables(run: Run) -> Iterator[str]:
             for name in ("controls", "swap")
         }
         made = [
-            report_tables.contrasts(at["contrasts"], *labels),
-            report_tables.controls(at["controls"], *labels),
-            report_tables.curve(at["curve"], run.config.grouping, *labels),
-            report_tables.swap(at["swap"], *labels),
+            report_tables.contrasts(figure, at["contrasts"], *labels),
+            report_tables.controls(figure, at["controls"], *labels),
+            report_tables.curve(figure, at["curve"], run.config.grouping, *labels),
+            report_tables.swap(figure, at["swap"], *labels),
         ]
         ends = (".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".density.csv")
         links = ", ".join(
@@ -295,6 +295,10 @@ def _tables(run: Run) -> Iterator[str]:
             for end in ends
         )
         whole = paragraph(f"Every layer, read-out and column: {links}.", look="links")
+        refits = report_data.optional(run.root / "tables" / f"{figure}.refits.csv")
+        if refits is not None:
+            refits = report_tables.headline(refits, controls, entry.readout)
+            whole = paragraph(report_tables.widening(refits)) + whole
         rebuild = command(run.rebuild(f"tables/{figure}.csv"))
         yield f"<h3>{escaped(figure)}</h3>{''.join(made)}{whole}{rebuild}"
 

@@ -102,7 +102,7 @@ CUT = {
 }
 
 
-def curve(rows: pd.DataFrame, grouping: str, models: Labels, datasets: Labels) -> str:
+def curve(figure: str, rows: pd.DataFrame, grouping: str, models: Labels, datasets: Labels) -> str:
     """The curve at the headline layer."""
     shown = rows[rows["grouping"] == grouping]
     thin: list[bool] = [] if shown.empty else list(true(shown["thin"]))
@@ -120,7 +120,7 @@ def curve(rows: pd.DataFrame, grouping: str, models: Labels, datasets: Labels) -
         for row, few in zip(shown.to_dict("records"), thin, strict=True)
     ]
     said = f"ΔP by group. {AT_HEADLINE} † Too few samples or subjects to be drawn."
-    return table("curve", said, CURVE, made)
+    return table(f"curve-{figure}", said, CURVE, made)
 
 
 CONTRASTS = (
@@ -134,7 +134,7 @@ CONTRASTS = (
 QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
 
 
-def contrasts(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+def contrasts(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The contrasts at the headline layer."""
     none: list[bool] = [] if rows.empty else list(true(rows["no_effect"]))
     made = [
@@ -149,7 +149,7 @@ def contrasts(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
         for row, nothing in zip(rows.to_dict("records"), none, strict=True)
     ]
     said = "What carries the claim: more flips under the knockout than under random cuts, paired."
-    return table("contrasts", f"{said} {AT_HEADLINE}", CONTRASTS, made)
+    return table(f"contrasts-{figure}", f"{said} {AT_HEADLINE}", CONTRASTS, made)
 
 
 CONTROLS = (
@@ -169,7 +169,7 @@ CONTROLS = (
 )
 
 
-def controls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+def controls(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The controls at the headline layer."""
     shares = "flip offset_flip random_flip question_flip null".split()
     made = [
@@ -187,7 +187,7 @@ def controls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
         for row in rows.to_dict("records")
     ]
     said = "What flips by itself, and what the probes know."
-    return table("controls", f"{said} {AT_HEADLINE}", CONTROLS, made)
+    return table(f"controls-{figure}", f"{said} {AT_HEADLINE}", CONTROLS, made)
 
 
 SWAP = (
@@ -200,7 +200,7 @@ SWAP = (
 )
 
 
-def swap(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+def swap(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The interchange at the headline layer; nothing where it was not measured."""
     rows = rows[rows["n_covered"] > 0]
     if rows.empty:
@@ -217,7 +217,7 @@ def swap(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
         for row in rows.to_dict("records")
     ]
     said = "The same answer behind another question, for which its truth is the other."
-    return table("swap", f"{said} {AT_HEADLINE}", SWAP, made)
+    return table(f"swap-{figure}", f"{said} {AT_HEADLINE}", SWAP, made)
 
 
 NULLS = (
@@ -247,7 +247,8 @@ def nulls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
                 verdict,
             ]
         )
-    return table("nulls", "Cells in which the instrument must find nothing.", NULLS, made)
+    found = f"{true(rows['empty']).sum()} of {len(rows)} came out empty."
+    return table("nulls", f"Cells in which the instrument must find nothing: {found}", NULLS, made)
 
 
 def funnels(found: Sequence[Funnel], models: Labels, datasets: Labels) -> str:
@@ -336,6 +337,19 @@ def timings(rows: pd.DataFrame) -> str:
         )
     said = "Wall-clock time by stage, from Snakemake's benchmarks; jobs may run side by side."
     return table("timings", said, TIMINGS, made)
+
+
+def widening(rows: pd.DataFrame) -> str:
+    """In words: how much wider intervals are when the probes are fitted anew in every draw."""
+    known = rows["inflation"].dropna()
+    if known.empty:
+        return ""
+    least, median, most = (figures(value, 2) for value in known.quantile([0.1, 0.5, 0.9]))
+    return (
+        "Intervals hold the probes fixed. Were they fitted anew in every draw, intervals at the "
+        f"headline layer would be {median} times as wide (median over cells and quantities; the "
+        f"middle 80 %: {least} to {most})."
+    )
 
 
 def _names(row: Mapping[Any, Any], models: Labels, datasets: Labels) -> list[Cell]:

@@ -1,7 +1,7 @@
 # Report: one page of a run, with its figures, tables and single samples; no network needed.
 #
 # in:  figures and tables of the targets; prompts, answers and scores of their cells
-#      results/tables/calibration-floors.csv and null-controls.csv, where they are there
+#      where they are there: calibration-floors.csv, null-controls.csv, <figure>.refits.csv
 # out: results/report/index.html
 
 
@@ -57,6 +57,7 @@ rule report_page:
             "tables/calibration-floors.csv",
             "tables/null-controls.csv",
             "figures/calibration.svg",
+            *[f"tables/{figure}.refits.csv" for figure in cfg.targets],
         ),
     message:
         f"report of the run in {ROOT}: writing one page"

@@ -66,6 +66,32 @@ def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
             assert address.startswith(("data:", "#", "../figures/pair", "../tables/pair")), address
 
 
+def test_no_two_elements_share_an_id(run: Config) -> None:
+    figures = {"pair": run.figures["pair"], "again": run.figures["pair"]}
+    root = Path(run.root)
+    for path in [*root.glob("figures/pair*"), *root.glob("tables/pair*")]:
+        twin = path.with_name(path.name.replace("pair", "again"))
+        twin.write_bytes(path.read_bytes())
+    two = run.model_copy(update={"figures": figures, "targets": ["pair", "again"]})
+    found = Page(report.build(two, resources=RESOURCES).html)
+    names = [about["id"] for _, about in found.tags if about.get("id")]
+    assert sorted(names) == sorted(set(names))
+    assert {"curve-pair", "curve-again"} < set(names)
+    assert len(found.json) == len(CELLS)
+
+
+def test_how_much_wider_intervals_would_be_is_said_where_it_was_measured(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results")
+    controls = pd.read_csv(tmp_path / "results/tables/pair.controls.csv")
+    chosen = controls[controls["headline"]][["model", "dataset", "site", "position", "layer"]]
+    known = chosen.assign(inflation=[1.0, 1.5, 2.0, float("nan")])
+    elsewhere = known.assign(layer=-1, inflation=999.0)
+    table = pd.concat([known, elsewhere])
+    write_csv(table, tmp_path / "results/tables/pair.refits.csv")
+    found = Page(report.build(config, resources=RESOURCES).html).text
+    assert "headline layer would be 1.50 times as wide" in found
+
+
 def test_hostile_texts_are_text_and_come_back_whole(page: Page, run: Config) -> None:
     made = {tag for tag, _ in page.tags}
     assert not made & {"b", "i", "iframe", "object", "form", "base"}

@@ -177,7 +177,7 @@ def test_another_cell_can_be_chosen(look: Look) -> None:
 
 def test_tables_sort_as_numbers_with_blanks_last_and_filter(look: Look) -> None:
     seen = look("""
-      const sheet = $("#curve"), table = sheet.querySelector("table");
+      const sheet = $("#curve-pair"), table = sheet.querySelector("table");
       const column = [...table.tHead.rows[0].cells].findIndex((c) => c.textContent === "ΔP");
       const values = () => [...table.tBodies[0].rows].map((row) => {
         const said = row.cells[column].dataset.value;
