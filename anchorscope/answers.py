@@ -207,6 +207,7 @@ def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: s
             "the tokenizer has no end-of-sequence token, so a chat answer never ends",
             "tokenizer_config.json, eos_token",
             "name the token there, or use the prompt style `few_shot`",
+            see="chat-template",
         )
     return Ending(style, (eos[0],), frozenset(eos))
 
@@ -217,7 +218,10 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
         repeated = table["id"][table["id"].duplicated()]
         if len(repeated):
             raise AnchorscopeError(
-                "an id comes twice", f"{name}, id {repeated.iloc[0]}", "make the ids unique"
+                "an id comes twice",
+                f"{name}, id {repeated.iloc[0]}",
+                "make the ids unique",
+                see="repeated-id",
             )
     known = {row["id"]: row for row in questions.to_dict("records")}
     missing = [name for name in prompts["id"] if name not in known]
@@ -226,6 +230,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
             f"{len(missing)} prompts have no question, the first: {missing[0]}",
             "prompts, column id",
             "delete the prompts of this cell and run again",
+            see="stale-product",
         )
     rows = prompts.to_dict("records")
     for row in rows:
@@ -234,6 +239,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
                 "the prompts were made from other questions",
                 f"prompts, id {row['id']}",
                 "delete the prompts of this cell and run again",
+                see="stale-product",
             )
     return [{**known[row["id"]], **row} for row in rows]
 

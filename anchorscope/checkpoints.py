@@ -55,6 +55,7 @@ def locate(
                 f"this checkpoint was not trained by the present recipe ({recipe})",
                 Path(trained) / RECIPE,
                 "delete its folder and run snakemake again, which trains it",
+                see="other-recipe",
             )
         made = {"path": str(trained), "revision": recipe, "source": "trained"}
         return made | {"content": digest(parts(trained))}
@@ -64,6 +65,7 @@ def locate(
             "there is no checkpoint in this folder (no config.json)",
             folder,
             "correct `local:` in config.yaml, or save the model there with save_pretrained",
+            see="no-checkpoint",
         )
     models.check(folder)
     return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}

@@ -59,6 +59,7 @@ def prepare(
             f"no usable question among {counts.total} rows ({dict(counts.dropped)})",
             source,
             "check `fields` and `split` of the dataset in config.yaml",
+            see="no-usable-question",
         )
     hold_back = hold_back and not _own_examples(dataset)
     sampled, rest = questions.sample(frame, sample_size, seed, hold_back=hold_back)

@@ -59,7 +59,10 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
         raise AnchorscopeError(
-            f"cannot read the table: {error}", path, "delete the file and run snakemake again"
+            f"cannot read the table: {error}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
         ) from error
     frame = table.to_pandas()
     for field in table.schema:
@@ -93,7 +96,10 @@ def read_csv(path: str | Path) -> pd.DataFrame:
     except (ValueError, OSError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise AnchorscopeError(
-            f"cannot read the table: {said}", path, "delete the file and run snakemake again"
+            f"cannot read the table: {said}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
         ) from error
     return _each_text(frame, lambda text: text[1:] if _INERT.match(text) else text)
 
@@ -150,7 +156,10 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except ValueError as error:
         raise AnchorscopeError(
-            f"cannot read the record: {error}", path, "delete the file and run snakemake again"
+            f"cannot read the record: {error}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
         ) from error
 
 

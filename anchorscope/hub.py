@@ -68,7 +68,7 @@ def _translated(error: Exception, kind: str, where: str) -> AnchorscopeError:
             return known
     said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
     do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
-    return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do)
+    return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")
 
 
 def _no_connection(error: BaseException) -> bool:
@@ -85,6 +85,7 @@ def _unreachable(error: BaseException, kind: str, where: str) -> AnchorscopeErro
         where,
         "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
         f"or give {'a folder' if kind == 'model' else 'rows of the same columns'} with `local:`",
+        see="hub-unreachable",
     )
 
 
@@ -95,7 +96,9 @@ def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | 
     status = getattr(getattr(error, "response", None), "status_code", None)
     if isinstance(error, client.RevisionNotFoundError):
         what, do = f"the hub has no such revision of the {kind}", "set `revision` to null or one"
-        return AnchorscopeError(what, where, f"{do} that its hub page lists")
+        return AnchorscopeError(
+            what, where, f"{do} that its hub page lists", see="no-such-revision"
+        )
     if isinstance(error, client.RepositoryNotFoundError) and not isinstance(
         error, client.GatedRepoError
     ):
@@ -105,12 +108,15 @@ def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | 
             f"the {kind} is gated and access was not granted",
             where,
             "accept its terms on its hub page, then set HF_TOKEN to a token of that account",
+            see="gated",
         )
     if isinstance(error, client.HFValidationError):
         do = "write `hub: owner/name`, or give files of your own with `local:`"
-        return AnchorscopeError("this is not a hub id", where, do)
+        return AnchorscopeError("this is not a hub id", where, do, see="no-such-repository")
     if isinstance(error, client.HfHubHTTPError):
-        return AnchorscopeError(f"the hub answered with status {status}", where, "try again later")
+        return AnchorscopeError(
+            f"the hub answered with status {status}", where, "try again later", see="hub-status"
+        )
     return None
 
 
@@ -127,6 +133,7 @@ def _failed(error: BaseException, kind: str, where: str) -> AnchorscopeError | N
             f"the download could not be stored ({error.strerror or type(error).__name__})",
             where,
             "check that the disk of HF_HOME has room and may be written to",
+            see="download-not-stored",
         )
     return None
 
@@ -136,4 +143,5 @@ def _missing(kind: str, where: str) -> AnchorscopeError:
         f"the hub has no such {kind}, or it is private",
         where,
         f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it",
+        see="no-such-repository",
     )

@@ -150,6 +150,7 @@ def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, wher
                 f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer",
                 f"{where}, id {row['id']}",
                 "answers can be read by a model with the same tokenizer only (`answers_of`)",
+                see="other-vocabulary",
             )
 
 
@@ -242,12 +243,13 @@ def _folder(source: str | Path, revision: str | None) -> Path:
                 "; for a hub model the cache may have been pruned: "
                 "delete results/models/<model>.json and run again"
             )
-        raise AnchorscopeError("there is no such model folder", path, do)
+        raise AnchorscopeError("there is no such model folder", path, do, see="no-checkpoint")
     if text.count("/") != 1:
         raise AnchorscopeError(
             "this is neither a folder nor a hub id",
             text,
             "give a folder with `local:`, or `hub: owner/name`",
+            see="no-checkpoint",
         )
     from huggingface_hub import snapshot_download
 
@@ -261,13 +263,17 @@ def _family(folder: Path) -> Family:
         model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
     except FileNotFoundError:
         raise AnchorscopeError(
-            "the model folder holds no config.json", folder, "save it with `save_pretrained`"
+            "the model folder holds no config.json",
+            folder,
+            "save it with `save_pretrained`",
+            see="no-checkpoint",
         ) from None
     except (ValueError, KeyError, TypeError) as error:
         raise AnchorscopeError(
             f"config.json cannot be read or names no model_type ({type(error).__name__})",
             path,
             "save the model again with `save_pretrained`",
+            see="no-checkpoint",
         ) from error
     if model_type not in FAMILIES:
         raise _unknown_family(model_type, path)
@@ -280,6 +286,7 @@ def _unknown_family(model_type: str, where: object) -> AnchorscopeError:
         where,
         f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
         "anchorscope/models.py and to the parity tests",
+        see="unknown-family",
     )
 
 
@@ -293,7 +300,10 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
         )
     except Exception as error:  # converters raise whatever the broken file makes them raise
         raise AnchorscopeError(
-            f"the tokenizer cannot be loaded ({type(error).__name__})", folder, NEEDS_TOKENIZER
+            f"the tokenizer cannot be loaded ({type(error).__name__})",
+            folder,
+            NEEDS_TOKENIZER,
+            see="tokenizer",
         ) from error
     if not tokenizer.is_fast:
         raise _slow(folder)
@@ -305,13 +315,16 @@ def _slow(where: object) -> AnchorscopeError:
         "the tokenizer has only the slow form, which cannot tell where a token's text lies",
         where,
         f"{NEEDS_TOKENIZER} (the fast form)",
+        see="tokenizer",
     )
 
 
 def _check_tokenizer_files(folder: Path) -> None:
     # Without files, transformers makes up an empty tokenizer from the model type.
     if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise AnchorscopeError("the model folder holds no tokenizer", folder, NEEDS_TOKENIZER)
+        raise AnchorscopeError(
+            "the model folder holds no tokenizer", folder, NEEDS_TOKENIZER, see="tokenizer"
+        )
 
 
 def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
@@ -319,7 +332,9 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
     from transformers import AutoModelForCausalLM
 
     if dtype not in DTYPES:
-        raise AnchorscopeError(f"unknown dtype {dtype!r}", folder, f"use one of {DTYPES}")
+        raise AnchorscopeError(
+            f"unknown dtype {dtype!r}", folder, f"use one of {DTYPES}", see="config"
+        )
     _check_safetensors(folder, folder)
     _check_device(device)
     try:
@@ -335,13 +350,17 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
         )
     except torch.cuda.OutOfMemoryError as error:
         raise AnchorscopeError(
-            "the model does not fit on the GPU", folder, "ask for more GPUs, or dtype: bfloat16"
+            "the model does not fit on the GPU",
+            folder,
+            "ask for more GPUs, or dtype: bfloat16",
+            see="out-of-memory",
         ) from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         raise AnchorscopeError(
             f"the weights cannot be loaded ({type(error).__name__}: {_first_line(error)})",
             folder,
             "download or save the model again; the files may be cut short",
+            see="broken-weights",
         ) from error
     model, info = loaded
     _check_complete(info, folder)
@@ -365,6 +384,7 @@ def _check_complete(info: dict[str, Any], folder: Path) -> None:
             f"the first: {', '.join(made_up[:3])}",
             folder,
             "save the whole causal language model (with its LM head) with `save_pretrained`",
+            see="made-up-weights",
         )
 
 
@@ -376,6 +396,7 @@ def _check_safetensors(folder: Path, where: object) -> None:
         where,
         "save it with `save_pretrained`, which writes model.safetensors; "
         "pickled weights (.bin, .pt) are not read because they can run code",
+        see="no-safetensors",
     )
 
 
@@ -384,7 +405,10 @@ def _check_device(device: str) -> None:
 
     if device != "cpu" and not torch.cuda.is_available():
         raise AnchorscopeError(
-            "there is no usable GPU", f"device {device}", "run with device cpu, or on a GPU node"
+            "there is no usable GPU",
+            f"device {device}",
+            "run with device cpu, or on a GPU node",
+            see="no-gpu",
         )
 
 
@@ -395,17 +419,22 @@ def _check_vocabulary(
     highest = max(tokenizer.get_vocab().values(), default=-1)
     if highest < 0:
         raise AnchorscopeError(
-            "the tokenizer is empty", folder, "put the model's own tokenizer.json into the folder"
+            "the tokenizer is empty",
+            folder,
+            "put the model's own tokenizer.json into the folder",
+            see="tokenizer",
         )
     if highest + 1 < LEAST_VOCABULARY * rows:
         raise AnchorscopeError(
             f"the embedding has {rows} rows, the tokenizer uses only {highest + 1} of them",
             folder,
             "use the tokenizer that the model was trained with",
+            see="other-vocabulary",
         )
     if highest >= rows:
         raise AnchorscopeError(
             f"the tokenizer has ids up to {highest}, the embedding only {rows} rows",
             folder,
             "use the tokenizer that the model was trained with, or resize its embedding",
+            see="other-vocabulary",
         )

@@ -120,13 +120,20 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
     try:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, yaml.YAMLError) as error:
-        raise AnchorscopeError(f"cannot read the examples: {error}", path, "correct it") from None
+        raise AnchorscopeError(
+            f"cannot read the examples: {error}", path, "correct it", see="few-shot"
+        ) from None
     if not isinstance(rows, list) or not rows:
-        raise AnchorscopeError("expected a list of examples", path, "see resources/few_shot")
+        raise AnchorscopeError(
+            "expected a list of examples", path, "see resources/few_shot", see="few-shot"
+        )
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
             raise AnchorscopeError(
-                "an example needs question and answer", f"{path}, entry {number}", "add them"
+                "an example needs question and answer",
+                f"{path}, entry {number}",
+                "add them",
+                see="few-shot",
             )
     return [{name: row.get(path_) for name, path_ in _EXAMPLE_KEYS.items()} for row in rows]
 
@@ -145,7 +152,10 @@ def _check(style: str, anchors: str) -> None:
     for key, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
         if value not in known:
             raise AnchorscopeError(
-                f"unknown value `{value}`", f"key {key}", f"use one of {', '.join(known)}"
+                f"unknown value `{value}`",
+                f"key {key}",
+                f"use one of {', '.join(known)}",
+                see="config",
             )
 
 
@@ -162,6 +172,7 @@ def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str
             "no few-shot example is left outside the sample",
             "the dataset's few-shot candidates",
             "take a smaller sample, another `few_shot` source, or the prompt style `plain`",
+            see="few-shot",
         )
     first = choose_examples(few_shot, examples, seed)
     shown = few_shot["id"].isin(first["id"])
@@ -196,6 +207,7 @@ def _chat(question: str, tokenizer: ChatTokenizer | None) -> tuple[str, int, str
             "the model's tokenizer has no chat template",
             "prompt: chat",
             "use the prompt style `few_shot`, or an instruct model",
+            see="chat-template",
         )
     lead = f"{INSTRUCTION}\n"
     prompt = tokenizer.apply_chat_template(

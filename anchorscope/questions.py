@@ -59,7 +59,10 @@ def load_rows(
     """
     if (hub is None) == (local is None):
         raise AnchorscopeError(
-            "a dataset needs exactly one source", f"hub: {hub}, local: {local}", "give one of them"
+            "a dataset needs exactly one source",
+            f"hub: {hub}, local: {local}",
+            "give one of them",
+            see="config",
         )
     paths = {path for _, path in _paths(fields)}
     keep = paths | {path.split(".")[0] for path in paths}
@@ -166,7 +169,9 @@ def sample(
         The sample, and at most 200 of the other rows, see `candidates`.
     """
     if size is not None and size < 0:
-        raise AnchorscopeError(f"a sample of {size} questions", "sample_size", "give 0 or more")
+        raise AnchorscopeError(
+            f"a sample of {size} questions", "sample_size", "give 0 or more", see="config"
+        )
     ordered = _shuffled(frame, seed)
     size = len(ordered) if size is None else min(size, len(ordered))
     if hold_back:
@@ -202,21 +207,23 @@ def _paths(fields: Fields) -> Iterator[tuple[str, str]]:
     for name, value in fields.items():
         if name not in FIELDS:
             raise AnchorscopeError(
-                f"unknown field `{name}`",
-                "fields",
-                nearest(name, FIELDS),
+                f"unknown field `{name}`", "fields", nearest(name, FIELDS), see="missing-column"
             )
         for path in [value] if isinstance(value, str) else value or []:
             yield name, path
     for name in ("question", "answers"):
         if not fields.get(name):
-            raise AnchorscopeError(f"no column is named for `{name}`", "fields", "name one")
+            raise AnchorscopeError(
+                f"no column is named for `{name}`", "fields", "name one", see="missing-column"
+            )
 
 
 def _check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
     """A column that no row has is a mistake; one that some rows lack is empty there."""
     if not rows:
-        raise AnchorscopeError("the dataset has no rows", source, "check the file, or the split")
+        raise AnchorscopeError(
+            "the dataset has no rows", source, "check the file, or the split", see="rows-of-a-file"
+        )
     for name, path in _paths(fields):
         if any(_has(row, path) for row in rows):
             continue
@@ -225,6 +232,7 @@ def _check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
             f"column `{path}` (field `{name}`) is missing",
             f"{source}; its columns are {', '.join(existing)}",
             nearest(path, existing, f"name an existing column under fields: {name}"),
+            see="missing-column",
         )
 
 
@@ -277,7 +285,10 @@ def _entry(
     entry["anchors"] = _anchors(entry["question"] or "", given_anchors, notes, where)
     if entry["label"] is not None and entry["response"] is None:
         raise AnchorscopeError(
-            "a label without a response", where, "name the responses' column under fields: response"
+            "a label without a response",
+            where,
+            "name the responses' column under fields: response",
+            see="label-or-popularity",
         )
     hashed = given is None and entry["question"] is not None
     entry["id"] = _hashed_id(entry["question"], answers) if hashed else given
@@ -317,7 +328,10 @@ def _number(text: str | None, where: str) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         raise AnchorscopeError(
-            f"popularity `{text}` is no number", where, "correct it or leave it empty"
+            f"popularity `{text}` is no number",
+            where,
+            "correct it or leave it empty",
+            see="label-or-popularity",
         ) from None
 
 
@@ -402,6 +416,7 @@ def _label(value: Any, where: str) -> int | None:
             f"label `{text}` is none of 0, 1, true, false",
             where,
             "write 1 (true) for a hallucinated answer, 0 (false) for a right one",
+            see="label-or-popularity",
         )
     return labels[text.lower()]
 

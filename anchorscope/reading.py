@@ -51,18 +51,25 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
             path,
             "check `local:`; a relative path counts from `data_folder`, or from the project's root "
             "where that is not set",
+            see="no-such-file",
         )
     folder = path / config if config and (path / config).is_dir() else path
     files = _data_files(folder.glob("*")) or _data_files(folder.rglob("*"))
     if not files:
         raise AnchorscopeError(
-            "the folder holds no data file", folder, f"put a {', '.join(READERS)} file there"
+            "the folder holds no data file",
+            folder,
+            f"put a {', '.join(READERS)} file there",
+            see="no-such-file",
         )
     if split is not None and len(files) > 1:
         files = _of_split(files, split, folder)
     if len({file.suffix for file in files}) > 1:
         raise AnchorscopeError(
-            f"data files of several kinds: {_names(files)}", folder, "name one file with `local:`"
+            f"data files of several kinds: {_names(files)}",
+            folder,
+            "name one file with `local:`",
+            see="no-such-file",
         )
     return files
 
@@ -83,6 +90,7 @@ def _of_split(files: list[Path], split: str, folder: Path) -> list[Path]:
             f"no file of split `{split}` among {_names(files)}",
             folder,
             "set `split:` to the beginning of a file's name, or to null for all files",
+            see="no-such-file",
         )
     return chosen
 
@@ -100,7 +108,10 @@ def file_rows(path: Path) -> list[dict[str, Any]]:
     reader = READERS.get(path.suffix.lower())
     if reader is None:
         raise AnchorscopeError(
-            f"files ending in `{path.suffix}` are not read", path, f"use {', '.join(READERS)}"
+            f"files ending in `{path.suffix}` are not read",
+            path,
+            f"use {', '.join(READERS)}",
+            see="no-such-file",
         )
     return reader(path)
 
@@ -110,7 +121,10 @@ def _decoded(raw: bytes, where: object) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise AnchorscopeError(
-            f"not UTF-8 text ({error.reason} at byte {error.start})", where, "save it as UTF-8"
+            f"not UTF-8 text ({error.reason} at byte {error.start})",
+            where,
+            "save it as UTF-8",
+            see="rows-of-a-file",
         ) from None
 
 
@@ -132,6 +146,7 @@ def _json(text: str, where: object) -> Any:
             f"broken JSON: {error.msg} (line {error.lineno}, column {error.colno} of it)",
             where,
             "correct or remove it",
+            see="rows-of-a-file",
         ) from None
 
 
@@ -141,6 +156,7 @@ def _record(value: Any, where: object) -> dict[str, Any]:
             f"expected an object with named columns, found {type(value).__name__}",
             where,
             'write one row as {"question": ..., "answers": [...]}',
+            see="rows-of-a-file",
         )
     return value
 
@@ -150,7 +166,10 @@ def _json_file(path: Path) -> list[dict[str, Any]]:
     value = _json(text, path)
     if not isinstance(value, list):
         raise AnchorscopeError(
-            "expected a list of rows", path, "write [{...}, {...}], or one row a line as .jsonl"
+            "expected a list of rows",
+            path,
+            "write [{...}, {...}], or one row a line as .jsonl",
+            see="rows-of-a-file",
         )
     return [_record(row, f"{path}, row {number}") for number, row in enumerate(value, 1)]
 
@@ -170,11 +189,15 @@ def _csv(path: Path) -> list[dict[str, Any]]:
                     f"{len(cells)} cells where the header has {len(header)}",
                     f"{path}, line {reader.line_num}",
                     "correct the line; a cell with a comma or a quote stands in double quotes",
+                    see="rows-of-a-file",
                 )
             rows.append(dict(zip(header, cells, strict=True)))
     except csv.Error as error:
         raise AnchorscopeError(
-            f"broken CSV: {error}", f"{path}, line {reader.line_num}", "correct the line"
+            f"broken CSV: {error}",
+            f"{path}, line {reader.line_num}",
+            "correct the line",
+            see="rows-of-a-file",
         ) from None
     return rows
 
@@ -186,7 +209,9 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     try:
         return pq.read_table(path).to_pylist()
     except (pa.ArrowInvalid, OSError) as error:
-        raise AnchorscopeError(f"broken parquet file: {error}", path, "get it again") from None
+        raise AnchorscopeError(
+            f"broken parquet file: {error}", path, "get it again", see="rows-of-a-file"
+        ) from None
 
 
 READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {

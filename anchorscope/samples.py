@@ -78,11 +78,15 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
             "no answer is left to score",
             "the table of answers",
             "its column `dropped` and its provenance say why the samples were left out",
+            see="nothing-left",
         )
     repeated = answers["id"][answers["id"].duplicated()]
     if len(repeated):
         raise AnchorscopeError(
-            "an id comes twice", f"answers, id {repeated.iloc[0]}", "make the ids unique"
+            "an id comes twice",
+            f"answers, id {repeated.iloc[0]}",
+            "make the ids unique",
+            see="repeated-id",
         )
     return answers
 
@@ -198,7 +202,9 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.
 
 def mismatch(what: str, where: str) -> AnchorscopeError:
     """Tables of a cell that do not belong together."""
-    return AnchorscopeError(what, where, "delete the cell's scores and run snakemake again")
+    return AnchorscopeError(
+        what, where, "delete the cell's scores and run snakemake again", see="stale-product"
+    )
 
 
 def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:

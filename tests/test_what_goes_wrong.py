@@ -1,0 +1,81 @@
+"""Every error leads into the page of errors, and the page to nothing that is not there."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from anchorscope import answers, errors, prompts
+from anchorscope.errors import AnchorscopeError
+
+ROOT = Path(__file__).parents[1]
+TEXT = (ROOT / errors.PAGE).read_text(encoding="utf-8")
+ANCHORS = re.findall(r'<a id="([^"]+)"></a>', TEXT)
+
+
+def raised() -> list[tuple[str, ast.Call]]:
+    """Every AnchorscopeError of the library, with its place."""
+    found = []
+    for path in sorted((ROOT / "anchorscope").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "AnchorscopeError":
+                found.append((f"{path.name}:{node.lineno}", node))
+    return found
+
+
+def see_of(call: ast.Call) -> str | None:
+    """The anchor that an error names."""
+    for keyword in call.keywords:
+        if keyword.arg == "see" and isinstance(keyword.value, ast.Constant):
+            return str(keyword.value.value)
+    return None
+
+
+def test_every_anchor_that_an_error_names_is_on_the_page() -> None:
+    named = {place: see for place, call in raised() if (see := see_of(call))}
+    assert named
+    assert {place: see for place, see in named.items() if see not in ANCHORS} == {}
+
+
+def test_the_anchors_of_the_page_are_different() -> None:
+    assert len(ANCHORS) == len(set(ANCHORS))
+
+
+def test_links_inside_the_page_lead_somewhere() -> None:
+    titles = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", TEXT, re.M)}
+    links = re.findall(r"\]\(#([^)]+)\)", TEXT)
+    assert links and set(links) <= titles | set(ANCHORS)
+    files = re.findall(r"\]\(([\w./-]+\.md)\)", TEXT)
+    assert files and all((ROOT / "docs" / name).is_file() for name in files)
+
+
+def test_every_entry_has_symptom_cause_and_cure() -> None:
+    for entry in TEXT.split('<a id="')[1:]:
+        for part in ("**Symptom**", "**Cause**", "**Cure**"):
+            assert part in entry, entry[:40]
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        prompts.NO_ANCHOR,
+        prompts.ALTERED,
+        answers.TOO_LONG,
+        answers.BEYOND_WINDOW,
+        answers.BEYOND_POSITIONS,
+        answers.SPANS_LOST,
+        answers.CONTROL,
+        answers.NO_ANCHOR,
+        answers.NO_GOLD,
+    ],
+)
+def test_every_reason_to_drop_a_sample_is_explained(reason: str) -> None:
+    assert f"`{reason}`" in TEXT
+
+
+def test_an_error_says_where_it_is_explained() -> None:
+    error = AnchorscopeError("it is gated", "owner/name", "ask", see="gated")
+    assert str(error).splitlines()[-1] == "  see:   docs/what-goes-wrong.md#gated"
