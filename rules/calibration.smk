@@ -12,17 +12,6 @@ localrules:
     null_controls,
 
 
-calibration_cells = [
-    (model, dataset) for model in cfg.calibration.models for dataset in cfg.calibration.datasets
-]
-
-
-def calibrated(stage, suffix):
-    return [
-        f"{CALIBRATION}/{stage}/{model}/{dataset}{suffix}" for model, dataset in calibration_cells
-    ]
-
-
 rule calibration_cell:
     input:
         scores=product("scores", ".parquet"),

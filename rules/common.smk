@@ -208,6 +208,39 @@ def cells(pattern):
     ]
 
 
+calibration_cells = [
+    (model, dataset) for model in cfg.calibration.models for dataset in cfg.calibration.datasets
+]
+
+
+def calibrated(stage, suffix):
+    """A product of every cell of the calibration."""
+    return [
+        f"{CALIBRATION}/{stage}/{model}/{dataset}{suffix}" for model, dataset in calibration_cells
+    ]
+
+
+varied = cfg.sensitivity or cfg.calibration
+varied_datasets = varied.datasets if cfg.sensitivity else varied.datasets[:1]
+varied_cells = [(model, dataset) for model in varied.models for dataset in varied_datasets]
+VARIANTS = studies.sensitivity_roots(cfg)
+
+
+def varied_tables(name):
+    """A table of every cell of the sensitivity, under the main settings and each variant."""
+    return [
+        f"{root}/delta_p/{model}/{dataset}{TABLES[name]}"
+        for root in [ROOT, *VARIANTS.values()]
+        for model, dataset in varied_cells
+    ]
+
+
+def built(suffix):
+    """Tables of the figures that are there."""
+    paths = [f"{ROOT}/tables/{figure}{suffix}" for figure in cfg.figures]
+    return [path for path in paths if os.path.exists(path)]
+
+
 def on_a_cluster():
     return hasattr(workflow.executor_settings, "status_command")
 

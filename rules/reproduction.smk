@@ -8,11 +8,6 @@ localrules:
     reproduction_table,
 
 
-def built(suffix):
-    paths = [f"{ROOT}/tables/{figure}{suffix}" for figure in cfg.figures]
-    return [path for path in paths if os.path.exists(path)]
-
-
 rule reproduction_table:
     input:
         published=f"{RESOURCES}/published.yaml",

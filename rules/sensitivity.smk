@@ -8,20 +8,6 @@ localrules:
     sensitivity_table,
 
 
-varied = cfg.sensitivity or cfg.calibration
-varied_datasets = varied.datasets if cfg.sensitivity else varied.datasets[:1]
-varied_cells = [(model, dataset) for model in varied.models for dataset in varied_datasets]
-VARIANTS = studies.sensitivity_roots(cfg)
-
-
-def varied_tables(name):
-    return [
-        f"{root}/delta_p/{model}/{dataset}{TABLES[name]}"
-        for root in [ROOT, *VARIANTS.values()]
-        for model, dataset in varied_cells
-    ]
-
-
 rule sensitivity_table:
     input:
         curve=varied_tables("curve"),
