@@ -43,6 +43,7 @@ TABLES = {
     "density": ".density.csv",
 }
 VIEWS = ["controls", "probes"] + (["readouts"] if len(cfg.readouts) > 1 else [])
+READOUTS = {name: name.replace(os.sep, "-") for name in cfg.readouts}
 STUDIES = studies.of(cfg)
 CALIBRATION = studies.calibration_root(cfg)
 RESOURCES = os.path.join(workflow.basedir, "resources")
@@ -98,7 +99,7 @@ def asks(stage, what):
 def together(wildcards):
     """On a cluster the passes and probes of a model that needs no GPU are one job a cell."""
     on_gpu = cfg.models[wildcards.model].resources.gpus
-    names = [wildcards.root.replace("/", "-"), wildcards.model, wildcards.dataset]
+    names = [wildcards.root.replace(os.sep, "-"), wildcards.model, wildcards.dataset]
     return None if on_gpu else "-".join(names)
 
 
@@ -140,9 +141,8 @@ def pictures(figure):
 
 def views(figure):
     """The pictures beside a figure: its controls, its probes, and every other read-out."""
-    readouts = [name.replace("/", "-") for name in cfg.readouts]
-    drawn = cfg.figures[figure].readout.replace("/", "-")
-    names = VIEWS + [name for name in readouts if name != drawn]
+    drawn = cfg.figures[figure].readout
+    names = VIEWS + [view for name, view in READOUTS.items() if name != drawn]
     return [path for name in names for path in pictures(f"{figure}.{name}")]
 
 

@@ -22,7 +22,7 @@ rule view:
     benchmark:
         f"{ROOT}/benchmarks/view/{{figure}}.{{view}}.tsv"
     wildcard_constraints:
-        view=one_of(VIEWS + [name.replace("/", "-") for name in cfg.readouts]),
+        view=one_of([*VIEWS, *READOUTS.values()]),
     conda:
         "../envs/base.yaml"
     params:
