@@ -215,9 +215,8 @@ def _heads(loaded: models.Loaded, planned: Plan) -> sharing.Layers:
     cache = sharing.Cache(keep=True)
     if rows:
         with torch.inference_mode():
-            loaded.model.base_model(
-                **sharing.head_inputs(loaded, rows), past_key_values=cache, use_cache=True
-            )
+            given = sharing.head_inputs(rows, loaded.model.dtype, loaded.device)
+            loaded.model.base_model(**given, past_key_values=cache, use_cache=True)
     return cache.own
 
 

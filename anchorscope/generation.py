@@ -1,22 +1,31 @@
-"""Generation: greedy answers in batches, each stopped once nothing more can change it."""
+"""Generation: greedy answers in batches, each stopped once nothing more can change it.
+
+The loop is our own: the head that all prompts share is passed once, rows that have ended leave, and
+no scores are kept.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anchorscope import answer_anchors, tokens
+from anchorscope import answer_anchors, models, tokens
 from anchorscope.errors import AnchorscopeError
 from anchorscope.progress import Pace
+from anchorscope.sharing import Cache, common, head_inputs
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from anchorscope.sharing import Layers
+
 CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
+LEAVE_AT = 0.75
+"""Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
+copy of the cache, staying costs the passes."""
 
 log = logging.getLogger(__name__)
 
@@ -45,28 +54,36 @@ def generate(
     max_new_tokens: int,
     batch_tokens: int,
 ) -> list[tuple[int, ...]]:
-    """Greedy answers, left-padded in batches of like length, each row up to its own end.
+    """Greedy answers, in batches of like length, each row up to its own end.
+
+    What all prompts begin with is passed once. Each step takes the likeliest token, whatever the
+    checkpoint's own generation defaults are: a repetition penalty or a temperature of an instruct
+    model would otherwise be merged into ours.
 
     Returns:
         The new token ids of each prompt, in the order of the prompts.
 
     Raises:
-        AnchorscopeError: a batch does not fit on the GPU.
+        AnchorscopeError: a batch does not fit on the GPU, or an answer beyond the model's window.
     """
+    _check_window(prompts, model, max_new_tokens)
     written: dict[int, tuple[int, ...]] = {}
     pace = Pace()
-    with _greedy(model):
-        for batch in _batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens):
-            rows = [prompts[number] for number in batch]
-            new = _generate_batch(rows, model, tokenizer, ending, max_new_tokens)
-            written.update(zip(batch, new, strict=True))
-            if pace.due(finished=len(written) == len(prompts)):
-                rate = len(written) / pace.seconds
-                left = (len(prompts) - len(written)) / rate
-                log.info(
-                    "%d of %d answers, %.1f a second, %.0f s left",
-                    len(written), len(prompts), rate, left,
-                )  # fmt: skip
+    # Every row passes a token of its own, from which its first new one is read.
+    shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
+    head = _head(model, prompts[0][:shared]) if prompts else []
+    stopper = _Stopper(tokenizer, ending)
+    for batch in _batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens):
+        rows = [prompts[number] for number in batch]
+        new = _generate_batch(rows, model, head, shared, stopper, max_new_tokens)
+        written.update(zip(batch, new, strict=True))
+        if pace.due(finished=len(written) == len(prompts)):
+            rate = len(written) / pace.seconds
+            left = (len(prompts) - len(written)) / rate
+            log.info(
+                "%d of %d answers, %.1f a second, %.0f s left",
+                len(written), len(prompts), rate, left,
+            )  # fmt: skip
     return [written[number] for number in range(len(prompts))]
 
 
@@ -84,107 +101,220 @@ def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> 
         yield batch
 
 
-@contextmanager
-def _greedy(model: PreTrainedModel) -> Iterator[None]:
-    """Without the checkpoint's own generation defaults.
+def _check_window(
+    prompts: Sequence[Sequence[int]], model: PreTrainedModel, max_new_tokens: int
+) -> None:
+    """Refuse what would need a sliding window: a tensor mask makes the model forget its own."""
+    kind = model.config.model_type
+    family = models.FAMILIES.get(kind, models.Family(kind, may_slide=True))
+    window = models.window(model.config, family)
+    longest = max(map(len, prompts), default=0)
+    if window is not None and longest + max_new_tokens > window:
+        raise AnchorscopeError(
+            f"a prompt of {longest} tokens leaves no room for {max_new_tokens} new ones "
+            f"in the model's sliding window of {window}",
+            "prompts",
+            "give the window to `answer`, which drops and counts such prompts",
+        )
 
-    A repetition penalty or a temperature of an instruct model would otherwise be merged into ours.
+
+def _head(model: PreTrainedModel, ids: Sequence[int]) -> Layers:
+    """Keys and values of what all prompts begin with; empty where that is nothing."""
+    import torch
+
+    cache = Cache(keep=True)
+    if len(ids):
+        given = head_inputs([ids], model.dtype, _device(model))
+        with torch.inference_mode():
+            model.base_model(**given, past_key_values=cache, use_cache=True)
+    return cache.own
+
+
+def _device(model: PreTrainedModel) -> torch.device:
+    """Where the input ids belong."""
+    device: torch.device = model.get_input_embeddings().get_parameter("weight").device
+    return device
+
+
+@dataclass
+class _Growing:
+    """The cache of one batch: room for all its tokens, the head's in front of every row's own.
+
+    Attributes:
+        head: keys and values of the head, one row.
+        room: slots of each row's own tokens.
+        used: slots filled, the head's included; moved on after each pass.
+        layers: keys and values of each layer, [rows, key heads, slots, head width].
     """
-    from transformers import GenerationConfig
 
-    saved = model.generation_config
-    model.generation_config = GenerationConfig()
-    try:
-        yield
-    finally:
-        model.generation_config = saved
+    head: Layers
+    room: int
+    used: int
+    layers: Layers = field(default_factory=list)
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Called by every attention module; returns the keys and values to attend to."""
+        if layer_idx == len(self.layers):
+            self.layers.append((self._made(keys, layer_idx, 0), self._made(values, layer_idx, 1)))
+        end = self.used + keys.shape[2]
+        every_key, every_value = self.layers[layer_idx]
+        every_key[:, :, self.used : end], every_value[:, :, self.used : end] = keys, values
+        return every_key[:, :, :end], every_value[:, :, :end]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Slots filled before the pass at hand."""
+        return self.used
+
+    def _made(self, states: torch.Tensor, layer: int, which: int) -> torch.Tensor:
+        rows, heads, _, width = states.shape
+        made = states.new_empty((rows, heads, self.used + self.room, width))
+        if self.used:
+            made[:, :, : self.used] = self.head[layer][which]
+        return made
+
+    def leave(self, rows: torch.Tensor) -> None:
+        """Go on with these rows only; numbers int64."""
+        for layer, tensors in enumerate(self.layers):
+            keys, values = (tensor.index_select(0, rows.to(tensor.device)) for tensor in tensors)
+            self.layers[layer] = (keys, values)
+
+
+@dataclass
+class _Rows:
+    """The rows of a batch that have not ended, as the next pass takes them.
+
+    Attributes:
+        numbers: which rows of the batch.
+        ids: int64 [rows, tokens to pass].
+        places: int64 likewise, the place of each token in its row.
+        shut: bool [rows, slots], padding among the slots filled and to come.
+    """
+
+    numbers: list[int]
+    ids: torch.Tensor
+    places: torch.Tensor
+    shut: torch.Tensor
+
+    def leave(self, rows: torch.Tensor) -> None:
+        """Go on with these rows only."""
+        self.numbers = [self.numbers[row] for row in rows.tolist()]
+        self.ids, self.places, self.shut = self.ids[rows], self.places[rows], self.shut[rows]
 
 
 def _generate_batch(
-    rows: Sequence[Sequence[int]],
+    prompts: Sequence[Sequence[int]],
     model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
+    head: Layers,
+    shared: int,
+    stopper: _Stopper,
     max_new_tokens: int,
 ) -> list[tuple[int, ...]]:
+    """The new tokens of each row of a batch."""
     import torch
-    from transformers import GenerationConfig
-    from transformers.generation import StoppingCriteriaList
 
-    pad = tokenizer.pad_token_id
-    pad = min(ending.eos, default=0) if pad is None else pad
-    width = max(map(len, rows))
-    device: Any = model.get_input_embeddings().weight.device
-    ids = torch.tensor([[pad] * (width - len(row)) + list(row) for row in rows], device=device)
-    seen = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=device)
-    stopper = _Stopper(tokenizer, [row[-CONTEXT:] for row in rows], width, ending.style)
-    config = GenerationConfig(
-        do_sample=False,
-        max_new_tokens=max_new_tokens,
-        pad_token_id=pad,
-        eos_token_id=sorted(ending.eos) or None,
-    )
+    said: list[list[int]] = [[] for _ in prompts]
+    ended: set[int] = set()
+    contexts = [prompt[-CONTEXT:] for prompt in prompts]
     try:
         with torch.inference_mode():
-            write: Any = model.generate
-            whole = write(
-                input_ids=ids,
-                attention_mask=seen,
-                generation_config=config,
-                stopping_criteria=StoppingCriteriaList([stopper]),
-            )
+            rows = _left_padded(prompts, shared, max_new_tokens, _device(model))
+            cache = _Growing(head, rows.shut.shape[1] - shared, shared)
+            while len(ended) < len(prompts):
+                for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
+                    if row not in ended:
+                        said[row].append(token)
+                        if stopper.done(said[row], contexts[row], max_new_tokens):
+                            ended.add(row)
+                going = [place for place, row in enumerate(rows.numbers) if row not in ended]
+                if 0 < len(going) <= LEAVE_AT * len(rows.numbers):
+                    places = torch.tensor(going, device=rows.ids.device)
+                    rows.leave(places)
+                    cache.leave(places)
     except torch.cuda.OutOfMemoryError as error:
+        longest = max(map(len, prompts))
         raise AnchorscopeError(
-            f"generating {len(rows)} answers of {width} + {max_new_tokens} tokens does not fit",
+            f"generating {len(prompts)} answers of {longest} + {max_new_tokens} tokens "
+            "does not fit",
             "GPU memory",
             "lower `batch_tokens`",
         ) from error
-    return [
-        _up_to_eos(new[: stopper.lengths.get(number)], ending.eos)
-        for number, new in enumerate(whole[:, width:].tolist())
-    ]
+    return [tuple(new) for new in said]
 
 
-def _up_to_eos(ids: Sequence[int], eos: frozenset[int]) -> tuple[int, ...]:
-    stop = next((place for place, token in enumerate(ids) if token in eos), len(ids))
-    return tuple(ids[: stop + 1])
+def _left_padded(
+    prompts: Sequence[Sequence[int]], shared: int, max_new_tokens: int, device: torch.device
+) -> _Rows:
+    """The rows of a batch behind their head, ending at one slot."""
+    import torch
+
+    width = max(map(len, prompts)) - shared
+    missing = torch.tensor([width + shared - len(prompt) for prompt in prompts])[:, None]
+    ids = [[0] * (width + shared - len(prompt)) + [*prompt[shared:]] for prompt in prompts]
+    slots = torch.arange(shared + width + max_new_tokens)
+    shut = (slots >= shared) & (slots < shared + missing)
+    places = (slots[shared : shared + width] - missing).clamp(min=0)
+    return _Rows(
+        list(range(len(prompts))),
+        torch.tensor(ids, device=device),
+        places.to(device),
+        shut.to(device),
+    )
+
+
+def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
+    """Pass the rows' tokens and make their likeliest next ones what is passed next."""
+    import torch
+
+    width = rows.ids.shape[1]
+    end = cache.used + width
+    slots = torch.arange(end, device=rows.ids.device)
+    query = slots[cache.used :, None]
+    # Padding looks at itself, since a query with nothing to look at would become NaN.
+    shut = ((slots > query) | rows.shut[:, None, :end]) & (slots != query)
+    mask = torch.zeros(shut.shape, dtype=model.dtype, device=shut.device)
+    call: Any = model
+    out = call(
+        input_ids=rows.ids,
+        position_ids=rows.places,
+        attention_mask=mask.masked_fill_(shut, torch.finfo(model.dtype).min)[:, None],
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    cache.used = end
+    rows.ids = out.logits[:, -1].argmax(dim=-1, keepdim=True).to(rows.ids.device)
+    rows.places = rows.places[:, -1:] + 1
+    found: list[int] = rows.ids[:, 0].tolist()
+    return found
 
 
 @dataclass
 class _Stopper:
-    """Stops each row of `generate` once nothing written later could change its trimmed answer.
+    """Ends a row once nothing written later could change its trimmed answer.
 
     Attributes:
-        contexts: the last prompt tokens of each row.
-        width: padded prompt length.
-        lengths: row → how many new tokens it had when it was done.
-        watched: rows that have written a line break or full stop; only these are decoded.
+        marks: token → whether it may hold a line break or full stop.
     """
 
     tokenizer: PreTrainedTokenizerFast
-    contexts: Sequence[Sequence[int]]
-    width: int
-    style: str
-    lengths: dict[int, int] = field(default_factory=dict)
-    watched: set[int] = field(default_factory=set)
+    ending: Ending
     marks: dict[int, bool] = field(default_factory=dict)
 
-    def __call__(self, ids: torch.Tensor, scores: object, **_: object) -> torch.Tensor:
-        import torch
+    def done(self, new: Sequence[int], context: Sequence[int], max_new_tokens: int) -> bool:
+        """Whether a row ends with the last of its new tokens.
 
-        if self.style != "chat":
-            for row, new in enumerate(ids[:, self.width :].tolist()):
-                if row not in self.lengths and self._done(row, new):
-                    self.lengths[row] = len(new)
-        done = [row in self.lengths for row in range(len(ids))]
-        return torch.tensor(done, dtype=torch.bool, device=ids.device)
-
-    def _done(self, row: int, new: list[int]) -> bool:
-        if self._marked(new[-1]):
-            self.watched.add(row)
-        if row not in self.watched:
-            return False
-        return settled(tokens.char_spans(self.tokenizer, new, self.contexts[row])[0], self.style)
+        Args:
+            new: all its new tokens.
+            context: the last tokens of its prompt.
+            max_new_tokens: the most new tokens.
+        """
+        if new[-1] in self.ending.eos or len(new) >= max_new_tokens:
+            return True
+        if self.ending.style == "chat" or not any(map(self._marked, new)):
+            return False  # only a row that has written a mark needs decoding
+        return settled(tokens.char_spans(self.tokenizer, new, context)[0], self.ending.style)
 
     def _marked(self, token: int) -> bool:
         if token not in self.marks:

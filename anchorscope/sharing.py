@@ -221,11 +221,13 @@ def head_rows(planned: Plan) -> list[tuple[int, ...]]:
     return rows if own or second else []
 
 
-def head_inputs(loaded: Loaded, rows: Sequence[Sequence[int]]) -> dict[str, torch.Tensor]:
-    """What the pass of the heads is called with."""
+def head_inputs(
+    rows: Sequence[Sequence[int]], dtype: torch.dtype, device: torch.device
+) -> dict[str, torch.Tensor]:
+    """What the pass of the heads is called with, beside the cache."""
     lengths = [len(row) for row in rows]
-    mask = knockout.mask(lengths, [()] * len(rows), dtype=loaded.model.dtype, device=loaded.device)
-    return _padded(rows, [0] * len(rows), max(lengths), loaded.device) | {"attention_mask": mask}
+    mask = knockout.mask(lengths, [()] * len(rows), dtype=dtype, device=device)
+    return _padded(rows, [0] * len(rows), max(lengths), device) | {"attention_mask": mask}
 
 
 def earlier(planned: Plan, batch: Batch, step: Step, heads: Layers, first: Layers) -> list[Earlier]:

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
 
-from anchorscope import activations, models, sharing
+from anchorscope import activations, generation, models, sharing
+from anchorscope.errors import AnchorscopeError
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
@@ -286,3 +287,82 @@ def test_samples_at_the_window_are_shared_exactly_too(load):
     for key, states in measured(loaded, plan, READOUTS).items():
         assert states.shape[0] == LAYERS
         torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+def greedy(loaded, ids, eos, most):
+    """One row in full for every token: no cache, no padding."""
+    new = []
+    while len(new) < most and not (new and new[-1] in eos):
+        with torch.inference_mode():
+            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
+        new.append(int(logits[0, -1].argmax()))
+    return tuple(new)
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+@pytest.mark.parametrize("head", [HEAD, ""])
+def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(load, family, head):
+    loaded = load(family, TOKENIZER[family])
+    prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
+    prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
+    assert len(prompts) > 6
+    common = [loaded.tokenizer(head)["input_ids"]] if head else []  # the head alone is a prompt too
+    free = [greedy(loaded, ids, (), 8) for ids in prompts]
+    eos = frozenset([free[0][2], free[3][5]])
+    ending = generation.Ending("chat", (0,), eos)
+    found = generation.generate(
+        [*prompts, *common], loaded.model, loaded.tokenizer, ending, max_new_tokens=8,
+        batch_tokens=500,
+    )  # fmt: skip
+    assert found == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
+    assert len(set(map(len, found))) > 1
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_answers_beyond_the_sliding_window_are_refused(load, over):
+    loaded = load("mistral", "metaspace")
+    prompts = [loaded.tokenizer(HEAD)["input_ids"], [5] * (WINDOW - 4 + over)]
+    ending, most = generation.Ending("chat", (0,), frozenset()), {"max_new_tokens": 4}
+    if over:
+        with pytest.raises(AnchorscopeError, match=f"93 tokens .* sliding window of {WINDOW}"):
+            generation.generate(
+                prompts, loaded.model, loaded.tokenizer, ending, batch_tokens=500, **most
+            )
+        return
+    found = generation.generate(
+        prompts, loaded.model, loaded.tokenizer, ending, batch_tokens=500, **most
+    )
+    assert found == [greedy(loaded, ids, (), 4) for ids in prompts]
+
+
+def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load):
+    loaded, shapes = load("llama"), []
+    prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
+    free = [greedy(loaded, ids, (), 12) for ids in prompts]
+    eos = frozenset(new[2] for new in free[:4])
+    expected = [greedy(loaded, ids, eos, 12) for ids in prompts]
+    lengths = sorted(map(len, expected))
+    assert lengths[4] <= 3 < lengths[-1]  # most rows end early, one does not
+    handle = loaded.model.register_forward_hook(
+        lambda module, args, kwargs, output: shapes.append(
+            (kwargs["input_ids"].shape, output.logits.shape[1])
+        ),
+        with_kwargs=True,
+    )
+    found = generation.generate(
+        prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), eos),
+        max_new_tokens=12, batch_tokens=10**6,
+    )  # fmt: skip
+    handle.remove()
+    assert found == expected
+    rows = [shape[0] for shape, _ in shapes]
+    going = [sum(length > step for length in lengths) for step in range(lengths[-1])]
+    assert len(rows) == lengths[-1] and rows[0] == len(prompts)
+    for passed, needed in zip(rows, going, strict=True):
+        assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
+    assert rows[-1] < len(prompts)
+    assert {kept for _, kept in shapes} == {1}
+    # The head's tokens, common to all, are not among those of the batch.
+    shared = sharing.common(prompts)
+    assert shared >= len(loaded.tokenizer(HEAD)["input_ids"])
+    assert shapes[0][0][1] == max(map(len, prompts)) - shared
