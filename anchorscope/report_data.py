@@ -107,7 +107,7 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
 def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
     """A dataset in words: where it comes from, and which version of it."""
     entry = config.datasets[dataset]
-    product = Path(config.root) / "data" / f"{dataset}.parquet"
+    product = Path(config.results) / "data" / f"{dataset}.parquet"
     record = provenance.read(product) if provenance.beside(product).is_file() else {}
     world = f"invented world ({entry.world.style}, seed {entry.world.seed})" if entry.world else ""
     source = f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"

@@ -55,11 +55,12 @@ def settings(root: Path) -> Config:
     )
 
 
-def finished(root: Path) -> Config:
+def finished(root: Path, *, random: bool = True) -> Config:
     """Write every product that a report reads; the cell `second` on `hard` has no signal."""
     config = settings(root)
     for model, dataset in CELLS:
-        _cell(root, model, dataset, signal=(model, dataset) != ("second", "hard"))
+        signal = (model, dataset) != ("second", "hard")
+        _cell(root, model, dataset, signal=signal, random=random)
     for end in (".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".density.csv"):
         frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}") for m, d in CELLS]
         write_csv(tables.join(CELLS, frames), root / "tables" / f"pair{end}")
@@ -82,11 +83,13 @@ def question(i: int) -> tuple[str, int, int]:
     return f"Q: {text} A:", 3, 3 + len(text)
 
 
-def _cell(root: Path, model: str, dataset: str, *, signal: bool) -> None:
+def _cell(root: Path, model: str, dataset: str, *, signal: bool, random: bool) -> None:
     rng = np.random.default_rng(len(model) + len(dataset) + 10 * signal)
     z = rng.integers(0, 2, SAMPLES)
     answers, prompts = _answers(z), _prompts()
     scores = _scores(answers["id"].tolist(), z, rng, signal)
+    if not random:
+        scores = scores[scores["condition"] != "random"].reset_index(drop=True)
     text = pd.DataFrame({"id": answers["id"], "s": rng.normal(0, 1, SAMPLES)})
     write_parquet(answers, root / "answers" / model / f"{dataset}.parquet")
     write_parquet(prompts, root / "prompts" / model / f"{dataset}.parquet")

@@ -15,6 +15,7 @@ from report_run import CELLS, HOSTILE, RESOURCES, SAMPLES, finished, question
 
 from anchorscope import report, report_data, report_html, report_samples, report_settings
 from anchorscope.files import write_csv
+from anchorscope.provenance import record
 from anchorscope.settings import Config
 
 
@@ -171,6 +172,22 @@ def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
     assert said < page.text.index("How to read it", said)
     assert "second on hard" in page.text[said : said + 300]
     assert report.build(run, resources=RESOURCES).facts["weak"] == ["second/hard"]
+
+
+def test_a_run_without_random_cuts_says_what_it_cannot_tell(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results", random=False)
+    found = Page(report.build(config, resources=RESOURCES).html)
+    assert "No random control was measured" in found.text
+    assert "r" not in found.json["samples-0"]["samples"][0]
+
+
+def test_revisions_are_those_of_the_data_whatever_the_limit(run: Config) -> None:
+    limited = run.model_copy(update={"limit": 5})
+    assert limited.root != limited.results
+    record(Path(run.results) / "data" / "hard.parquet", identity="", settings={}, revision="f00")
+    assert report_data.dataset_facts(limited, "hard")["revision"] == "f00"
+    facts = report_data.model_facts(limited, "second")
+    assert (facts["source"], facts["revision"]) == ("hub: owner/second", "abc123")
 
 
 def test_captions_state_readout_grouping_n_and_interval(page: Page) -> None:
