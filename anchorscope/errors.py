@@ -23,7 +23,11 @@ class AnchorscopeError(Exception):
     def __init__(
         self, what: str, where: object = None, do: str | None = None, *, see: str | None = None
     ) -> None:
-        self.what, self.where, self.do, self.see = redacted(what), where, do, see
+        what, do = redacted(what), redacted(do) if do else do
+        where = (
+            where if where is None or redacted(str(where)) == str(where) else redacted(str(where))
+        )
+        self.what, self.where, self.do, self.see = what, where, do, see
         lines = [what]
         if where is not None:
             lines.append(f"  where: {where}")
@@ -31,7 +35,7 @@ class AnchorscopeError(Exception):
             lines.append(f"  do:    {do}")
         if see is not None:
             lines.append(f"  see:   {PAGE}#{see}")
-        super().__init__(redacted("\n".join(lines)))
+        super().__init__("\n".join(lines))
 
 
 def redacted(text: str) -> str:

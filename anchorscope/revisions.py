@@ -10,6 +10,7 @@ from pathlib import Path
 import yaml
 from filelock import FileLock
 
+from anchorscope.errors import AnchorscopeError
 from anchorscope.files import atomic
 
 LOCK = Path("revisions.lock.yaml")
@@ -61,4 +62,19 @@ def commit_of_dataset(hub: str, revision: str | None) -> str | None:
 def _read(lock: Path) -> dict[str, dict[str, str]]:
     if not lock.is_file():
         return {}
-    return yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
+    try:
+        kept = yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
+    except (ValueError, yaml.YAMLError) as error:
+        raise _broken(lock) from error
+    if not isinstance(kept, dict) or not all(isinstance(one, dict) for one in kept.values()):
+        raise _broken(lock)
+    return kept
+
+
+def _broken(lock: Path) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the file of revisions is not what was written there",
+        lock,
+        "restore it, or delete it: the newest revisions are then taken",
+        see="no-such-revision",
+    )

@@ -195,8 +195,14 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.
     missing = filled[0] == 0
     if missing.any() and not partial:
         raise mismatch(f"no scores of {missing.sum()} samples, id {ids[missing][0]} first", where)
+    values = part["s"].to_numpy(dtype=np.float64)
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise mismatch(
+            "a score is not finite", f"{where}, layer {layer[bad]}, id {part['id'].iloc[bad]}"
+        )
     s = np.full(filled.shape, np.nan)
-    s[layer, rows] = part["s"].to_numpy(dtype=np.float64)
+    s[layer, rows] = values
     return s
 
 

@@ -1,0 +1,291 @@
+"""Nothing that is read can run code, and nothing that is written holds the user's token."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import os
+import pickle
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from anchorscope import (
+    activations,
+    answers,
+    files,
+    hub,
+    models,
+    prompts,
+    provenance,
+    questions,
+    reading,
+    revisions,
+)
+from anchorscope.errors import AnchorscopeError, redacted
+from anchorscope.stage import stage
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted(
+    path for folder in ("anchorscope", "scripts", "slurm") for path in (ROOT / folder).rglob("*.py")
+)
+WORKFLOW = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
+TOKENS = ("hf_PlantedPlantedPlanted0123", "planted-token-of-another-kind")
+
+RUNS_CODE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+"""Modules whose files run code when they are read."""
+FORBIDDEN = {
+    *("torch.load", "numpy.load", "np.load", "pandas.read_pickle", "pd.read_pickle"),
+    *("yaml.load", "yaml.load_all", "yaml.full_load", "yaml.unsafe_load", "yaml.Loader"),
+    *("os.system", "os.popen", "torch.hub.load"),
+}
+BUILTINS = {"eval", "exec", "compile", "__import__"}
+
+
+def dangers(source: str) -> Iterator[str]:
+    """What in a source can run code that it reads."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] in RUNS_CODE)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in RUNS_CODE:
+            yield str(node.module)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in FORBIDDEN:
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Call):
+            yield from _called(node)
+
+
+def _called(node: ast.Call) -> Iterator[str]:
+    if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
+        yield node.func.id
+    given = {k.arg: getattr(k.value, "value", "something") for k in node.keywords}
+    for name, safe in (
+        ("trust_remote_code", False),
+        ("use_safetensors", True),
+        ("allow_pickle", False),
+        ("weights_only", True),
+        ("shell", False),
+    ):
+        if name in given and given[name] is not safe:
+            yield f"{name}={given[name]}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_source_can_run_what_it_reads(path: Path) -> None:
+    assert list(dangers(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from joblib import load",
+        "torch.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "yaml.load(text, yaml.Loader)",
+        "eval(text)",
+        "subprocess.run(line, shell=True)",
+        "AutoModel.from_pretrained(path, trust_remote_code=True)",
+        "AutoModel.from_pretrained(path, use_safetensors=chosen)",
+    ],
+)
+def test_the_scan_of_sources_sees(source: str) -> None:
+    assert list(dangers(source))
+
+
+def test_the_workflow_neither_reads_pickles_nor_loads_yaml_that_runs() -> None:
+    for path in WORKFLOW:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(
+            r"\b(?:pickle|torch\.load|np\.load|yaml\.(?:unsafe_|full_)?load)\b", text
+        )
+        assert not found, path
+
+
+def test_every_loading_of_a_model_says_that_no_code_is_run() -> None:
+    calls = [
+        (path.name, ast.unparse(node))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("from_pretrained")
+    ]
+    assert calls
+    for name, call in calls:
+        assert "trust_remote_code=False" in call, (name, call)
+        assert "AutoModel" not in call or "use_safetensors=True" in call, (name, call)
+
+
+class Bomb:
+    """A pickle that makes a file when it is read."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return os.mkdir, (str(self.marker),)
+
+
+@pytest.fixture
+def trapped(checkpoint: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A checkpoint that brings code and pickles along, and what they would make."""
+    folder, marker = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(checkpoint("llama"), folder)
+    for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt"):
+        (folder / name).write_bytes(pickle.dumps(Bomb(marker)))
+    (folder / "trap.py").write_text(f"import os\nos.mkdir({str(marker)!r})\n", encoding="utf-8")
+    for name, classes in (
+        ("config.json", {"AutoConfig": "trap.C", "AutoModelForCausalLM": "trap.M"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["trap.T", "trap.T"]}),
+    ):
+        known = json.loads((folder / name).read_text(encoding="utf-8"))
+        (folder / name).write_text(json.dumps(known | {"auto_map": classes}), encoding="utf-8")
+    return folder, marker
+
+
+def test_code_and_pickles_beside_safetensors_are_not_run(trapped: tuple[Path, Path]) -> None:
+    folder, marker = trapped
+    loaded = models.load(folder)
+    assert type(loaded.model).__module__.startswith("transformers.")
+    assert not marker.exists()
+
+
+def test_pickles_without_safetensors_are_refused_unread(trapped: tuple[Path, Path]) -> None:
+    folder, marker = trapped
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    with pytest.raises(AnchorscopeError, match="safetensors"):
+        models.load(folder)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("ending", [".pkl", ".pt", ".npy", ".py", ".bin", ""])
+def test_a_pickled_dataset_is_refused_unread(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"rows{ending}"
+    path.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    with pytest.raises(AnchorscopeError, match="not read"):
+        reading.file_rows(path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", ".jsonl", ".parquet"])
+def test_a_pickle_under_another_name_is_refused_unread(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"rows{ending}"
+    path.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    with pytest.raises(AnchorscopeError):
+        reading.file_rows(path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_yaml_that_calls_functions_is_refused(tmp_path: Path) -> None:
+    marker, path = tmp_path / "ran", tmp_path / "bad.yaml"
+    path.write_text(f"!!python/object/apply:os.mkdir ['{marker}']", encoding="utf-8")
+    with pytest.raises(AnchorscopeError):
+        prompts.read_examples(path)
+    with pytest.raises(AnchorscopeError):
+        revisions.wanted("models", "owner/name", None, lock=path)
+    assert not marker.exists()
+
+
+def test_text_that_spells_code_is_text() -> None:
+    said = "[__import__('os').mkdir('/tmp/anchorscope-ran')]"
+    frame, _ = questions.normalise(
+        [{"q": "Who?", "a": said}], {"question": "q", "answers": ["a"]}, split=None
+    )
+    assert frame["answers"][0] == [said]
+
+
+@pytest.fixture(params=TOKENS)
+def token(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A token in the environment, of the hub's form and of another."""
+    monkeypatch.setenv("HF_TOKEN", request.param)
+    return str(request.param)
+
+
+def holding(folder: Path, token: str) -> list[str]:
+    """Files that hold a token."""
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and token.encode() in path.read_bytes()
+    ]
+
+
+def test_no_error_holds_the_token(token: str) -> None:
+    error = AnchorscopeError(f"no {token}", f"https://u:{token}@host", f"use {token}")
+    for text in (str(error), repr(error), error.what, str(error.where), str(error.do)):
+        assert token not in text and "<token>" in text
+    assert redacted("plain") == "plain"
+
+
+def test_no_error_of_the_hub_holds_the_token(token: str) -> None:
+    with pytest.raises(AnchorscopeError) as caught, hub.errors("model", f"o/{token}", token):
+        raise ValueError(f"header: Bearer {token}")
+    assert token not in str(caught.value)
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+def job(folder: Path, **more: Any) -> SimpleNamespace:
+    """What a script is given."""
+    folder.mkdir(exist_ok=True)
+    known = {"rule": "r", "log": [str(folder / "log")], "wildcards": {}, "input": [], "output": []}
+    return SimpleNamespace(**(known | {"params": {}} | more))
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """The library's logger, put back afterwards."""
+    log = logging.getLogger("anchorscope")
+    kept = (log.handlers, log.propagate, log.level)
+    yield log
+    log.handlers, log.propagate = kept[:2]
+    log.setLevel(kept[2])
+
+
+@pytest.mark.parametrize("kind", [AnchorscopeError, RuntimeError])
+def test_no_log_holds_the_token(
+    tmp_path: Path,
+    token: str,
+    logger: logging.Logger,
+    kind: type[Exception],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit), stage(job(tmp_path)):
+        logger.info("fetching with %s", token)
+        raise kind(f"refused: {token}")
+    assert "<token>" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert holding(tmp_path, token) == []
+    said = capsys.readouterr()
+    assert token not in said.out + said.err and "<token>" in said.err
+
+
+def test_no_product_of_any_stage_holds_the_token(
+    tmp_path: Path,
+    token: str,
+    load: Callable[..., Any],
+    logger: logging.Logger,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The library's stages, one after the other, each with its record."""
+    loaded = load("llama")
+    rows = [{"q": f"Who wrote The Red House {n}?", "a": "Anna", "say": "Anna"} for n in "abc"]
+    fields = {"question": "q", "answers": ["a"], "response": "say"}
+    frame, counts = questions.normalise(rows, fields, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    said, _ = answers.answer(built, frame, loaded.model, loaded.tokenizer, style="plain")
+    planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
+    passes = activations.write(tmp_path / "states", loaded, planned, ["mlp/final"])
+    for name, table in (("questions", frame), ("prompts", built), ("answers", said)):
+        path = tmp_path / f"{name}.parquet"
+        files.write_parquet(table, path)
+        settings = {"dataset": {"hub": f"https://user:{token}@host/x"}, "seed": 0}
+        made = job(tmp_path / "jobs", params=settings, output=[str(path)])
+        provenance.of_stage(made, path, counts=counts, passes=passes, device="cpu")
+        assert "<token>" in provenance.beside(path).read_text(encoding="utf-8")
+    assert holding(tmp_path, token) == []
+    assert token not in caplog.text

@@ -1,0 +1,171 @@
+"""What would give a number that looks right is refused where it arises, and named."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope import answers, files, models, prompts, provenance, questions, samples
+from anchorscope.errors import AnchorscopeError
+from anchorscope.provenance import Counts, check_drops, check_inputs, funnel
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Prompts and questions of two rows."""
+    rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
+    fields = {"id": "id", "question": "q", "answers": ["a"]}
+    frame, _ = questions.normalise(rows, fields, split=None)
+    return prompts.build(frame, style="plain")[0], frame
+
+
+def test_an_id_that_comes_twice_is_refused_before_answering() -> None:
+    built, frame = tables()
+    for pair in ((built.iloc[[0, 0]], frame), (built, frame.iloc[[0, 1, 1]])):
+        with pytest.raises(AnchorscopeError, match="comes twice") as caught:
+            answers._joined(*pair)
+        assert "id " in str(caught.value.where)
+
+
+def test_prompts_of_other_questions_of_the_same_ids_are_refused() -> None:
+    built, frame = tables()
+    swapped = frame.assign(id=frame["id"].to_numpy()[::-1])
+    with pytest.raises(AnchorscopeError, match="other questions") as caught:
+        answers._joined(built, swapped)
+    assert "id a" in str(caught.value.where)
+
+
+def test_rows_in_another_order_are_joined_by_id() -> None:
+    built, frame = tables()
+    for row in answers._joined(built.iloc[::-1], frame):
+        assert row["question"] in row["prompt"]
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value: float) -> None:
+    ids = ["a", "b", "c", "d"]
+    scores = pd.DataFrame(
+        [
+            {"id": name, "layer": layer, "readout": "mlp/final", "condition": "clean", "draw": 0}
+            for layer in range(2)
+            for name in ids
+        ]
+    ).assign(s=0.5)
+    table = pd.DataFrame({"id": ids, "label": [0, 1, 0, 1]})
+    assert len(list(samples.readouts(scores, table))) == 1
+    scores.loc[6, "s"] = value
+    with pytest.raises(AnchorscopeError, match="not finite") as caught:
+        list(samples.readouts(scores, table))
+    assert "layer 1" in str(caught.value.where) and "id c" in str(caught.value.where)
+
+
+def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(
+    checkpoint: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Every id has an embedding, but another word's."""
+    folder = shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "model")
+    other = checkpoint("llama", "byte_level")
+    for path in other.glob("tokenizer*"):
+        shutil.copy(path, folder)
+    with pytest.raises(AnchorscopeError, match="uses only"):
+        models.load(folder)
+
+
+def product(path: Path, identity: str, *inputs: Path, **facts: Any) -> Path:
+    """A product with a record, as a stage leaves it."""
+    path.write_text("x", encoding="utf-8")
+    found: dict[str, Any] = {}
+    for one in inputs:
+        whole = provenance.read(one)
+        found |= whole.get("inputs", {})
+        found[str(one)] = {name: value for name, value in whole.items() if name != "inputs"}
+    provenance.record(
+        path, identity=identity, settings=facts.pop("settings", {}), inputs=found, **facts
+    )
+    return path
+
+
+def test_a_stale_product_is_refused_at_the_join(tmp_path: Path) -> None:
+    data = product(tmp_path / "questions", "one")
+    built = product(tmp_path / "prompts", "two", data)
+    check_inputs([data, built])
+    product(tmp_path / "questions", "another")
+    with pytest.raises(AnchorscopeError, match="different versions of .*questions") as caught:
+        check_inputs([data, built])
+    assert "prompts" in str(caught.value.where) and caught.value.see == "stale-product"
+
+
+def test_two_inputs_of_different_ancestors_are_refused(tmp_path: Path) -> None:
+    data = product(tmp_path / "questions", "one")
+    built = product(tmp_path / "prompts", "two", data)
+    product(tmp_path / "questions", "another")
+    said = product(tmp_path / "answers", "three", data)
+    with pytest.raises(AnchorscopeError, match="different versions"):
+        check_inputs([built, said])
+
+
+def test_inputs_without_records_are_passed_over(tmp_path: Path) -> None:
+    check_inputs([tmp_path / "nowhere"])
+
+
+def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path: Path) -> None:
+    world = {"settings": {"dataset": {"world": {"seed": 0}}}}
+    data = product(tmp_path / "questions", "one", **world)
+    weights = product(tmp_path / "weights", "two", data, rule="train")
+    located = product(tmp_path / "located", "three", weights, rule="model")
+    product(tmp_path / "questions", "of another sample", **world)
+    check_inputs([data, located])
+
+
+def test_a_stage_stops_before_its_work_when_an_input_is_stale(tmp_path: Path) -> None:
+    from anchorscope.stage import stage
+
+    data = product(tmp_path / "questions", "one")
+    built = product(tmp_path / "prompts", "two", data)
+    product(tmp_path / "questions", "another")
+    job = SimpleNamespace(
+        rule="answers", log=[str(tmp_path / "log")], wildcards={}, input=[data, built]
+    )
+    worked = False
+    with pytest.raises(SystemExit), stage(job):
+        worked = True
+    assert not worked
+    assert "different versions" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_the_funnel_lists_every_stage_and_refuses_counts_that_do_not_add_up(tmp_path: Path) -> None:
+    counts = Counts(10, 7, {"no answers": 2, "outside the sample": 1})
+    data = product(tmp_path / "questions", "one", rule="dataset", counts=counts)
+    built = product(
+        tmp_path / "prompts", "two", data, rule="prompts", counts=Counts(7, 6, {"no anchor": 1})
+    )
+    found = funnel(built)
+    assert [(row["rule"], row["in"], row["kept"]) for row in found] == [
+        ("dataset", 10, 7),
+        ("prompts", 7, 6),
+    ]
+    record = provenance.beside(built)
+    broken = json.loads(record.read_text(encoding="utf-8"))
+    broken["counts"]["kept"] = 5
+    files.write_json(broken, record)
+    with pytest.raises(AnchorscopeError, match="do not add up"):
+        funnel(built)
+
+
+def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
+    counts = Counts(100, 30, {"no answers": 20, "outside the sample": 40, "too long": 10})
+    check_drops(counts, 0.5, "popqa")
+    with pytest.raises(AnchorscopeError, match="30 of 60 .* no answers 20, too long 10") as caught:
+        check_drops(counts, 0.49, "popqa")
+    assert caught.value.where == "popqa"
+
+
+def test_rows_left_out_by_choice_are_not_lost() -> None:
+    check_drops(Counts(1000, 10, dict.fromkeys(provenance.BY_CHOICE, 330)), 0.0, "popqa")
