@@ -57,7 +57,7 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
     """
     try:
         table = pq.read_table(path)
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise AnchorscopeError(
             f"cannot read the table: {error}",
             path,

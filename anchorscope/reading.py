@@ -148,6 +148,10 @@ def _json(text: str, where: object) -> Any:
             "correct or remove it",
             see="rows-of-a-file",
         ) from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep nesting
+        raise AnchorscopeError(
+            f"broken JSON: {error}", where, "correct or remove it", see="rows-of-a-file"
+        ) from None
 
 
 def _record(value: Any, where: object) -> dict[str, Any]:
@@ -181,6 +185,14 @@ def _csv(path: Path) -> list[dict[str, Any]]:
     rows = []
     try:
         header = next(reader, [])
+        if len(set(header)) < len(header):
+            twice = next(name for name in header if header.count(name) > 1)
+            raise AnchorscopeError(
+                f"broken CSV: the column `{twice}` stands twice",
+                f"{path}, line 1",
+                "give each column a name of its own",
+                see="rows-of-a-file",
+            )
         for cells in reader:
             if not cells:
                 continue
@@ -208,7 +220,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
 
     try:
         return pq.read_table(path).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise AnchorscopeError(
             f"broken parquet file: {error}", path, "get it again", see="rows-of-a-file"
         ) from None
