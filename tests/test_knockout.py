@@ -37,6 +37,21 @@ def test_mask_equals_the_pair_by_pair_oracle(dtype):
         assert (made[row, 0][~expected] == torch.finfo(dtype).min).all()
 
 
+def test_some_queries_and_keys_in_any_order_get_their_part_of_the_mask():
+    lengths, blocked, starts = [7, 5], [[2, 3, 5], [0, 1]], [0, 3]
+    queries = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
+    # An empty slot, tokens kept from two earlier passes, and the pass's own.
+    keys = torch.tensor([[0, 1, -1, 2, 3, 4, 5, 6, 7], [0, -1, -1, 1, -1, 2, 3, 4, 5]])
+    made = knockout.mask_between(
+        queries, keys, lengths, blocked, dtype=torch.float32, first_query=starts
+    )
+    assert made.shape == (2, 1, 4, 9)
+    for row in range(2):
+        whole = slow_mask(lengths[row], 10, blocked[row], starts[row])
+        expected = whole[queries[row]][:, keys[row].clamp(min=0)] & (keys[row] >= 0)
+        assert torch.equal(made[row, 0] == 0, expected)
+
+
 def test_every_query_keeps_its_diagonal():
     made = knockout.mask([4, 1], [[0, 1, 2, 3], [0]], dtype=torch.float32)
     assert (made.diagonal(dim1=2, dim2=3) == 0).all()
