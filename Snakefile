@@ -35,6 +35,7 @@ include: "rules/truth.smk"
 include: "rules/calibration.smk"
 include: "rules/sensitivity.smk"
 include: "rules/reproduction.smk"
+include: "rules/report.smk"
 include: "rules/targets.smk"
 
 

@@ -66,7 +66,7 @@ rule calibration_figure:
     input:
         f"{ROOT}/tables/calibration.csv",
     output:
-        **{kind.replace(".", "_"): f"{ROOT}/figures/calibration.{kind}" for kind in PICTURES},
+        **drawn("calibration", "calibration", "Calibration"),
         provenance=f"{ROOT}/figures/calibration.provenance.json",
     log:
         f"{ROOT}/logs/calibration/figure.log",

@@ -14,7 +14,7 @@ from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.reading import local_files
-from anchorscope import cluster, studies
+from anchorscope import cluster, report_settings, studies
 from anchorscope.stage import share_library
 
 share_library(workflow.basedir)
@@ -139,6 +139,13 @@ def pictures(figure):
     return expand(f"{ROOT}/figures/{figure}.{{kind}}", kind=PICTURES)
 
 
+def drawn(stem, caption, category):
+    """A figure's pictures, the vector one captioned for `snakemake --report`."""
+    paths = {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
+    text = os.path.join(RESOURCES, "report", "captions", f"{caption}.rst")
+    return paths | {"svg": report(paths["svg"], caption=text, category=category)}
+
+
 def views(figure):
     """The pictures beside a figure: its controls, its probes, and every other read-out."""
     drawn = cfg.figures[figure].readout
@@ -239,6 +246,23 @@ def built(suffix):
     """Tables of the figures that are there."""
     paths = [f"{ROOT}/tables/{figure}{suffix}" for figure in cfg.figures]
     return [path for path in paths if os.path.exists(path)]
+
+
+def beside(*names):
+    """Products of other targets that are there; the report shows them and never makes them."""
+    paths = [os.path.join(ROOT, name) for name in names]
+    return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
+
+
+def cells_of_targets(stage, end=".parquet"):
+    """A stage's product of every cell shown; some models read another's prompts and answers."""
+
+    def own(model):
+        frozen = stage in ("prompts", "answers")
+        return (frozen and cfg.models[model].answers_of) or model
+
+    pairs = dict.fromkeys(cell for figure in cfg.targets for cell in cfg.cells(figure))
+    return [f"{ROOT}/{stage}/{own(model)}/{dataset}{end}" for model, dataset in pairs]
 
 
 def on_a_cluster():

@@ -12,7 +12,7 @@ rule figure:
     input:
         f"{ROOT}/tables/{{figure}}.csv",
     output:
-        **{kind.replace(".", "_"): f"{ROOT}/figures/{{figure}}.{kind}" for kind in PICTURES},
+        **drawn("{figure}", "figure", "Figures"),
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",
     log:
         f"{ROOT}/logs/figure/{{figure}}.log",

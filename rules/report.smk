@@ -13,23 +13,6 @@ localrules:
     report_page,
 
 
-def beside(*names):
-    """Products of other targets that are there; the report shows them and never makes them."""
-    paths = [os.path.join(ROOT, name) for name in names]
-    return {path: digest([path])[:12] for path in paths if os.path.exists(path)}
-
-
-def cells_of_targets(stage, end=".parquet"):
-    """A stage's product of every cell shown; some models read another's prompts and answers."""
-
-    def own(model):
-        frozen = stage in ("prompts", "answers")
-        return (frozen and cfg.models[model].answers_of) or model
-
-    pairs = dict.fromkeys(cell for figure in cfg.targets for cell in cfg.cells(figure))
-    return [f"{ROOT}/{stage}/{own(model)}/{dataset}{end}" for model, dataset in pairs]
-
-
 rule report_page:
     input:
         pictures=[pictures(figure) + views(figure) for figure in cfg.targets],

@@ -30,6 +30,11 @@ rule controls:
         [f"{ROOT}/tables/{figure}.refits.csv" for figure in cfg.targets],
 
 
+rule report:
+    input:
+        f"{ROOT}/report/index.html",
+
+
 rule sensitivity:
     input:
         f"{ROOT}/tables/sensitivity.csv",

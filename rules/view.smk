@@ -12,10 +12,7 @@ rule view:
     input:
         **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
     output:
-        **{
-            kind.replace(".", "_"): f"{ROOT}/figures/{{figure}}.{{view}}.{kind}"
-            for kind in PICTURES
-        },
+        **drawn("{figure}.{view}", "view", "Controls and probes"),
         provenance=f"{ROOT}/figures/{{figure}}.{{view}}.provenance.json",
     log:
         f"{ROOT}/logs/view/{{figure}}.{{view}}.log",

@@ -301,3 +301,16 @@ def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
     assert "gpu=1, device=auto" in clone.dry(
         "results/answers/llama-3-70b/nq.parquet", "--resources", "gpu=1"
     )
+
+
+def test_the_report_is_made_once_and_again_when_the_calibration_is_there(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone = tiny_run.copy(tmp_path / "clone")
+    clone.build("report")
+    page = clone.results / "report" / "index.html"
+    assert "<html" in page.read_text(encoding="utf-8")
+    assert clone.planned("report") == {}
+    table = clone.results / "tables" / "null-controls.csv"
+    table.write_text("control,empty\n", encoding="utf-8")
+    assert clone.planned("report") == {"report_page": 1}
