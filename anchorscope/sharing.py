@@ -1,10 +1,9 @@
 """Sharing: tokens that rows have in common are passed once, and kept as keys and values.
 
-Three things are shared in the measured passes, each exactly. All prompts of a cell begin with the
-same *head* (worked examples, or a chat template's first lines): it is passed once a cell. A row
-with a cut equals the row without up to the first token that no longer sees all it saw: it goes on
-from there. What stands behind an open row in the model (a second prompt, another question's) is a
-row of its own behind the head.
+Both kinds of sharing in the measured passes are exact. All prompts of a cell begin with the same
+*head* (worked examples, or a chat template's first lines): it is passed once a cell. And a row with
+a cut equals the row without it up to the first token that no longer sees all it saw: it goes on
+from there. A row behind another prompt shares with the others what it truly does, the head.
 """
 
 from __future__ import annotations
