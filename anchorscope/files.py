@@ -120,12 +120,11 @@ def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFram
     def changed(value: Any) -> Any:
         return change(value) if isinstance(value, str) else value
 
-    columns = {
-        name: frame[name].map(changed)
-        for name in frame
-        if not pd.api.types.is_numeric_dtype(frame[name])
-    }
-    return frame.assign(**columns).rename(columns=changed)
+    safe = frame.copy()
+    for name in frame:
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            safe[name] = frame[name].map(changed)
+    return safe.rename(columns=changed)
 
 
 def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:

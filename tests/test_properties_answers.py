@@ -146,7 +146,10 @@ def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, coun
 
 
 @pytest.mark.parametrize("style", prompts.STYLES)
-def test_control_tokens_inside_a_question_are_counted_out(byte_level: Any, style: str) -> None:
+def test_control_tokens_inside_a_question_are_counted_out(
+    byte_level: Any, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
     row = {"id": "1", "q": "Who <|endoftext|> wrote The Red House?", "a": "Anna", "say": "Anna"}
     fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
     frame, _ = questions.normalise([row], fields, split=None)
