@@ -142,6 +142,7 @@ def parse(readouts: Sequence[str]) -> list[tuple[str, str]]:
                 f"there is no read-out {name!r}",
                 "readouts",
                 f"write <site>/<position>: {', '.join(models.SITES)}; {', '.join(POSITIONS)}",
+                see="not-measured",
             )
     return pairs
 
@@ -322,6 +323,7 @@ def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None
         f"the output of {site} is {found} at layer {layer}",
         f"sample {planned.samples[at.sample].id}, condition {at.condition}, draw {at.draw}",
         "try dtype: float32 for this model; if it stays, the checkpoint is broken",
+        see="not-finite",
     )
 
 
@@ -470,6 +472,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
             f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}",
             folder,
             "delete the cell's folder of activations and run snakemake again",
+            see="stale-product",
         )
     facts = [
         "id",
@@ -541,6 +544,7 @@ def _stored(path: Path, name: str) -> torch.Tensor:
             f"the activations cannot be read ({type(error).__name__})",
             path,
             "delete the cell's folder of activations and run snakemake again",
+            see="unreadable-product",
         ) from error
 
 
@@ -549,4 +553,5 @@ def _not_measured(name: str, where: Path) -> AnchorscopeError:
         f"{name} was not measured",
         where,
         "add the read-out or the condition to config.yaml and run snakemake again",
+        see="not-measured",
     )

@@ -63,6 +63,7 @@ def text_baseline(
             f"{len(missing)} samples have no exact answer (`ea_text`)",
             f"answers, id {missing.iloc[0]} first",
             "delete the answers of this cell and run snakemake again",
+            see="stale-product",
         )
     relations = answers["relation"] if "relation" in answers else [None] * len(answers)
     x = torch.as_tensor(features(list(answers["ea_text"]), list(relations)))[None]

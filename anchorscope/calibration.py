@@ -156,6 +156,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, text: pd.DataFrame) -> _K
             f"the truth of {len(truth)} samples is not that of {len(answers)} answers",
             "truth",
             "delete the cell's truth and run snakemake again",
+            see="stale-product",
         )
     truth = truth.iloc[rows].reset_index(drop=True)
     z = answers["label"].to_numpy(dtype=np.int64)
@@ -414,6 +415,7 @@ def _at_floor(chosen: pd.DataFrame, floor: Floor, model: str, dataset: str) -> f
             f"{len(rows)} rows tell {floor.name}, one was expected",
             f"calibration of {model} on {dataset}, {DEFAULT_READOUT}, headline layer",
             "delete the folder calibration/ of the results and run snakemake again",
+            see="stale-product",
         )
     return float(rows[floor.column].iloc[0]) if len(rows) else float("nan")
 

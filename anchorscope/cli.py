@@ -195,7 +195,7 @@ def read(files: Sequence[Path]) -> Config:
 
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"
-        raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do)
+        raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
     merged: dict[str, Any] = {}
     for path in (Path(MAIN), *files):
         update_config(merged, _yaml(path))
@@ -206,9 +206,13 @@ def _yaml(path: Path) -> dict[str, Any]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AnchorscopeError(f"cannot read the config: {error}", path, "correct it") from None
+        raise AnchorscopeError(
+            f"cannot read the config: {error}", path, "correct it", see="config"
+        ) from None
     if not isinstance(found, dict):
-        raise AnchorscopeError("expected keys with values", path, "see docs/configuration.md")
+        raise AnchorscopeError(
+            "expected keys with values", path, "see docs/configuration.md", see="config"
+        )
     return found
 
 

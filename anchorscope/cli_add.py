@@ -91,7 +91,10 @@ def _located(source: str) -> tuple[dict[str, Any], Path | None]:
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not source.startswith("."):
         return {"hub": source, "revision": None}, sizes.cached(source)
     raise AnchorscopeError(
-        "this is neither a folder nor a hub id", source, "give a folder, or owner/name"
+        "this is neither a folder nor a hub id",
+        source,
+        "give a folder, or owner/name",
+        see="config",
     )
 
 
@@ -174,20 +177,24 @@ def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
 def taken(key: str, source: str) -> AnchorscopeError:
     """There is such an entry already."""
     do = "choose another name with --key, or change the entry by hand"
-    return AnchorscopeError(f"there is a model `{key}` already", f"{source}, models.{key}", do)
+    return AnchorscopeError(
+        f"there is a model `{key}` already", f"{source}, models.{key}", do, see="config"
+    )
 
 
 def _by_hand(what: str, source: str, entry: Entry) -> AnchorscopeError:
-    return AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}")
+    return AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}", see="config")
 
 
 def _loaded(text: str, source: str) -> dict[str, Any]:
     try:
         found = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise AnchorscopeError(f"not valid YAML: {error}", source, "correct it first") from None
+        raise AnchorscopeError(
+            f"not valid YAML: {error}", source, "correct it first", see="config"
+        ) from None
     if not isinstance(found, dict):
-        raise AnchorscopeError("the config has no keys", source, "correct it first")
+        raise AnchorscopeError("the config has no keys", source, "correct it first", see="config")
     return found
 
 

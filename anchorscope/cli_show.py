@@ -43,7 +43,9 @@ def summary(
     chosen = readout or next((r for r in config.readouts if r in measured), measured[0])
     if chosen not in measured:
         do = f"choose one of: {', '.join(measured)}"
-        raise AnchorscopeError(f"the read-out `{chosen}` is not measured", f"{stem}.csv", do)
+        raise AnchorscopeError(
+            f"the read-out `{chosen}` is not measured", f"{stem}.csv", do, see="not-measured"
+        )
     site, position = chosen.split("/")
     at = {n: t[(t["site"] == site) & (t["position"] == position)] for n, t in tables.items()}
     headline = at["controls"][at["controls"]["headline"].astype(bool)].to_dict("records")[0]
@@ -68,7 +70,10 @@ def _table(path: str, files: Sequence[str]) -> pd.DataFrame:
     if not Path(path).is_file():
         extra = f" --configfile {' '.join(files)}" if files else ""
         raise AnchorscopeError(
-            "this cell is not built", path, f"run: snakemake --cores all {path}{extra}"
+            "this cell is not built",
+            path,
+            f"run: snakemake --cores all {path}{extra}",
+            see="not-measured",
         )
     return read_csv(path)
 
@@ -118,7 +123,9 @@ def _delta_p(curve: pd.DataFrame, grouping: str, path: str) -> dict[str, Any]:
     rows = curve[(curve["condition"] == "knockout") & (curve["grouping"] == grouping)]
     if rows.empty:
         known = ", ".join(dict.fromkeys(curve["grouping"]))
-        raise AnchorscopeError(f"no grouping `{grouping}`", path, f"measured: {known}")
+        raise AnchorscopeError(
+            f"no grouping `{grouping}`", path, f"measured: {known}", see="not-measured"
+        )
     rows = rows[~rows["thin"].astype(bool) & rows["delta_p"].notna()]
     q, a = (rows[rows["anchor"] == name] for name in ("Q", "A"))
     trough = None

@@ -267,7 +267,7 @@ def check(asks: Iterable[Ask], nodes: list[Nodes]) -> None:
             wrong.setdefault(mistake, []).append(ask.job)
     for (what, where, do), jobs in wrong.items():
         more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-        raise AnchorscopeError(what, f"{where}; {jobs[0]}{more}", do)
+        raise AnchorscopeError(what, f"{where}; {jobs[0]}{more}", do, see="jobs-in-the-queue")
 
 
 def _mistake(ask: Ask, nodes: list[Nodes]) -> tuple[str, str, str] | None:
@@ -346,12 +346,12 @@ def check_status_command(command: str | None, config: str, first_check: int) -> 
     key = f"{PROFILE}, slurm-status-command"
     if command == "sacct" and known.get("AccountingStorageType", "").endswith("/none"):
         what = "this cluster keeps no accounts of jobs, so `sacct` would be waited for in vain"
-        raise AnchorscopeError(what, key, "set it to squeue")
+        raise AnchorscopeError(what, key, "set it to squeue", see="jobs-in-the-queue")
     age = _int(known.get("MinJobAge", "300").split()[0])
     if command == "squeue" and age < 3 * first_check:
         what = f"this cluster forgets a finished job after {age} s, too soon for `squeue`"
         do = f"set it to sacct, or slurm-init-seconds-before-status-checks to {max(1, age // 3)}"
-        raise AnchorscopeError(what, key, do)
+        raise AnchorscopeError(what, key, do, see="jobs-in-the-queue")
 
 
 def before_queue(asks: Iterable[Ask], status_command: str | None, first_check: int) -> None:
@@ -366,6 +366,7 @@ def before_queue(asks: Iterable[Ask], status_command: str | None, first_check: i
             " files",
             f"{Path.cwd()}, job {', '.join(job.id for job in left[:5])}",
             "make resume PROFILE=slurm, which cancels them and goes on",
+            see="jobs-in-the-queue",
         )
     check_status_command(status_command, _ask_slurm("scontrol", "show", "config"), first_check)
     check(asks, nodes_here())
@@ -454,6 +455,7 @@ def cancel_orphans(folder: Path, patience: float = 180.0) -> list[Queued]:
                 f"{len(left)} jobs of an earlier run do not end",
                 f"job {', '.join(job.id for job in left[:5])}",
                 "see `squeue --me`; once they are gone, run `make resume PROFILE=slurm` again",
+                see="jobs-in-the-queue",
             )
         time.sleep(1.0)
         left = orphans(folder)
@@ -473,4 +475,4 @@ def _ask_slurm(*command: str) -> str:
         what, said = "SLURM does not answer", error.stderr.strip()
     where = f"`{command[0]}`" + (f": {said}" if said else "")
     do = "run it where `sinfo` works, a login node; or without --profile slurm"
-    raise AnchorscopeError(what, where, do)
+    raise AnchorscopeError(what, where, do, see="jobs-in-the-queue")

@@ -75,16 +75,22 @@ _SEE = "see docs/configuration.md for all keys"
 def _error(mistakes: list[Mistake], source: str) -> AnchorscopeError:
     if len(mistakes) == 1:
         (only,) = mistakes
-        return AnchorscopeError(only.what, f"{source}, key {only.key}", only.do)
+        return AnchorscopeError(only.what, f"{source}, key {only.key}", only.do, see="config")
     lines = [f"\n  - {mistake.key}: {mistake.what}; {mistake.do}" for mistake in mistakes]
     return AnchorscopeError(
-        f"{len(mistakes)} mistakes in the config:{''.join(lines)}", source, "mend these keys"
+        f"{len(mistakes)} mistakes in the config:{''.join(lines)}",
+        source,
+        "mend these keys",
+        see="config",
     )
 
 
 def _shown(value: Any) -> str:
     """A value as the user wrote it, cut short."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    except (TypeError, ValueError):  # keys that are no text, a list that holds itself
+        text = str(value)
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -109,7 +109,9 @@ def work_of(config: Config, target: str) -> list[Work]:
     if target == "sensitivity":
         return _sensitivity(config)
     known = [*config.figures, "all", "controls", "calibration", "null-controls", "sensitivity"]
-    raise AnchorscopeError(f"there is no target `{target}`", None, nearest(target, known))
+    raise AnchorscopeError(
+        f"there is no target `{target}`", None, nearest(target, known), see="config"
+    )
 
 
 def _cells(study: studies.Study, cells: Iterable[tuple[str, str]]) -> list[Work]:

@@ -46,7 +46,9 @@ def lock(frozen: str) -> str:
         if line.startswith("-e ") or NOT_LOCKED.fullmatch(canonicalize_name(name.split(" ")[0])):
             continue
         if name and not equals:
-            raise AnchorscopeError("a package has no version to pin", line, "install a release")
+            raise AnchorscopeError(
+                "a package has no version to pin", line, "install a release", see="setup"
+            )
         if name:
             lines.append(f"{name}=={version.split('+')[0]}\n")
     return "# Every version, pinned. Made by `make lock`.\n" + "".join(sorted(lines, key=str.lower))
@@ -80,7 +82,10 @@ def _requirements(package: str) -> list[Requirement]:
         return [Requirement(text) for text in requires(package) or []]
     except PackageNotFoundError:
         raise AnchorscopeError(
-            f"the package {package} is pinned and not installed", LOCK, "run `make setup`"
+            f"the package {package} is pinned and not installed",
+            LOCK,
+            "run `make setup`",
+            see="setup",
         ) from None
 
 

@@ -112,6 +112,7 @@ def _headline(calibration: pd.DataFrame, grouping: str) -> pd.DataFrame:
             f"no rows of all kinds and labels with the grouping {grouping}",
             f"the table holds: {held or 'nothing'}",
             "name one of these, or build the calibration again",
+            see="not-measured",
         )
     return chosen[true(chosen["headline"])]
 

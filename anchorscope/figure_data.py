@@ -53,6 +53,7 @@ def require(table: pd.DataFrame, columns: str) -> None:
             f"the table lacks the columns {', '.join(absent)}",
             f"its columns: {', '.join(map(str, table.columns))}",
             "delete the table and run snakemake again",
+            see="stale-product",
         )
 
 
@@ -69,6 +70,7 @@ def at_readout(table: pd.DataFrame, readout: tuple[str, str]) -> pd.DataFrame:
             f"no rows at the read-out {'/'.join(readout)}",
             f"the table holds: {', '.join(measured) or 'nothing'}",
             "name one of these in the figure, or add the read-out to `readouts` and measure it",
+            see="not-measured",
         )
     return here
 
@@ -86,6 +88,7 @@ def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame
             f"no rows with the grouping {chosen}",
             f"the table holds: {', '.join(groupings)}",
             "name one of these, or measure this one",
+            see="not-measured",
         )
     return table[table["grouping"] == chosen], chosen
 

@@ -91,6 +91,7 @@ def style_of(settings: Any = None) -> Style:
             f"the chart knows no setting {', '.join(wrong)}",
             "chart",
             f"use one of: theme ({', '.join(THEMES)}), {', '.join(known)}",
+            see="config",
         )
     return replace(THEMES[theme], **given)
 

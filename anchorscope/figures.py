@@ -256,7 +256,9 @@ def save(figure: alt.TopLevelMixin, stem: str | Path) -> list[Path]:
     try:
         svg = vl_convert.vegalite_to_svg(spec, vl_version=version)
     except ValueError as error:
-        raise AnchorscopeError(f"cannot draw the figure: {error}", f"{stem}.vl.json") from error
+        raise AnchorscopeError(
+            f"cannot draw the figure: {error}", f"{stem}.vl.json", see="drawing"
+        ) from error
     makers: dict[str, Callable[[], str | bytes]] = {
         ".vl.json": lambda: text,
         ".html": lambda: _page(spec, svg, vl_convert.javascript_bundle(RUNTIME, version)),

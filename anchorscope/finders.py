@@ -235,7 +235,9 @@ def report(folder: Path) -> Iterable[str]:
     """
     if not any((folder / source.folder).is_dir() for source in SOURCES.values()):
         names = ", ".join(source.folder for source in SOURCES.values())
-        raise AnchorscopeError("no rows to measure", folder, f"expected subfolders {names}")
+        raise AnchorscopeError(
+            "no rows to measure", folder, f"expected subfolders {names}", see="rows-of-a-file"
+        )
     for name, source in SOURCES.items():
         if not (folder / source.folder).is_dir():
             yield f"\n{name}: no subfolder {source.folder}, not measured"

@@ -96,6 +96,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
             f"{len(z)} samples are fewer than {n_folds} folds",
             where,
             "sample more questions (`sample_size`, `limit`), or lower the number of folds",
+            see="too-few-samples",
         )
     if len(np.unique(z)) < 2:
         said = "wrong" if z[0] else "right"
@@ -103,6 +104,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
             f"all {len(z)} answers are {said}: a probe cannot be fitted",
             where,
             "sample more questions, or ask a model that gets some right and some wrong",
+            see="one-class",
         )
     found = len(np.unique(groups))
     if found < n_folds:
@@ -110,6 +112,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
             f"only {found} groups of linked questions and subjects for {n_folds} folds",
             where,
             "sample more questions, check the `subject` field, or lower the number of folds",
+            see="too-few-samples",
         )
 
 
@@ -122,4 +125,5 @@ def _check_training(filled: np.ndarray, where: str) -> None:
             f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from",
             where,
             "sample more questions: linked ones share a fold, so both classes need several groups",
+            see="too-few-samples",
         )

@@ -115,6 +115,7 @@ def _check_window(
             f"in the model's sliding window of {window}",
             "prompts",
             "give the window to `answer`, which drops and counts such prompts",
+            see="out-of-memory",
         )
 
 
@@ -239,6 +240,7 @@ def _generate_batch(
             "does not fit",
             "GPU memory",
             "lower `batch_tokens`",
+            see="out-of-memory",
         ) from error
     return [tuple(new) for new in said]
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 CATALOGUES = ("models", "datasets", "figures")
-LOOKS = frozenset("label resources gated chart results targets keep_activations".split())
+LOOKS = frozenset(
+    "label resources gated chart results targets keep_activations most_dropped".split()
+)
 """Keys that change no number; identities leave them out."""
 
 

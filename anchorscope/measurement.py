@@ -243,7 +243,9 @@ def _section(kind: type[S], given: Mapping[str, Any] | None, name: str) -> S:
         first = error.errors()[0]
         key = ".".join(map(str, (name, *first["loc"])))
         do = "docs/configuration.md lists the keys"
-        raise AnchorscopeError(f"{first['msg']}: {first['input']!r}", key, do) from None
+        raise AnchorscopeError(
+            f"{first['msg']}: {first['input']!r}", key, do, see="python-interface"
+        ) from None
 
 
 def _check_attention(model: PreTrainedModel) -> None:
@@ -253,6 +255,7 @@ def _check_attention(model: PreTrainedModel) -> None:
             f"the attention implementation `{used}` cannot be cut token by token",
             type(model).__name__,
             'load the model with attn_implementation="sdpa"',
+            see="attention",
         )
 
 
@@ -272,6 +275,7 @@ def _asked(
             "no row of the table can be held back as a worked example",
             f"{len(asked)} questions",
             'give `examples` of their own, or style="plain"',
+            see="few-shot",
         )
     held = {"held back for few-shot examples": len(asked) - len(sampled)}
     dropped = {**counts.dropped, **held}
@@ -286,6 +290,7 @@ def _questions(table: pd.DataFrame) -> tuple[pd.DataFrame, Counts]:
             f"the table has no column {' and no '.join(missing)}",
             f"its columns: {', '.join(map(str, table.columns))}",
             "give each question its text and its gold answers",
+            see="python-interface",
         )
     fields: dict[str, Any] = {"question": "question", "answers": ["answers"]}
     fields |= {name: name for name in OPTIONAL if name in table}
@@ -293,5 +298,10 @@ def _questions(table: pd.DataFrame) -> tuple[pd.DataFrame, Counts]:
     found, counts = questions.normalise(rows, fields, split=None, source="the table")
     if found.empty:
         why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
-        raise AnchorscopeError("no question can be used", "the table", f"correct its rows: {why}")
+        raise AnchorscopeError(
+            "no question can be used",
+            "the table",
+            f"correct its rows: {why}",
+            see="python-interface",
+        )
     return found, counts

@@ -116,4 +116,6 @@ def _group(
 
 def _broken(null: Null, what: str) -> AnchorscopeError:
     where = f"null control {null.name}, {null.settings['model']} on {null.settings['dataset']}"
-    return AnchorscopeError(what, where, "delete the cell's tables of ΔP and run snakemake again")
+    return AnchorscopeError(
+        what, where, "delete the cell's tables of ΔP and run snakemake again", see="stale-product"
+    )

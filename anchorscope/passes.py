@@ -256,6 +256,7 @@ def _check_indices(sample: Sample) -> None:
             f"a token index lies outside the sample's {len(sample.input_ids)} tokens",
             f"answers, id {sample.id}",
             "delete the answers of this cell and run again",
+            see="stale-product",
         )
 
 
@@ -265,11 +266,15 @@ def _check_ids(samples: Sequence[Sample], counts: Counts) -> None:
             f"no sample is left to measure: {counts.as_dict()}",
             "answers",
             "see the reasons in the provenance of the answers",
+            see="nothing-left",
         )
     (often, times), *_ = Counter(sample.id for sample in samples).most_common(1)
     if times > 1:
         raise AnchorscopeError(
-            f"the id {often} stands {times} times", "answers", "make the ids unique"
+            f"the id {often} stands {times} times",
+            "answers",
+            "make the ids unique",
+            see="repeated-id",
         )
 
 

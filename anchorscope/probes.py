@@ -238,6 +238,7 @@ def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:
             "activations are not finite, no probe can be fitted",
             f"layer {layer}",
             "measure them again, with dtype: float32 for this model",
+            see="not-finite",
         )
     if bool((masks < 0).any()):
         raise ValueError("a training row cannot weigh less than nothing")
@@ -248,6 +249,7 @@ def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:
             "a probe cannot be fitted: its training rows are all right or all wrong answers",
             f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows",
             "sample more questions, or use fewer folds",
+            see="one-class",
         )
 
 

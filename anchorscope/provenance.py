@@ -141,6 +141,17 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
     return found
 
 
+def check_funnel(product: str | Path, most: float) -> None:
+    """`check_drops` of every stage on the way to a product.
+
+    Raises:
+        AnchorscopeError: a stage lost more than that share.
+    """
+    for stage in funnel(product):
+        counts = Counts(stage["in"], stage["kept"], stage["dropped"])
+        check_drops(counts, most, stage["product"])
+
+
 def libraries() -> dict[str, str]:
     """Versions of Python and of the libraries that numbers depend on."""
     found = {"python": platform.python_version()}

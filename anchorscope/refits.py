@@ -136,6 +136,7 @@ def _chosen(
             f"there is no such layer in {list(layers)}",
             f"refits of {cell.readout}",
             f"name layers from 0 to {depth - 1}",
+            see="config",
         )
     return chosen, scores.fit(clean[chosen], cell.plan, settings, device=device)
 
@@ -161,6 +162,7 @@ def _usable(weights: np.ndarray, cell: scores.Cell) -> np.ndarray:
             f"none of {len(weights)} bootstrap draws leaves every fold both classes",
             f"refits of {cell.readout}",
             "sample more questions: one class is too rare to be learned from again and again",
+            see="too-few-samples",
         )
     return weights[usable]
 

@@ -176,7 +176,7 @@ def _cases(published: Mapping[str, Any]) -> Iterator[Case]:
 
 def _broken(statement: Mapping[str, Any], what: str, known: Sequence[str]) -> AnchorscopeError:
     where = f"resources/published.yaml, statement {statement.get('id')}"
-    return AnchorscopeError(what, where, f"use one of: {', '.join(known)}")
+    return AnchorscopeError(what, where, f"use one of: {', '.join(known)}", see="not-measured")
 
 
 def _built(

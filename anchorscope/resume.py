@@ -66,6 +66,7 @@ def _wait_for_last_processes(folder: Path, jobs: set[str], patience: float = 120
                 "processes of a cancelled job do not end",
                 f"{folder}, process {', '.join(map(str, alive))}",
                 "end them with `kill -9`, then run `make resume` again",
+                see="still-running",
             )
         time.sleep(0.5)
 
@@ -98,6 +99,7 @@ def main(folder: Path, arguments: list[str]) -> int:
             "a run is still going on here, so its lock stays",
             f"{folder}, process {', '.join(map(str, alive))}",
             "wait for it, or stop it, then run `make resume` again",
+            see="still-running",
         )
     elsewhere = other_host(folder)
     if elsewhere and not owner_gone:
@@ -105,6 +107,7 @@ def main(folder: Path, arguments: list[str]) -> int:
             f"the last run was started on {elsewhere}, whose processes cannot be seen from here",
             folder,
             f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here",
+            see="still-running",
         )
     for job in cluster.cancel_orphans(folder):
         print(f"cancelled job {job.id} of the run {job.name}", file=sys.stderr)

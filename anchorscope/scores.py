@@ -508,6 +508,7 @@ def _rows(
             f"read-out {cell.readout}, condition {condition[0]}, "
             + (f"id {strange[0]} has no answer" if strange else "ids repeat or rows are missing"),
             "delete the cell's folder of activations and run snakemake again",
+            see="stale-product",
         )
     return rows, x
 
@@ -526,6 +527,7 @@ def _complete(
             f"{missing} of {len(cell.ids)} samples have no {condition[0]} activations",
             f"read-out {cell.readout}",
             "measure the cell again: delete its folder of activations and run snakemake again",
+            see="stale-product",
         )
     return x[:, torch.as_tensor(np.argsort(rows))]
 

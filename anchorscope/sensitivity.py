@@ -129,6 +129,7 @@ def table(
             f"no headline layer of the read-out {readout}",
             "controls of the base",
             "add it to `readouts`, or delete the tables of ΔP and run snakemake again",
+            see="not-measured",
         )
     return pd.DataFrame(records, columns=list(COLUMNS))
 
@@ -169,6 +170,7 @@ def _one(rows: pd.DataFrame, key: Mapping[str, Any], variant: str, table: str) -
             f"{len(rows)} rows in the {table} of {variant}, one was expected",
             where,
             "delete the variant's tables of ΔP and run snakemake again",
+            see="stale-product",
         )
     return rows.iloc[0]
 

@@ -440,6 +440,9 @@ class Config(Section):
         2000, description="Questions sampled per dataset; a world is always taken whole."
     )
     max_prompt_tokens: Count = Field(1024, description="Longer prompts are kept out and counted.")
+    most_dropped: Share = Field(
+        0.5, description="Largest share of samples that a stage may lose before the run stops."
+    )
     anchors: Literal["subject+property", "subject"] = Field(
         "subject+property", description="What counts as exact question tokens."
     )
@@ -548,7 +551,10 @@ class Config(Section):
         train = self.models[model].train
         if train is None:
             raise AnchorscopeError(
-                f"the model {model} has no recipe", f"models.{model}", "give it a `train` entry"
+                f"the model {model} has no recipe",
+                f"models.{model}",
+                "give it a `train` entry",
+                see="config",
             )
         datasets = []
         for name in train.datasets:

@@ -32,7 +32,10 @@ def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str
     folders = [folder for folder in folders if folder.name in recipes]
     if not folders:
         raise AnchorscopeError(
-            "there is no trained checkpoint", trained, "run `make retrain` first"
+            "there is no trained checkpoint",
+            trained,
+            "run `make retrain` first",
+            see="other-recipe",
         )
     for folder in folders:
         _check(folder, recipes)
@@ -49,6 +52,7 @@ def _check(folder: Path, recipes: Mapping[str, str]) -> None:
             f"this checkpoint was not trained by the present recipe ({recipe})",
             folder / RECIPE,
             "run `make retrain` again",
+            see="other-recipe",
         )
     size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
     if size > LARGEST:
@@ -56,6 +60,7 @@ def _check(folder: Path, recipes: Mapping[str, str]) -> None:
             f"the checkpoint takes {size:,} bytes, more than {LARGEST:,}",
             folder,
             "ship a smaller model",
+            see="other-recipe",
         )
 
 

@@ -46,7 +46,10 @@ def stage(snakemake: Any) -> Iterator[None]:
 
 def job_of(snakemake: Any) -> str:
     """A job in words, for example `rule scores, model qwen3-8b, dataset popqa`."""
-    cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
+    wildcards = dict(snakemake.wildcards.items())
+    # The root says which study it is; it stands last, since most runs have one only.
+    root = {"root": wildcards.pop("root")} if "root" in wildcards else {}
+    cell = [f"{name} {value}" for name, value in (wildcards | root).items()]
     return ", ".join([f"rule {snakemake.rule}", *cell])
 
 

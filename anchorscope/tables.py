@@ -32,12 +32,18 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
     keys = [(str(model), str(dataset)) for model, dataset in cells]
     if len(keys) != len(frames) or not keys:
         raise AnchorscopeError(
-            f"{len(keys)} cells but {len(frames)} tables", "table", "run snakemake again"
+            f"{len(keys)} cells but {len(frames)} tables",
+            "table",
+            "run snakemake again",
+            see="stale-product",
         )
     twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
     if twice:
         raise AnchorscopeError(
-            "a cell comes twice", " on ".join(twice[0]), "name each model and dataset once"
+            "a cell comes twice",
+            " on ".join(twice[0]),
+            "name each model and dataset once",
+            see="config",
         )
     columns = list(frames[0].columns)
     for (model, dataset), frame in zip(keys, frames, strict=True):
@@ -47,6 +53,7 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
                 f"the cells' tables have different columns: {', '.join(differing)}",
                 f"{model} on {dataset}",
                 "delete the tables under delta_p/ and run snakemake again",
+                see="stale-product",
             )
     named = []
     for (model, dataset), frame in zip(keys, frames, strict=True):

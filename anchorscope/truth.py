@@ -241,6 +241,7 @@ def _asked(answers: pd.DataFrame, questions: pd.DataFrame) -> list[Asked]:
             f"{len(missing)} answers have no question, the first: {missing[0]}",
             "answers, column id",
             "delete the answers of this cell and run again",
+            see="stale-product",
         )
     return [_one(row, known[str(row["id"])]) for row in kept.to_dict("records")]
 

@@ -59,6 +59,7 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
             f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({found})",
             "the model's tokenizer",
             "take a model that was trained on graded answers; its tokenizer has seen the verdicts",
+            see="tokenizer",
         )
     return found[0][0], found[1][0]
 
@@ -76,6 +77,7 @@ def head(loaded: Loaded) -> Head:
             "the model has no LM head to give a verdict with",
             type(loaded.model).__name__,
             "load it as a causal language model",
+            see="tokenizer",
         )
     bias = getattr(layer, "bias", None)
     difference = 0.0 if bias is None else float(bias[wrong] - bias[right])

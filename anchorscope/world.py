@@ -268,6 +268,7 @@ def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]
             f"a world needs {wanted} {key}, and a style can make {len(share)}",
             f"the world of style {style}",
             "lower the counts in the dataset's `world` entry of config.yaml",
+            see="config",
         )
     return iter(share)
 

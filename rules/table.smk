@@ -22,6 +22,7 @@ rule table:
         "../envs/base.yaml"
     params:
         cells=lambda w: cfg.cells(w.figure),
+        most_dropped=cfg.most_dropped,
     message:
         "table of {wildcards.figure}"
     script:

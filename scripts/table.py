@@ -7,6 +7,8 @@ from anchorscope.tables import join
 
 with stage(snakemake):
     cells = snakemake.params.cells
+    for path in snakemake.input.curve:
+        provenance.check_funnel(path, snakemake.params.most_dropped)
     for name in ("curve", "contrasts", "controls", "swap", "density"):
         frames = [read_csv(path) for path in snakemake.input[name]]
         write_csv(join(cells, frames), snakemake.output[name])

@@ -118,12 +118,23 @@ def test_activations_hold_every_layer_and_condition(tiny_run: Workspace) -> None
 def test_scores_hold_every_sample_layer_and_condition_once(tiny_run: Workspace) -> None:
     scores = read_parquet(tiny_run.results / f"scores/{CELL}.parquet")
     assert tuple(scores) == SCORES
-    keys = ["id", "layer", "readout", "condition", "draw"]
+    keys = ["id", "layer", "readout", "condition", "draw", "probe"]
     assert not scores.duplicated(keys).any()
-    assert scores["p"].between(0, 1).all()
-    sizes = scores.groupby("condition").size().to_dict()
-    expected = dict.fromkeys(("clean", "knockout", "random", "question"), SAMPLES * LAYERS)
+    defined = scores[scores["probe"] == "clean"]
+    assert defined["p"].between(0, 1).all()
+    sizes = defined.groupby("condition").size().to_dict()
+    whole = SAMPLES * LAYERS
+    expected = dict.fromkeys(("clean", "knockout", "random", "question"), whole)
     assert sizes == expected | {"noop": 8 * LAYERS}
+    others = scores[scores["probe"] != "clean"].groupby(["probe", "condition"]).size().to_dict()
+    assert others == {
+        ("refit", "knockout"): whole,
+        ("refit", "random"): whole,
+        ("offset", "knockout"): whole,
+        ("offset", "random"): whole,
+        ("offset", "question"): whole,
+        ("shuffled", "clean"): whole,
+    }
 
 
 def test_curve_and_contrasts_have_their_columns(tiny_run: Workspace) -> None:
@@ -139,6 +150,8 @@ def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Wo
     )
     assert ",".join(COLUMNS) == agreed
     assert tuple(table.columns[: len(COLUMNS)]) == COLUMNS
+    assert set(table["grouping"]) == {"per_layer", "reference_layer"}
+    table = table[table["grouping"] == "per_layer"]
     keys = ["condition", "anchor", "layer"]
     assert set(map(tuple, table[keys].itertuples(index=False))) == {
         (condition, anchor, layer)
@@ -154,7 +167,7 @@ def test_nothing_cut_moves_nothing(tiny_run: Workspace) -> None:
     """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
-    assert len(noop) == LAYERS
+    assert len(noop) == 2 * LAYERS  # two groupings
     assert noop["delta_p"].abs().max() < 1e-2
 
 

@@ -40,16 +40,8 @@ def test_every_anchor_that_an_error_names_is_on_the_page() -> None:
     assert {place: see for place, see in named.items() if see not in ANCHORS} == {}
 
 
-LEADING = frozenset(
-    "questions prompts samples files hub reading datasets checkpoints models answers provenance "
-    "revisions".split()
-)
-"""Modules in which every error leads to the page."""
-
-
-def test_every_error_of_these_modules_leads_to_the_page() -> None:
-    without = [place for place, call in raised() if see_of(call) is None]
-    assert [place for place in without if place.partition(".py")[0] in LEADING] == []
+def test_every_error_leads_to_the_page() -> None:
+    assert [place for place, call in raised() if see_of(call) is None] == []
 
 
 def test_the_anchors_of_the_page_are_different() -> None:
