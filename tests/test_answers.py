@@ -373,9 +373,9 @@ def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
     frame, asked = _with_second()
     given = (asked, loaded.model, loaded.tokenizer)
-    found, counts = answer(frame, *given, style="few_shot", max_new_tokens=8)
+    found, counts = answer(frame, *given, style="few_shot", max_new_tokens=4)
     plain, plain_counts = answer(
-        frame[list(prompts.COLUMNS)], *given, style="few_shot", max_new_tokens=8
+        frame[list(prompts.COLUMNS)], *given, style="few_shot", max_new_tokens=4
     )
     pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
     assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
