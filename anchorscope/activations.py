@@ -236,7 +236,7 @@ def _shared(
     """
     import torch
 
-    planned_steps = sharing.steps(planned, batch)
+    planned_steps = sharing.steps(planned, batch, forked=forks(loaded))
     first: sharing.Layers = []
     found: dict[str, list[torch.Tensor]] = {}
     recorder.seen.clear()
@@ -256,10 +256,18 @@ def _shared(
     return {site: torch.cat(parts)[order.to(parts[0].device)] for site, parts in found.items()}
 
 
+def forks(loaded: models.Loaded) -> bool:
+    """Whether rows with a cut go on from the clean row: in single precision only."""
+    import torch
+
+    return loaded.model.dtype in (torch.float32, torch.float64)
+
+
 def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
     """What one pass of a whole batch would be called with, nothing shared.
 
-    Right-padded ids, positions, and the mask. Only `noop` is measured so.
+    Right-padded ids, positions, and the mask. `noop`, the model's own verdicts and the seal are
+    measured so.
 
     Returns:
         `input_ids` and `position_ids` int64 [rows, length]; `attention_mask` [rows, 1, length,
@@ -348,7 +356,7 @@ def write(
 
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    counted = _Counter(planned)
+    counted = _Counter(planned, forked=forks(loaded))
     for number, (batch, tensors) in enumerate(measure(loaded, planned, readouts)):
         save_file(tensors, folder / f"batch-{number:05d}.safetensors")
         counted.add(batch)
@@ -360,8 +368,8 @@ def write(
 class _Counter:
     """Counts the rows passed, as they are passed, and logs how far the work is."""
 
-    def __init__(self, planned: Plan) -> None:
-        self.planned = planned
+    def __init__(self, planned: Plan, *, forked: bool) -> None:
+        self.planned, self.forked = planned, forked
         self.rows: Counter[str] = Counter()
         self.samples: dict[str, set[int]] = {}
         self.batches = self.tokens = self.padded = 0
@@ -377,7 +385,7 @@ class _Counter:
             self.tokens += len(self.planned.passed(row).input_ids)
         self.batches += 1
         self.padded += len(batch.rows) * batch.length
-        self.passed += sharing.tokens_passed(self.planned, batch)
+        self.passed += sharing.tokens_passed(self.planned, batch, forked=self.forked)
         if self.pace.due(finished=self.padded == self.total):
             self._log(self.pace.seconds)
 

@@ -300,9 +300,23 @@ def _study_mistakes(config: Config) -> Iterator[Mistake]:
     for key, (models, datasets) in named.items():
         yield from _names(f"{key}.models", models, config.models, "model")
         yield from _names(f"{key}.datasets", datasets, config.datasets, "dataset")
+    if "calibration" in config.model_fields_set:
+        yield from _calibration_mistakes(config)
     if config.grouping == "replicate" and config.conditions.replicate is None:
         what = "the grouping `replicate` needs the condition of this name"
         yield Mistake("grouping", what, "add `replicate: {}` to `conditions`")
+
+
+def _calibration_mistakes(config: Config) -> Iterator[Mistake]:
+    """Truth is known of models trained here, on planted worlds."""
+    for name in config.calibration.models:
+        if name in config.models and config.models[name].train is None:
+            what = f"nothing is known to be true of `{name}`, which is not trained here"
+            yield Mistake("calibration.models", what, "name models that have a `train` entry")
+    for name in config.calibration.datasets:
+        if name in config.datasets and config.datasets[name].world is None:
+            what = f"nothing is planted in `{name}`, which is no world"
+            yield Mistake("calibration.datasets", what, "name datasets that have a `world` entry")
 
 
 def _figure_mistakes(key: str, figure: Figure, config: Config) -> Iterator[Mistake]:

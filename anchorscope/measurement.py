@@ -167,7 +167,14 @@ def measure(
         max_prompt_tokens=max_prompt_tokens,
         **limits,
     )
-    planned = activations.plan(answered, conditions=cut, seed=seed, **limits)
+    planned = activations.plan(
+        answered,
+        conditions=cut,
+        seed=seed,
+        max_positions=getattr(model.config, "max_position_embeddings", None),
+        fold=lambda table: scores.design(table, scores.Settings(**settings), "the questions").fold,
+        **limits,
+    )
     # What no probe can be fitted to is not measured either.
     kept = answered[answered["id"].isin([sample.id for sample in planned.samples])]
     scores.design(kept, scores.Settings(**settings), "the questions")

@@ -45,7 +45,9 @@ def applies(answers: pd.DataFrame) -> bool:
     return bool(_asked(answers))
 
 
-def swap(answers: pd.DataFrame, seed: int) -> dict[str, str]:
+def swap(
+    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int] | None = None
+) -> dict[str, str]:
     """The question that each sample's answer is put behind, for it to change from right to wrong.
 
     For a right answer a question that it does not answer, for a wrong one a question that it does
@@ -55,12 +57,15 @@ def swap(answers: pd.DataFrame, seed: int) -> dict[str, str]:
     Args:
         answers: the answers table; rows with a `dropped` reason have and are no partner.
         seed: of the choice.
+        folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
+            probe that scores the sample would else have learned from the partner's question, and
+            where the answers are the same word, from this very row.
 
     Returns:
         Id → id of the partner, for the samples that have one.
     """
     found: dict[str, str] = {}
-    for group in _by_relation(_asked(answers)):
+    for group in _by_relation(_asked(answers), folds_of):
         answered = {text: _answered(text, group) for text in {one.answer for one in group}}
         templates: dict[str, list[Asked]] = defaultdict(list)
         for one in group:
@@ -134,10 +139,13 @@ def _given(value: Any) -> bool:
     return value is not None and not pd.isna(value)
 
 
-def _by_relation(asked: Iterable[Asked]) -> Iterable[list[Asked]]:
-    groups: dict[str, list[Asked]] = defaultdict(list)
+def _by_relation(
+    asked: Iterable[Asked], folds_of: Mapping[str, int] | None
+) -> Iterable[list[Asked]]:
+    """The samples of each relation and, where folds are given, of each fold."""
+    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
     for one in asked:
-        groups[one.relation].append(one)
+        groups[one.relation, folds_of[one.id] if folds_of else 0].append(one)
     return groups.values()
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from anchorscope import knockout, partners
@@ -128,6 +129,7 @@ def plan(
     max_positions: int | None = None,
     blocks: str = "after",
     seed: int = 0,
+    fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
 ) -> Plan:
     """Plan every pass of a cell.
 
@@ -146,6 +148,8 @@ def plan(
             samples' own prompts; the limit is for an answer behind a longer one.
         blocks: which queries the block applies to, see `Plan`.
         seed: seed of the random control, and of the choice among questions to swap with.
+        fold: the outer folds of the probes, of the samples measured (rows of `answers`), for
+            `swap`: see `anchorscope.partners.swap`.
 
     Raises:
         AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.
@@ -162,7 +166,8 @@ def plan(
     notes: Counter[str] = Counter()
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     for name in prompts:
-        samples = _behind_others(name, samples, table, limits, seed, notes)
+        chosen = _partners(name, table, seed, fold)
+        samples = _behind_others(name, samples, table, chosen, limits, notes)
     batches = _all_batches(samples, conditions, batch_tokens, seed)
     counts = replace(counts, notes=dict(notes))
     return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, _heads(samples))
@@ -278,17 +283,29 @@ def _check_ids(samples: Sequence[Sample], counts: Counts) -> None:
         )
 
 
+def _partners(
+    name: str,
+    table: pd.DataFrame,
+    seed: int,
+    fold: Callable[[pd.DataFrame], np.ndarray] | None,
+) -> dict[str, str]:
+    """Id → id of the sample whose prompt is taken."""
+    if name == "replicate":
+        return partners.replicate(table)
+    folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
+    return partners.swap(table, seed, folds_of)
+
+
 def _behind_others(
     name: str,
     samples: Sequence[Sample],
     table: pd.DataFrame,
+    chosen: Mapping[str, str],
     limits: Mapping[str, int | None],
-    seed: int,
     notes: Counter[str],
 ) -> list[Sample]:
     """The samples, with their answers behind the prompts `name` where there are such."""
     by_id = {sample.id: sample for sample in samples}
-    chosen = partners.swap(table, seed) if name == "swap" else partners.replicate(table)
     found = {id_: by_id[partner] for id_, partner in chosen.items()}
     if name == "replicate":
         found = _few_shot(samples, table) | found

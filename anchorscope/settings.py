@@ -532,6 +532,15 @@ class Config(Section):
         found = {name: self.datasets[name].world for name in (train.datasets if train else [])}
         return {name: world.model_dump(mode="json") for name, world in found.items() if world}
 
+    def calibrated(self) -> list[tuple[str, str]]:
+        """(model, dataset) of the calibration's cells, of those that the catalogues hold."""
+        return [
+            (model, dataset)
+            for model in self.calibration.models
+            for dataset in self.calibration.datasets
+            if model in self.models and dataset in self.datasets
+        ]
+
     def trained(self) -> tuple[list[str], list[str]]:
         """Models trained here: those that a figure or the calibration needs, and all others."""
         needed = {name for figure in self.figures.values() for name in figure.models}

@@ -1,9 +1,12 @@
 """Sharing: tokens that rows have in common are passed once, and kept as keys and values.
 
-Both kinds of sharing in the measured passes are exact. All prompts of a cell begin with the same
-*head* (worked examples, or a chat template's first lines): it is passed once a cell. And a row with
-a cut equals the row without it up to the first token that no longer sees all it saw: it goes on
+Both kinds of sharing in the measured passes are exact in arithmetic. All prompts of a cell begin
+with the same *head* (worked examples, or a chat template's first lines): it is passed once a cell.
+And a row with a cut equals the row without it up to the first token that no longer sees all it saw: it goes on
 from there. A row behind another prompt shares with the others what it truly does, the head.
+
+In half precision the shape of a call alone changes results, by more than a small effect: there all
+rows of a batch are passed in one call, and only the head is shared.
 """
 
 from __future__ import annotations
@@ -133,12 +136,16 @@ def common(rows: Iterable[Sequence[int]]) -> int:
     return next(differ, min(len(first), len(last)))
 
 
-def steps(planned: Plan, batch: Batch) -> list[Step]:
+def steps(planned: Plan, batch: Batch, *, forked: bool = True) -> list[Step]:
     """The calls that pass a batch: its rows without a cut, then the others by what they lack.
 
-    Depends on the plan alone. A row that lacks less than half of the longest in its step goes to a
-    step of its own kind where that saves enough padding.
+    Depends on the plan alone, and on `forked`: if not, all rows are passed in one call. A row that
+    lacks less than half of the longest in its step goes to a step of its own kind where that saves
+    enough padding.
     """
+    if not forked:
+        starts = {n: planned.shared(planned.passed(row)) for n, row in enumerate(batch.rows)}
+        return [_step(planned, batch, starts, None)]
     bases = {
         (row.sample, row.condition): number
         for number, row in enumerate(batch.rows)
@@ -202,11 +209,11 @@ def _step(
     return Step(tuple(starts), tuple(starts.values()), on, width)
 
 
-def tokens_passed(planned: Plan, batch: Batch) -> int:
+def tokens_passed(planned: Plan, batch: Batch, *, forked: bool = True) -> int:
     """Rows × padded tokens of all calls for a batch, the heads left out."""
     if not batch.masked:
         return len(batch.rows) * batch.length
-    return sum(len(step.rows) * step.width for step in steps(planned, batch))
+    return sum(len(step.rows) * step.width for step in steps(planned, batch, forked=forked))
 
 
 def head_rows(planned: Plan) -> list[tuple[int, ...]]:

@@ -75,7 +75,7 @@ def _calibration(config: Config) -> Study:
         "bootstrap": {"draws": chosen.bootstrap_draws},
     }
     study = _study(config, calibration_root(config), overrides)
-    if any(config.models[name].prompt == "few_shot" for name in chosen.models):
+    if any(config.models[name].prompt == "few_shot" for name, _ in config.calibrated()):
         # A replicate is then a second prompt.
         return Study(study.root, study.config)
     return study

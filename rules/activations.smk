@@ -33,6 +33,8 @@ rule activations:
         blocks=lambda w: study(w).knockout.blocks,
         readouts=lambda w: list(study(w).readouts),
         batch_tokens=cfg.batch_tokens,
+        # The folds that `swap` depends on; nothing else does.
+        swap_folds=lambda w: cfg.probe.folds if study(w).conditions.swap is not None else None,
         seed=cfg.seed,
     message:
         "activations of {wildcards.model} on {wildcards.dataset}: measuring"

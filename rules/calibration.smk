@@ -75,11 +75,11 @@ rule calibration_figure:
     conda:
         "../envs/base.yaml"
     params:
-        models=cfg.calibration.models,
-        datasets=cfg.calibration.datasets,
+        models=list(dict.fromkeys(model for model, _ in calibration_cells)),
+        datasets=list(dict.fromkeys(dataset for _, dataset in calibration_cells)),
         label={
-            "models": {name: cfg.models[name].label for name in cfg.calibration.models},
-            "datasets": {name: cfg.datasets[name].label for name in cfg.calibration.datasets},
+            "models": {name: cfg.models[name].label for name, _ in calibration_cells},
+            "datasets": {name: cfg.datasets[name].label for _, name in calibration_cells},
         },
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),

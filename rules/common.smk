@@ -215,9 +215,7 @@ def cells(pattern):
     ]
 
 
-calibration_cells = [
-    (model, dataset) for model in cfg.calibration.models for dataset in cfg.calibration.datasets
-]
+calibration_cells = cfg.calibrated()
 
 
 def calibrated(stage, suffix):

@@ -29,7 +29,7 @@ rule refits:
         gpu_model=gpu_type,
     params:
         probe=lambda w: study(w).probe.model_dump(mode="json"),
-        readout="mlp/final" if "mlp/final" in cfg.readouts else cfg.readouts[0],
+        readouts=sorted({cfg.figures[figure].readout for figure in cfg.targets}),
         draws=50,
         seed=cfg.seed,
     message:

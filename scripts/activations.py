@@ -16,6 +16,9 @@ with stage(snakemake):
     loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
+    # Not in `params` but for `swap`: other folds need no new passes otherwise.
+    probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
+    settings = scores.Settings(**probe)
     planned = activations.plan(
         answers,
         conditions=chosen.conditions,
@@ -24,12 +27,12 @@ with stage(snakemake):
         max_positions=getattr(loaded.model.config, "max_position_embeddings", None),
         blocks=chosen.blocks,
         seed=chosen.seed,
+        # A question to swap with is of the sample's own fold: no probe has learned from it then.
+        fold=lambda table: scores.design(table, settings, snakemake.input.answers).fold,
     )
-    # What no probe could be fitted to is not measured either. Not in `params`: other folds need no
-    # new passes.
-    probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
+    # What no probe could be fitted to is not measured either.
     measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
-    scores.design(measured, scores.Settings(**probe), snakemake.input.answers)
+    scores.design(measured, settings, snakemake.input.answers)
     with atomic(snakemake.output.activations) as draft:
         passes = activations.write(draft, loaded, planned, chosen.readouts)
     provenance.of_stage(

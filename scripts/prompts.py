@@ -14,7 +14,10 @@ with stage(snakemake):
         tokenizer = load_tokenizer(read_json(snakemake.input[0])["path"])
     questions = read_parquet(snakemake.input.questions).head(chosen.limit)
     if chosen.finder == "offline":
-        questions = questions.assign(subject=None, property=None)
+        # From the question's text alone.
+        questions = questions.assign(
+            subject=None, property=None, anchors=None, titles=[[] for _ in range(len(questions))]
+        )
     prompts, counts = build(
         questions,
         read_parquet(snakemake.input.few_shot),

@@ -5,6 +5,8 @@ from anchorscope.files import read_parquet, write_csv
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
+    import pandas as pd
+
     from anchorscope import activations, refits
     from anchorscope.devices import best_device
 
@@ -12,14 +14,20 @@ with stage(snakemake):
     chosen = snakemake.params
     device = best_device("cpu" if snakemake.resources.device == "cpu" else "cuda")
     folder = snakemake.input.activations
-    found = refits.refit(
-        lambda condition, draw: activations.read(folder, chosen.readout, condition, draw),
-        activations.measured(read_parquet(snakemake.input.answers), folder),
-        chosen.readout,
-        {**chosen.probe, "seed": chosen.seed},
-        draws=chosen.draws,
-        seed=chosen.seed,
-        device=device,
-    )
-    write_csv(found, snakemake.output.refits)
+    answers = activations.measured(read_parquet(snakemake.input.answers), folder)
+    found = [
+        refits.refit(
+            lambda condition, draw, readout=readout: activations.read(
+                folder, readout, condition, draw
+            ),
+            answers,
+            readout,
+            {**chosen.probe, "seed": chosen.seed},
+            draws=chosen.draws,
+            seed=chosen.seed,
+            device=device,
+        )
+        for readout in chosen.readouts
+    ]
+    write_csv(pd.concat(found, ignore_index=True), snakemake.output.refits)
     provenance.of_stage(snakemake, snakemake.output.refits, device=device)

@@ -124,6 +124,8 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("models/calibration-llama/train/datasets", ["nq"], ["train.curriculum", "`nq`"]),
         ("models/calibration-llama/train/datasets", ["world"], ["train.datasets", "`world`"]),
         ("models/calibration-llama/prompt", "chat", ["models.calibration-llama.prompt"]),
+        ("calibration/models", ["qwen3-8b"], ["calibration.models", "not trained here"]),
+        ("calibration/datasets", ["nq"], ["calibration.datasets", "no world"]),
         ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
         ("calibration/models", ["calibration-lama"], ["calibration.models", "-llama`?"]),
         ("calibration/nulls/shuffled/dataset", "world", ["nulls.shuffled", "`world`"]),

@@ -239,3 +239,27 @@ def test_a_relation_of_three_hundred_among_two_thousand_rows_takes_seconds() -> 
     started = time.process_time()
     found = partners.swap(table, 0)
     assert time.process_time() - started < 5 and len(found) >= 1000
+
+
+def test_a_question_to_swap_with_is_of_the_own_fold_where_folds_are_given() -> None:
+    """A probe that has learned from the partner's question must not score the swap."""
+    rows = [
+        {
+            "id": f"{number}",
+            "question": f"Where was s{number} born?",
+            "subject": f"s{number}",
+            "relation": "birthplace",
+            "ea_text": "Oslo",
+            "golds": ["Oslo"] if number % 2 else ["Rome"],
+            "label": 0 if number % 2 else 1,
+            "dropped": None,
+        }
+        for number in range(40)
+    ]
+    answers = pd.DataFrame(rows)
+    folds_of = {row["id"]: number % 5 for number, row in enumerate(rows)}
+    free = partners.swap(answers, 0)
+    bound = partners.swap(answers, 0, folds_of)
+    assert len(bound) == len(free) == 40
+    assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
+    assert any(folds_of[one] != folds_of[other] for one, other in free.items())

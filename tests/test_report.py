@@ -85,12 +85,14 @@ def test_how_much_wider_intervals_would_be_is_said_where_it_was_measured(tmp_pat
     config = finished(tmp_path / "results")
     controls = pd.read_csv(tmp_path / "results/tables/pair.controls.csv")
     chosen = controls[controls["headline"]][["model", "dataset", "site", "position", "layer"]]
-    known = chosen.assign(inflation=[1.0, 1.5, 2.0, float("nan")])
+    shares = chosen.assign(quantity="share", inflation=[1.0, 1.1, 1.2, float("nan")])
+    depths = chosen.assign(quantity="delta_p_q", inflation=[2.0, 2.5, 3.0, 4.0])
+    known = pd.concat([shares, depths])
     elsewhere = known.assign(layer=-1, inflation=999.0)
     table = pd.concat([known, elsewhere])
     write_csv(table, tmp_path / "results/tables/pair.refits.csv")
     found = Page(report.build(config, resources=RESOURCES).html).text
-    assert "headline layer would be 1.50 times as wide" in found
+    assert "ΔP of the Q group: 2.75; share of flips: 1.10." in found
 
 
 def test_hostile_texts_are_text_and_come_back_whole(page: Page, run: Config) -> None:

@@ -366,3 +366,34 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load):
     shared = sharing.common(prompts)
     assert shared >= len(loaded.tokenizer(HEAD)["input_ids"])
     assert shapes[0][0][1] == max(map(len, prompts)) - shared
+
+
+def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(
+    checkpoint,
+):
+    """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
+    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    table = answers_table(loaded.tokenizer)
+    table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
+    plan = activations.plan(
+        table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096
+    )
+    moved = False
+    for _, found in activations.measure(loaded, plan, ["mlp/final"]):
+        clean, random, cut = (
+            found[f"{name}.0/mlp.final"] for name in ("clean", "random", "knockout")
+        )
+        assert torch.equal(clean, random)
+        moved = moved or not torch.equal(clean, cut)
+    assert moved
+
+
+def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(
+    checkpoint,
+):
+    plan = planned(answers_table(models.load(checkpoint("llama")).tokenizer))
+    for batch in plan.batches:
+        if batch.masked:
+            (step,) = sharing.steps(plan, batch, forked=False)
+            assert step.bases is None
+            assert step.rows == tuple(range(len(batch.rows)))

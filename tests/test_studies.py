@@ -64,6 +64,16 @@ def test_a_variant_starts_where_its_choice_first_matters(
     assert study.config != CONFIG
 
 
+def test_a_config_without_the_calibration_models_has_no_such_cells() -> None:
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    del raw["calibration"], raw["sensitivity"], raw["figures"]["demo"]
+    raw["models"] = {name: model for name, model in raw["models"].items() if "hub" in model}
+    raw["targets"] = ["llama-3.2"]
+    own = config.load(raw)
+    assert own.calibrated() == []
+    assert "results/calibration" in studies.of(own)
+
+
 def test_every_study_of_a_limited_run_lies_under_its_root() -> None:
     limited = CONFIG.model_copy(update={"limit": 50})
     assert all(root.startswith("results/limit-50") for root in studies.of(limited))
