@@ -2,8 +2,9 @@
 
 Both kinds of sharing in the measured passes are exact in arithmetic. All prompts of a cell begin
 with the same *head* (worked examples, or a chat template's first lines): it is passed once a cell.
-And a row with a cut equals the row without it up to the first token that no longer sees all it saw: it goes on
-from there. A row behind another prompt shares with the others what it truly does, the head.
+And a row with a cut equals the row without it up to the first token that no longer sees all it saw:
+it goes on from there. A row behind another prompt shares with the others what it truly does, the
+head.
 
 In half precision the shape of a call alone changes results, by more than a small effect: there all
 rows of a batch are passed in one call, and only the head is shared.
