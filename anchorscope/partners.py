@@ -12,7 +12,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -66,13 +66,13 @@ def swap(
     """
     found: dict[str, str] = {}
     for group in _by_relation(_asked(answers), folds_of):
-        answered = {text: _answered(text, group) for text in {one.answer for one in group}}
+        right_for = {text: answered(text, group) for text in {one.answer for one in group}}
         templates: dict[str, list[Asked]] = defaultdict(list)
         for one in group:
             templates[one.template].append(one)
         for one in group:
-            near = _opposite(one, templates[one.template], answered[one.answer])
-            left = near or _opposite(one, group, answered[one.answer])
+            near = _opposite(one, templates[one.template], right_for[one.answer])
+            left = near or _opposite(one, group, right_for[one.answer])
             if left:
                 found[one.id] = _draws(seed, one.id).choice(left)
     return found
@@ -149,21 +149,31 @@ def _by_relation(
     return groups.values()
 
 
-def _answered(answer: str, group: Sequence[Asked]) -> frozenset[str]:
+class Question(Protocol):
+    """A question with its id and its gold answers."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def golds(self) -> tuple[str, ...]: ...
+
+
+def answered(answer: str, group: Sequence[Question]) -> frozenset[str]:
     """Ids of the questions that an answer is right for; each different gold is looked at once."""
     golds = {gold for one in group for gold in one.golds}
     right = {gold for gold in golds if labels.matches(answer, [gold])}
     return frozenset(one.id for one in group if not right.isdisjoint(one.golds))
 
 
-def _opposite(one: Asked, candidates: Iterable[Asked], answered: frozenset[str]) -> list[str]:
+def _opposite(one: Asked, candidates: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
     """Ids of the questions of other subjects for which the answer has the other label."""
     return [
         other.id
         for other in candidates
         if other.subject != one.subject
         and other.golds
-        and (other.id in answered) == (one.label == 1)
+        and (other.id in right_for) == (one.label == 1)
     ]
 
 

@@ -19,7 +19,7 @@ import torch
 from anchorscope import folds, intervals, scores
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
-from anchorscope.samples import kept
+from anchorscope.samples import kept, sigmoid
 
 COLUMNS = (
     "site", "position", "layer", "quantity", "estimate", "sd_fixed", "sd_refit", "inflation",
@@ -196,7 +196,7 @@ def quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> np.ndarray:
     """
     wrong = clean > 0
     flip = (cut > 0) != wrong
-    moved = scores.sigmoid(cut) - scores.sigmoid(clean)
+    moved = sigmoid(cut) - sigmoid(clean)
     delta_p = 100 * np.where(wrong, 1, -1) * moved
     flippers = intervals.ratio(np.where(flip, delta_p, 0.0).sum(-1), flip.sum(-1))
     auc = np.array([intervals.auc(s, z) for s in clean])

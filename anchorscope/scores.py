@@ -18,7 +18,7 @@ import torch
 
 from anchorscope import folds, probes
 from anchorscope.errors import AnchorscopeError
-from anchorscope.samples import kept, shuffled
+from anchorscope.samples import kept, shuffled, sigmoid
 
 COLUMNS = (
     "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset", "s", "p",
@@ -485,14 +485,9 @@ def _newton(
     return w
 
 
-def sigmoid(x: np.ndarray) -> np.ndarray:
-    """1 / (1 + exp(−x)), without overflow."""
-    return 0.5 * (1 + np.tanh(0.5 * x))
-
-
 def _p(s: np.ndarray) -> np.ndarray:
     """σ(s), float32 as the scores."""
-    return sigmoid(s.astype(np.float64)).astype(np.float32)
+    return sigmoid(s).astype(np.float32)
 
 
 def _rows(

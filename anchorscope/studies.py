@@ -48,8 +48,9 @@ class Study:
 def of(config: Config) -> dict[str, Study]:
     """Every study of a run, by its root; the main one first."""
     found = [Study(config.root, config), _calibration(config)]
-    for name, overrides in sensitivity.variants(config.model_dump()).items():
-        found.append(_study(config, f"{config.root}/sensitivity/{name}", overrides))
+    variants = sensitivity.variants(config.model_dump())
+    roots = sensitivity_roots(config)
+    found += [_study(config, roots[name], changed) for name, changed in variants.items()]
     return {study.root: study for study in found}
 
 

@@ -191,7 +191,7 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
         if one.group is not None:
             groups[one.group].append(one)
     right = {
-        (group, answer): _answered(answer, asked)
+        (group, answer): partners.answered(answer, asked)
         for group, asked in groups.items()
         for answer in {one.answer for one in asked}
     }
@@ -201,13 +201,6 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
         else Swaps()
         for one in every
     }
-
-
-def _answered(answer: str, asked: Sequence[Asked]) -> frozenset[str]:
-    """Ids of the questions that an answer is right for; each different gold is looked at once."""
-    golds = {gold for one in asked for gold in one.golds}
-    right = {gold for gold in golds if labels.matches(answer, [gold])}
-    return frozenset(one.id for one in asked if not right.isdisjoint(one.golds))
 
 
 def _swaps(one: Asked, group: Sequence[Asked], answered: frozenset[str], seed: int) -> Swaps:
