@@ -10,6 +10,7 @@ import pandas as pd
 from anchorscope.calibration import DEFAULT_READOUT, FLOORS
 from anchorscope.errors import AnchorscopeError
 from anchorscope.figure_data import distinct, number, require, true
+from anchorscope.figure_fit import fitted
 from anchorscope.figure_readouts import POSITIONS, SITES
 from anchorscope.figure_style import (
     COLOURS,
@@ -55,6 +56,7 @@ MEAN = "Mean of the datasets"
 TICKS = (0, 0.25, 0.5, 0.75, 1)
 
 
+@fitted
 def calibration_chart(
     calibration: pd.DataFrame,
     *,

@@ -15,6 +15,7 @@ from anchorscope.figure_data import (
     require,
     true,
 )
+from anchorscope.figure_fit import fitted
 from anchorscope.figure_style import (
     INK,
     SOFT,
@@ -62,6 +63,7 @@ Pair = tuple[str, str]
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 
 
+@fitted
 def controls_chart(
     controls: pd.DataFrame,
     contrasts: pd.DataFrame,

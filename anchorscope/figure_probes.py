@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figure_data import at_readout, distinct, line_rows, number, require, select, true
+from anchorscope.figure_fit import fitted
 from anchorscope.figure_style import (
     ANCHORS,
     DOTTED,
@@ -64,6 +65,7 @@ class Column:
     density: list[Row]
 
 
+@fitted
 def probes_chart(
     controls: pd.DataFrame,
     curve: pd.DataFrame,
@@ -171,11 +173,11 @@ def _views(
         domain, ticks = _domain(name, rows)
         y = value_axis("value", title, domain, ticks, look, number=form)
         view = _measure(rows, column.layers, y, shared, look, last=k == len(shown) - 1)
-        heading = row_heading(said if first else " ", look)
-        views.append(view.properties(title=heading if k else panel_heading(column.label, look)))
+        heading = row_heading(said, look, shown=first) if k else panel_heading(column.label, look)
+        views.append(view.properties(title=heading))
     said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
     density = _density(column.density, shared, look)
-    views.append(density.properties(title=row_heading(said if first else " ", look)))
+    views.append(density.properties(title=row_heading(said, look, shown=first)))
     return alt.VConcatChart(vconcat=views, spacing=12, resolve=one_legend())
 
 

@@ -8,6 +8,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figure_data import KEYS, NUMBERS, Panel, at_grouping, distinct, panel_of, require
+from anchorscope.figure_fit import fitted
 from anchorscope.figure_style import (
     Encodings,
     Figure,
@@ -40,6 +41,7 @@ POSITIONS = {
 }
 
 
+@fitted
 def readouts_chart(
     curve: pd.DataFrame,
     *,

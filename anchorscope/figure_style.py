@@ -31,9 +31,11 @@ class Style:
     """The look of a figure; nothing here changes a number. Sizes are in CSS pixels.
 
     `columns` is the largest number of panels side by side; `legend_columns` and `wrap`
-    (characters a line of the caption) follow from the width where they are 0.
+    (characters a line of the caption) follow from the width where they are 0. `width_mm` is that
+    of the whole figure: 0 leaves it to `panel_width`; None is a printed column or page.
     """
 
+    width_mm: float | None = 0
     panel_width: int = 340
     panel_height: int = 230
     share_height: int = 62
@@ -53,19 +55,19 @@ class Style:
 
 THEMES: dict[str, Style] = {
     "screen": Style(),
-    # two panels and their axes fill a text column of 160 mm at 96 px an inch
     "paper": Style(
+        width_mm=None,
         panel_width=236,
         panel_height=160,
         share_height=46,
         columns=2,
         spacing=18,
-        title_size=11,
-        panel_title_size=10.5,
-        label_size=9,
-        caption_size=8.5,
+        title_size=12,
+        panel_title_size=11.5,
+        label_size=10,
+        caption_size=9,
         line_width=1.4,
-        marker_size=18,
+        marker_size=22,
     ),
 }
 
@@ -93,6 +95,8 @@ def style_of(settings: Any = None) -> Style:
             f"use one of: theme ({', '.join(THEMES)}), {', '.join(known)}",
             see="config",
         )
+    if "panel_width" in given:
+        given.setdefault("width_mm", 0)
     return replace(THEMES[theme], **given)
 
 
@@ -332,11 +336,14 @@ def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
     )
 
 
-def row_heading(text: str, look: Style) -> alt.TitleParams:
-    """What a row of panels shows, above its first panel."""
+def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParams:
+    """What a row of panels shows, above its first panel; above the others as many blank lines."""
+    size = 0.88 * look.label_size
+    lines = _balanced(text, max(20, int((look.panel_width + look.spacing) / (0.5 * size))))
+    lines = lines if shown else [" "] * len(lines)
     return alt.TitleParams(
-        text,
-        fontSize=0.88 * look.label_size,
+        lines if len(lines) > 1 else lines[0],
+        fontSize=size,
         fontWeight="normal",
         anchor="start",
         frame="group",
@@ -370,6 +377,8 @@ def few(items: Sequence[str]) -> str:
 def _balanced(text: str, most: int) -> list[str]:
     """Lines of at most `most` characters and about equal length."""
     lines = textwrap.wrap(text, most)
+    if len(lines) < 2:
+        return [text]
     narrower = (textwrap.wrap(text, k) for k in range(len(text) // len(lines), most))
     return next((even for even in narrower if len(even) == len(lines)), lines)
 
@@ -378,8 +387,9 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
     """The title with the caption's sentences below it, each balanced over lines that fit."""
     wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
     lines = [line for part in caption for line in _balanced(part, wrap)]
+    heading = _balanced(text, max(16, int(width / (0.6 * look.title_size))))
     return alt.TitleParams(
-        text,
+        heading if len(heading) > 1 else text,
         subtitle=lines,
         anchor="middle",
         fontSize=look.title_size,

@@ -17,6 +17,7 @@ import pandas as pd
 
 from anchorscope.errors import AnchorscopeError
 from anchorscope.figure_data import Panel, distinct, panel_of, select
+from anchorscope.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width, size_of
 from anchorscope.figure_style import (
     DOTTED,
     UNSEEN,
@@ -65,6 +66,7 @@ DELTA_TIPS = {
 SHARE_TIPS = {"condition": ("condition", ""), **NUMBERS}
 
 
+@fitted
 def chart(
     table: pd.DataFrame,
     *,
@@ -101,7 +103,7 @@ def chart(
     shared = encodings(paper_series(datasets), look, width)
     note = share_note("random" in set(rows["condition"]))
     views = [
-        _column(panel, shared, look, note if i % across == 0 else " ")
+        _column(panel, shared, look, row_heading(note, look, shown=i % across == 0))
         for i, panel in enumerate(columns)
     ]
     caption = [basics(columns, f"Read-out {'/'.join(readout)}", grouping, level)]
@@ -110,12 +112,16 @@ def chart(
 
 
 def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
-    """Range of a panel's ΔP axis: holds every line and band; 0 is near its top, never cut."""
+    """Range of a panel's ΔP axis: holds every line and band; 0 is near its top, never cut.
+
+    It does not end at a tick: a label that sticks out above would lift the panel's title out of
+    line with its neighbours'.
+    """
     ends = [row[k] for row in curves for k in ("delta_p", "ci_low", "ci_high")]
     seen = [value for value in ends if value is not None]
     low = 20 * math.floor(min(seen, default=-20) / 20)
     high = 5 * math.ceil(max(seen, default=0) / 5)
-    return min(-20, low), max(5, high)
+    return min(-20, low), max(5, high + (5 if high % 20 == 0 else 0))
 
 
 def delta_ticks(low: float, high: float) -> list[int]:
@@ -123,7 +129,9 @@ def delta_ticks(low: float, high: float) -> list[int]:
     return list(range(20 * math.ceil(low / 20), math.floor(high) + 1, 20))
 
 
-def _column(panel: Panel, shared: Encodings, look: Style, note: str) -> alt.VConcatChart:
+def _column(
+    panel: Panel, shared: Encodings, look: Style, note: alt.TitleParams
+) -> alt.VConcatChart:
     """One model: ΔP above, share of flips below."""
     low, high = delta_range(panel.curves)
     y = value_axis("delta_p", "ΔP", (low, high), delta_ticks(low, high), look)
@@ -132,7 +140,7 @@ def _column(panel: Panel, shared: Encodings, look: Style, note: str) -> alt.VCon
     shares = share_view(panel, below, layer_axis(panel.layers, None), shared, look)
     views = (
         above.properties(title=panel_heading(panel.label, look)),
-        shares.properties(title=row_heading(note, look)),
+        shares.properties(title=note),
     )
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=one_legend())
 
@@ -242,29 +250,28 @@ def save(figure: alt.TopLevelMixin, stem: str | Path) -> list[Path]:
     """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
 
     The HTML holds its own copy of the Vega runtime and asks nothing of a network; the PNG has
-    two pixels a CSS pixel. Each file appears whole or not at all. The same table and settings
-    give the same bytes of the specification.
+    two pixels a CSS pixel, for print 300 to an inch. Each file appears whole or not at all. The
+    same table and settings give the same bytes of the specification.
 
     Raises:
         AnchorscopeError: the chart cannot be drawn.
     """
     import vl_convert
 
-    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
     spec = figure.to_dict()
     text = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
     try:
-        svg = vl_convert.vegalite_to_svg(spec, vl_version=version)
+        svg = as_svg(spec)
     except ValueError as error:
         raise AnchorscopeError(
             f"cannot draw the figure: {error}", f"{stem}.vl.json", see="drawing"
         ) from error
     makers: dict[str, Callable[[], str | bytes]] = {
         ".vl.json": lambda: text,
-        ".html": lambda: _page(spec, svg, vl_convert.javascript_bundle(RUNTIME, version)),
+        ".html": lambda: _page(spec, svg, vl_convert.javascript_bundle(RUNTIME, VERSION)),
         ".svg": lambda: svg,
-        ".pdf": lambda: vl_convert.svg_to_pdf(svg),
-        ".png": lambda: vl_convert.svg_to_png(svg, scale=2),
+        ".pdf": lambda: as_pdf(svg, printed_width(spec)),
+        ".png": lambda: vl_convert.svg_to_png(svg, scale=300 / 96 if printed_width(spec) else 2),
     }
     return [_write(Path(f"{stem}{ending}"), make()) for ending, make in makers.items()]
 
@@ -283,7 +290,7 @@ def _page(spec: Mapping[str, Any], svg: str, runtime: str) -> str:
         safe = safe.replace(mark, f"\\u{ord(mark):04x}")
     title = spec.get("title", "")
     title = str(title["text"] if isinstance(title, Mapping) else title)
-    natural = float(svg.split('width="', 1)[1].split('"', 1)[0])
+    natural, _ = size_of(svg)
     return PAGE.format(
         title=html.escape(title, quote=True),
         most=math.ceil(1.5 * natural),

@@ -167,6 +167,11 @@ class Chart(Section):
     theme: Literal["screen", "paper"] = Field(
         "screen", description="Where the keys below start from: `paper` fits a printed column."
     )
+    width_mm: Amount | None = Field(
+        None,
+        description="Width of the whole figure in millimetres, panels fitted; 0: as `panel_width` "
+        "says. Left out, `paper` takes 85 for one panel and 180 for more.",
+    )
     panel_width: Count | None = Field(None, description="Width of a panel.")
     panel_height: Count | None = Field(None, description="Height of a ΔP panel.")
     share_height: Count | None = Field(None, description="Height of a panel of flips.")
@@ -200,6 +205,11 @@ class Resources(Section):
     )
     runtime_min: Count | None = Field(
         None, description="Time limit, in minutes; null: by the sizes of model and sample."
+    )
+    shards: Count = Field(
+        1,
+        description="Jobs that share the passes of each of its cells, on one GPU (or `gpus`) each. "
+        "Tables do not depend on it.",
     )
 
 

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import time
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -285,14 +284,10 @@ def test_equal_labels_are_told_apart_by_their_keys() -> None:
     assert domain[::2] == ["Q-Anchored (QA [popqa])", "Q-Anchored (QA [nq])"]
 
 
-def test_five_files_are_written_offline_in_time_and_the_spec_is_reproducible(
-    tmp_path: Path,
-) -> None:
-    start = time.monotonic()
+def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: Path) -> None:
     arguments: Any = {"title": "T", "panels": LLAMA, "datasets": DATASETS}
     arguments["readout"] = ("mlp", "final")
     paths = save(chart(table_of(), **arguments), tmp_path / "llama-3.2")
-    assert time.monotonic() - start < 15
     endings = (".vl.json", ".html", ".svg", ".pdf", ".png")
     assert [p.name for p in paths] == [f"llama-3.2{ending}" for ending in endings]
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(p.name for p in paths)
