@@ -1,16 +1,124 @@
-"""What the hub's clients raise, as one clear message: told apart by type, never by their text.
+"""Asking the hub: again where that may help, and what its clients raise as one clear message.
 
-Their own text is left out where the type says enough, and the cause is cut off: a header or a URL
-may hold the user's token.
+Errors are told apart by type, never by their text, which is left out where the type says enough;
+the cause is cut off: a header or a URL may hold the user's token.
 """
 
 import errno
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from time import sleep
+from typing import Any, TypeVar
 
 from anchorscope.errors import AnchorscopeError, redacted
 
+Found = TypeVar("Found")
+
+WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds before each further attempt, where the hub does not say how long to wait."""
+LONGEST = 300.0
+"""Most seconds that are waited because the hub says so."""
+SILENCE = 60.0
+"""Seconds without a word from the hub after which an attempt failed; its client has no limit."""
+TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
+"""Statuses that another attempt may change; 401, 403 and 404 are answers."""
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+log = logging.getLogger(__name__)
+
+
+def fetch(
+    call: Callable[[], Found],
+    kind: str,
+    hub_id: str,
+    revision: str | None = None,
+    detail: str | None = None,
+) -> Found:
+    """What a call to the hub's client gives; tried again, ever later, where that may help.
+
+    Too many requests (429), trouble on the hub's side (5xx) and no answer in time are waited for:
+    as long as `Retry-After` says, else by `WAITS`. Refusals are not.
+
+    Args:
+        call: asks the hub.
+        kind, hub_id, revision, detail: see `errors`.
+
+    Raises:
+        AnchorscopeError: see `errors`.
+    """
+    with errors(kind, hub_id, revision, detail):
+        return patiently(call, f"the {kind} {hub_id}")
+
+
+def patiently(call: Callable[[], Found], what: str) -> Found:
+    """`fetch` with the client's own errors, raised once no attempt is left."""
+    for number, pause in enumerate(WAITS, 1):
+        _listen_no_longer()
+        try:
+            return call()
+        except Exception as error:
+            why = transient(error)
+            if why is None:
+                raise
+            wait = min(_retry_after(error) or pause, LONGEST)
+        log.warning("%s: %s; attempt %d failed, the next in %g s", what, why, number, wait)
+        sleep(wait)
+    _listen_no_longer()
+    return call()
+
+
+def _listen_no_longer() -> None:
+    """Limit the silence that the client puts up with; a broken connection makes a new client."""
+    from huggingface_hub import get_session
+
+    session = get_session()
+    hooks = session.event_hooks
+    if _limit not in hooks["request"]:
+        session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
+
+
+def _limit(request: Any) -> None:
+    limits = request.extensions.get("timeout") or dict.fromkeys(("connect", "read", "write"))
+    found = {name: SILENCE if limit is None else limit for name, limit in limits.items()}
+    request.extensions["timeout"] = found
+
+
+def transient(error: BaseException) -> str | None:
+    """Why another attempt may succeed, in words; None where it would not."""
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    chain = _chain(error)
+    if any(isinstance(one, OfflineModeIsEnabled) for one in chain):
+        return None
+    statuses = [status for one in chain if (status := _status(one)) is not None]
+    if statuses:
+        return f"status {statuses[0]}" if statuses[0] in TRANSIENT else None
+    silent = next(filter(_no_connection, chain), None)
+    return None if silent is None else f"no answer ({type(silent).__name__})"
+
+
+def _status(error: BaseException) -> int | None:
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Seconds that the hub asks to be left alone: a number, or a date."""
+    answers = (getattr(one, "response", None) for one in _chain(error))
+    headers = (dict(found.headers) for found in answers if found is not None)
+    said = next((h[n] for h in headers for n in h if n.lower() == "retry-after"), None)
+    if said is None:
+        return None
+    try:
+        return max(0.0, float(said))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
+    except (TypeError, ValueError):
+        return None
 
 
 @contextmanager
@@ -93,7 +201,7 @@ def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | 
     """What the hub itself said, as far as the error's type or status tells."""
     from huggingface_hub import errors as client
 
-    status = getattr(getattr(error, "response", None), "status_code", None)
+    status = _status(error)
     if isinstance(error, client.RevisionNotFoundError):
         what, do = f"the hub has no such revision of the {kind}", "set `revision` to null or one"
         return AnchorscopeError(
@@ -115,7 +223,7 @@ def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | 
         return AnchorscopeError("this is not a hub id", where, do, see="no-such-repository")
     if isinstance(error, client.HfHubHTTPError):
         return AnchorscopeError(
-            f"the hub answered with status {status}", where, "try again later", see="hub-status"
+            f"the hub answered with status {status}", where, "run again later", see="hub-status"
         )
     return None
 

@@ -7,6 +7,7 @@ to the parity tests.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,16 +92,20 @@ def load(
     source: str | Path,
     *,
     dtype: str = "float32",
-    device: str = "cpu",
+    device: str | Mapping[str, str | int] = "cpu",
     revision: str | None = None,
+    weights: bool = True,
 ) -> Loaded:
     """Load a checkpoint from a folder, or from the hub's cache, without touching the network.
 
     Args:
         source: a folder made by `save_pretrained`, or a hub id that `fetch` has downloaded.
         dtype: `float32`, `bfloat16` or `float16`.
-        device: `cpu`, `cuda`, `cuda:1`, ..., or `auto` to spread the layers over all GPUs.
+        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, and what
+            finds no room there over main memory and the disk; or module → `cpu`, `disk` or the
+            number of a GPU, as accelerate's device maps have it.
         revision: commit, for a hub id.
+        weights: False loads all but the weights, which is enough where nothing is passed.
 
     Raises:
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
@@ -108,9 +113,9 @@ def load(
     folder = _folder(source, revision)
     family = _family(folder)
     tokenizer = _tokenizer(folder)
-    model = _weights(folder, dtype, device)
+    model = _weights(folder, dtype, device) if weights else _empty(folder, dtype)
     _check_vocabulary(tokenizer, model, folder)
-    return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
+    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
 
 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
@@ -127,7 +132,7 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
         raise _slow(where)
     _check_vocabulary(tokenizer, model, where)
     model = model.eval().requires_grad_(False)
-    return Loaded(model, tokenizer, family, window(model.config, family), _embedding(model).device)
+    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
@@ -177,6 +182,17 @@ def _embedding(model: PreTrainedModel) -> torch.Tensor:
     return weights
 
 
+def device_of(model: PreTrainedModel) -> torch.device:
+    """Where the input ids belong: where the embedding is, or is put for its turn."""
+    import torch
+
+    hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
+    runs_on = getattr(hook, "execution_device", None)
+    if _embedding(model).device.type == "meta" and runs_on is not None:
+        return torch.device(runs_on)
+    return _embedding(model).device
+
+
 def window(config: Any, family: Family) -> int | None:
     """The most tokens that every layer attends to, or None without a sliding window."""
     if not family.may_slide or getattr(config, "sliding_window", None) is None:
@@ -217,15 +233,15 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """
     from huggingface_hub import snapshot_download
 
-    with hub.errors("model", hub_id, revision):
-        path = Path(
-            snapshot_download(
-                hub_id,
-                revision=revision,
-                allow_patterns=list(WANTED_FILES),
-                ignore_patterns=list(UNWANTED_FILES),
-            )
+    def download() -> str:
+        return snapshot_download(
+            hub_id,
+            revision=revision,
+            allow_patterns=list(WANTED_FILES),
+            ignore_patterns=list(UNWANTED_FILES),
         )
+
+    path = Path(hub.fetch(download, "model", hub_id, revision))
     _check_safetensors(path, hub_id)
     return path, path.name
 
@@ -327,7 +343,7 @@ def _check_tokenizer_files(folder: Path) -> None:
         )
 
 
-def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
+def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -337,6 +353,7 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
         )
     _check_safetensors(folder, folder)
     _check_device(device)
+    spread = "auto" if device == "auto" else None if isinstance(device, str) else dict(device)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -346,7 +363,7 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
-            device_map="auto" if device == "auto" else None,
+            device_map=spread,
         )
     except torch.cuda.OutOfMemoryError as error:
         raise AnchorscopeError(
@@ -364,11 +381,24 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
         ) from error
     model, info = loaded
     _check_complete(info, folder)
-    return _place(model.eval().requires_grad_(False), device)
+    ready: Any = model.eval().requires_grad_(False)
+    # What is spread has been placed already, module by module.
+    return ready if spread else ready.to(device)
 
 
-def _place(model: PreTrainedModel, device: str) -> PreTrainedModel:
-    return model if device == "auto" else model.to(device)  # type: ignore[arg-type]
+def _empty(folder: Path, dtype: str) -> PreTrainedModel:
+    """The model without memory for its weights: a pass through it fails."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    config = AutoConfig.from_pretrained(folder, **local)
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+    if (folder / "generation_config.json").is_file():
+        model.generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    empty: PreTrainedModel = model.eval().requires_grad_(False)
+    return empty
 
 
 def _first_line(error: Exception) -> str:
@@ -400,13 +430,14 @@ def _check_safetensors(folder: Path, where: object) -> None:
     )
 
 
-def _check_device(device: str) -> None:
+def _check_device(device: str | Mapping[str, str | int]) -> None:
     import torch
 
-    if device != "cpu" and not torch.cuda.is_available():
+    places = {device} if isinstance(device, str) else set(device.values())
+    if not places <= {"cpu", "disk"} and not torch.cuda.is_available():
         raise AnchorscopeError(
             "there is no usable GPU",
-            f"device {device}",
+            f"device {device if isinstance(device, str) else sorted(map(str, places))}",
             "run with device cpu, or on a GPU node",
             see="no-gpu",
         )

@@ -28,13 +28,16 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
     from huggingface_hub import auth_check
 
     split = split or "train"
-    with hub.errors("dataset", hub_id, revision, f"config {config}, split {split}"):
+
+    def load() -> Any:
         try:
             return datasets.load_dataset(hub_id, config, split=split, revision=revision)
         except datasets.exceptions.DatasetNotFoundError:
             # The library says "gated" in words alone; this says it by its type.
             auth_check(hub_id, repo_type="dataset")
             raise
+
+    return hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:

@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import atomic
+from anchorscope.hub import patiently
 
 LOCK = Path("revisions.lock.yaml")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -54,7 +55,7 @@ def commit_of_dataset(hub: str, revision: str | None) -> str | None:
     from huggingface_hub.errors import HTTPError
 
     try:
-        return HfApi().dataset_info(hub, revision=revision).sha
+        return patiently(lambda: HfApi().dataset_info(hub, revision=revision).sha, hub)
     except (OSError, ValueError, HTTPError):
         return None
 

@@ -10,6 +10,13 @@ from typing import Any
 import pytest
 import workflow
 
+
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hub that is played fails for good: nobody waits for it to come back."""
+    monkeypatch.setattr("anchorscope.hub.WAITS", ())
+
+
 CORPUS = [
     "Q: What is George Rankin's occupation? A: politician .",
     "Q: What is Mary-Ann O'Neill's occupation? A: painter .",
