@@ -1,11 +1,19 @@
 """Which GPUs there are, and which of them a job takes."""
 
+import logging
 import os
 import re
 import tempfile
 from pathlib import Path
 
 from filelock import FileLock, Timeout
+
+from anchorscope.errors import AnchorscopeError
+
+ON_CPU = "ANCHORSCOPE_CPU"
+"""Set to 1, every job runs on the CPU, whatever it asks for."""
+
+log = logging.getLogger(__name__)
 
 _held: list[FileLock] = []
 """Locks on the GPUs that this process took; they go when it ends."""
@@ -30,23 +38,46 @@ def best_device(wanted: str) -> str:
         wanted: `cpu`; `cuda`, one GPU; or `auto`, the layers spread over all GPUs in sight.
 
     Returns:
-        `cpu` where there is no GPU. For `cuda` the GPU with the most free memory among those
+        `cpu` on a machine without GPUs. For `cuda` the GPU with the most free memory among those
         that no other job here has taken, or among all where every one is taken.
+
+    Raises:
+        AnchorscopeError: the job was to get a GPU from SLURM, or the machine has one, and torch
+            finds none that it can use.
     """
     import torch
 
-    if wanted == "cpu" or not torch.cuda.is_available():
+    if wanted == "cpu" or os.environ.get(ON_CPU) == "1":
         return "cpu"
+    if not torch.cuda.is_available():
+        _check_none_due(str(torch.__version__))
+        log.warning("no GPU here: this runs on the CPU")
+        return "cpu"
+    if wanted == "auto":
+        return "auto"
     count = torch.cuda.device_count()
     if count == 1:
         return "cuda:0"
-    if wanted == "auto":
-        return "auto"
     free = [torch.cuda.mem_get_info(i)[0] for i in range(count)]
     order = sorted(range(count), key=lambda i: -free[i])
     # Jobs that start together see the same free memory, so each one marks what it takes.
     taken = next((i for i in order if _take(str(torch.cuda.get_device_properties(i).uuid))), None)
     return f"cuda:{order[0] if taken is None else taken}"
+
+
+def _check_none_due(torch_version: str) -> None:
+    """Refuse to do on the CPU, for days, what was to be done on a GPU."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job and not gpus_here():
+        return
+    where = os.uname().nodename + (f", SLURM job {job}" if job else "")
+    raise AnchorscopeError(
+        f"this job asks for a GPU, and torch {torch_version} finds none that it can use",
+        where,
+        "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
+        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1",
+        see="no-gpu",
+    )
 
 
 def _take(name: str) -> bool:

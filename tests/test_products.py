@@ -196,7 +196,40 @@ def test_without_a_gpu_every_job_runs_on_the_cpu(
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(devices, "gpus_here", lambda: 0)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     assert devices.best_device(wanted) == "cpu"
+
+
+@pytest.mark.parametrize("wanted", ["cuda", "auto"])
+def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv(devices.ON_CPU, raising=False)
+    for here, job in ((0, "17"), (2, None)):
+        monkeypatch.setattr(devices, "gpus_here", lambda here=here: here)
+        monkeypatch.setenv("SLURM_JOB_ID", job) if job else monkeypatch.delenv("SLURM_JOB_ID")
+        with pytest.raises(AnchorscopeError, match="asks for a GPU.*finds none") as caught:
+            devices.best_device(wanted)
+        assert "gpus: 0" in str(caught.value) and devices.ON_CPU in str(caught.value)
+        assert ("SLURM job 17" in str(caught.value)) == (job is not None)
+        assert devices.best_device("cpu") == "cpu"
+    monkeypatch.setenv(devices.ON_CPU, "1")
+    assert devices.best_device(wanted) == "cpu"
+
+
+def test_one_gpu_is_filled_first_where_a_model_asks_for_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    assert devices.best_device("auto") == "auto"
+    assert devices.best_device("cuda") == "cuda:0"
 
 
 def test_the_first_commit_found_is_kept_and_one_asked_for_wins(tmp_path: Path) -> None:
