@@ -3,8 +3,9 @@
     python benchmarks/dag.py [--models 100] [--datasets 50] [--readouts 6] [--shards 1]
 
 A catalogue of made-up hub models and datasets, in figures of up to 10 models and 10 datasets, all
-of them targets; every read-out is drawn beside each figure. Wall time and peak memory are those of `snakemake -n`, the whole of
-it: start, config, DAG. Nothing is downloaded and nothing is written but in a temporary folder.
+of them targets; every read-out is drawn beside each figure. Time and peak memory are those of
+`snakemake -n`, the whole of it: start, config, DAG, list of jobs. Nothing is downloaded, and
+nothing is written but in a temporary folder.
 """
 
 from __future__ import annotations
@@ -113,9 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = resolve(catalogue(*sizes))
     print(f"{chosen.models} models × {chosen.datasets} datasets × {chosen.readouts} read-outs")
     print(", ".join(f"{name} {count:,}" for name, count in found.jobs.items()))
-    print(
-        f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s of processor time), {found.peak_mb:,.0f} MB"
-    )
+    times = f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s of processor time)"
+    print(f"{times}, {found.peak_mb:,.0f} MB")
 
 
 if __name__ == "__main__":
