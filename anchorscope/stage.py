@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from anchorscope.errors import AnchorscopeError, redacted
+from anchorscope.progress import Lines
 from anchorscope.provenance import check_inputs
 
 log = logging.getLogger("anchorscope")
@@ -26,7 +27,7 @@ def stage(snakemake: Any) -> Iterator[None]:
 
     Anything else that goes wrong is a bug of ours and keeps its traceback.
     """
-    handlers: list[logging.Handler] = [logging.StreamHandler(sys.stderr)]
+    handlers: list[logging.Handler] = [Lines(sys.stderr)]
     if snakemake.log:
         handlers.append(logging.FileHandler(snakemake.log[0], mode="w", encoding="utf-8"))
     for handler in handlers:
