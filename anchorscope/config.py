@@ -7,12 +7,13 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import inside
 from anchorscope.identity import CATALOGUES, identity
 from anchorscope.settings import Config, Dataset, Figure, Model, Section
 
@@ -33,6 +34,8 @@ FILE_SUFFIXES = frozenset(
 PROJECT_FOLDERS = frozenset(
     "anchorscope benchmarks docs envs examples resources rules scripts slurm tests".split()
 )
+
+PROJECT = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True)
@@ -193,6 +196,7 @@ class _Values:
 def _cross_mistakes(config: Config) -> Iterator[Mistake]:
     """What no single key shows."""
     yield from _folder_mistakes(config)
+    yield from _place_mistakes(config)
     for name, model in config.models.items():
         yield from _model_mistakes(f"models.{name}", model, config)
     for name, dataset in config.datasets.items():
@@ -212,6 +216,44 @@ def _folder_mistakes(config: Config) -> Iterator[Mistake]:
     if bad or parts[0] in PROJECT_FOLDERS or re.match(r"\.[^.]", parts[0]):
         what = f"wrong value {_shown(config.results)}: this folder cannot hold results"
         yield Mistake("results", what, "name a folder of its own, for example `results`")
+
+
+def _place_mistakes(config: Config) -> Iterator[Mistake]:
+    """Paths that lead out of the project into a folder that nobody declared."""
+    declared: list[str | Path] = [".", PROJECT, *config.data_folders]
+    declared += [config.data_folder] if config.data_folder else []
+    for key, path in _places(config):
+        if not _leads_into(path, declared) and not _leads_into(path, [_hub_cache()]):
+            what = f"wrong value {_shown(path)}: this leads out of the project"
+            do = f"declare its folder, `data_folders: [{PurePosixPath(path).parent}]`"
+            yield Mistake(key, what, do + ", or keep it in the project")
+
+
+def _places(config: Config) -> Iterator[tuple[str, str]]:
+    """Key and path of everything that is read or written where the config says."""
+    yield "results", config.results
+    for name, model in config.models.items():
+        if model.local is not None:
+            yield f"models.{name}.local", model.local
+    for name, dataset in config.datasets.items():
+        if dataset.local is not None:
+            below = [config.data_folder, dataset.local] if config.data_folder else [dataset.local]
+            yield f"datasets.{name}.local", str(PurePosixPath(*below))
+        if dataset.few_shot.file is not None:
+            yield f"datasets.{name}.few_shot.file", dataset.few_shot.file
+
+
+def _leads_into(path: str, folders: Iterable[str | Path]) -> bool:
+    try:
+        return inside(path, folders)
+    except (OSError, ValueError, RuntimeError):  # nothing that the system could open
+        return False
+
+
+def _hub_cache() -> str:
+    from huggingface_hub import constants
+
+    return str(constants.HF_HUB_CACHE)
 
 
 def _one_source(key: str, entry: Section, sources: tuple[str, ...]) -> Iterator[Mistake]:
@@ -326,3 +368,15 @@ def _figure_mistakes(key: str, figure: Figure, config: Config) -> Iterator[Mista
         what = f"the read-out `{figure.readout}` is not measured: it is not among `readouts`"
         do = f"add it to `readouts`, or draw one of: {', '.join(config.readouts)}"
         yield Mistake(f"{key}.readout", what, do)
+    yield from _shard_mistakes(figure, config)
+
+
+def _shard_mistakes(figure: Figure, config: Config) -> Iterator[Mistake]:
+    """More jobs than samples to share among them."""
+    for name in set(figure.models) & set(config.models):
+        shards = config.models[name].resources.shards
+        for dataset in set(figure.datasets) & set(config.datasets):
+            most = min(config.sample_size_of(dataset), config.limit or shards)
+            if shards > most:
+                what = f"{shards} shards for the {most} samples of `{dataset}`"
+                yield Mistake(f"models.{name}.resources.shards", what, f"ask for at most {most}")

@@ -437,6 +437,11 @@ class Config(Section):
     data_folder: Text | None = Field(
         None, description="Folder that a dataset's relative `local` path starts from."
     )
+    data_folders: list[Text] = Field(
+        [],
+        description="Folders outside the project that `results`, `local` and `file` may lead into, "
+        "links followed. The project, `data_folder` and the hub's cache need no entry.",
+    )
     limit: Count | None = Field(
         None,
         description="A quick look at so many samples a cell, under `<results>/limit-<n>`; "

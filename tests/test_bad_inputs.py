@@ -97,7 +97,11 @@ def refused(
 ) -> tuple[Workspace, CompletedProcess[str]]:
     """One run that is asked for every bad entry and keeps going."""
     base = tmp_path_factory.mktemp("bad")
-    overlay = {"datasets": bad_datasets(base), "models": bad_models(base, checkpoint("llama"))}
+    overlay = {
+        "data_folders": [str(base)],
+        "datasets": bad_datasets(base),
+        "models": bad_models(base, checkpoint("llama")),
+    }
     clone = workspace(base / "clone", overlay)
     return clone, clone.run("--keep-going", *map(product, EXPECTED))
 

@@ -229,11 +229,14 @@ def test_other_weights_of_a_local_model_are_located_anew(
 ) -> None:
     clone, folder = fresh.copy(tmp_path / "clone"), tmp_path / "weights"
     shutil.copytree(checkpoint("llama"), folder)
-    change = {"models": {"mine": {"local": str(folder), "prompt": "plain"}}}
+    change = {
+        "data_folders": [str(tmp_path)],
+        "models": {"mine": {"local": str(folder), "prompt": "plain"}},
+    }
     target = "results/models/mine.json"
     clone.build(target, change=change)
     assert clone.planned(target, change=change) == {}
-    prompt = {"models": {"mine": change["models"]["mine"] | {"prompt": "chat"}}}
+    prompt = change | {"models": {"mine": {"local": str(folder), "prompt": "chat"}}}
     assert clone.planned(target, change=prompt) == {}
     weights = folder / "model.safetensors"
     content = bytearray(weights.read_bytes())
@@ -267,7 +270,11 @@ def test_changed_rows_and_examples_are_read_anew_and_trained_on(
         "few_shot": {"file": str(examples)},
     }
     taught = TINY["models"]["tiny-llama"] | {"train": recipe}
-    change = {"datasets": {"mine": mine}, "models": {"taught": taught}}
+    change = {
+        "data_folders": [str(tmp_path)],
+        "datasets": {"mine": mine},
+        "models": {"taught": taught},
+    }
     target = "results/models/taught.json"
     clone.build(target, change=change)
     assert clone.planned(target, change=change) == {}

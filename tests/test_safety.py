@@ -15,10 +15,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import yaml
+from workflow import merged
 
 from anchorscope import (
     activations,
     answers,
+    config,
     files,
     hub,
     models,
@@ -28,6 +31,7 @@ from anchorscope import (
     reading,
     revisions,
 )
+from anchorscope.config import Config
 from anchorscope.errors import AnchorscopeError, redacted
 from anchorscope.stage import stage
 
@@ -289,3 +293,55 @@ def test_no_product_of_any_stage_holds_the_token(
         assert "<token>" in provenance.beside(path).read_text(encoding="utf-8")
     assert holding(tmp_path, token) == []
     assert token not in caplog.text
+
+
+def configured(change: dict[str, Any]) -> Config:
+    """The shipped config with something added."""
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    return config.load(merged(raw, change))
+
+
+PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "results": lambda path: {"results": path},
+    "models.mine.local": lambda path: {"models": {"mine": {"local": path}}},
+    "datasets.mine.local": lambda path: {"datasets": {"mine": rows_of({"local": path})}},
+    "datasets.mine.few_shot.file": lambda path: {
+        "datasets": {"mine": rows_of({"local": "rows.csv", "few_shot": {"file": path}})}
+    },
+}
+"""Key of the config → a config in which it leads somewhere."""
+
+
+def rows_of(entry: dict[str, Any]) -> dict[str, Any]:
+    return {"fields": {"question": "q", "answers": ["a"]}} | entry
+
+
+@pytest.mark.parametrize("key", PLACES)
+@pytest.mark.parametrize("path", ["/elsewhere/deep", "../deep", "inside/../../deep", "link/deep"])
+def test_no_path_of_the_config_leaves_the_project_undeclared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, path: str
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(project)
+    change = PLACES[key](path)
+    with pytest.raises(AnchorscopeError, match="leads out of the project") as caught:
+        configured(change)
+    assert f"key {key}" in str(caught.value.where)
+    assert f"data_folders: [{Path(path).parent}]" in str(caught.value.do)
+    configured(change | {"data_folders": [str(tmp_path), "/elsewhere"]})
+    configured(PLACES[key]("inside/deep"))
+
+
+def test_the_cache_of_the_hub_and_the_data_folder_need_no_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    configured(PLACES["models.mine.local"](str(tmp_path / "hub" / "models--a--b")))
+    with pytest.raises(AnchorscopeError, match="leads out"):
+        configured(PLACES["datasets.mine.local"](str(tmp_path / "rows.csv")))
+    configured(PLACES["datasets.mine.local"]("rows.csv") | {"data_folder": str(tmp_path)})
+    with pytest.raises(AnchorscopeError, match="leads out"):
+        below = PLACES["datasets.mine.local"]("../rows.csv")
+        configured(below | {"data_folder": str(tmp_path / "data")})
