@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from anchorscope.errors import AnchorscopeError
+from anchorscope.progress import Progress
 
 MEMORY = 10
 TOLERANCE = 1e-4
@@ -218,11 +219,13 @@ def fit(
     _check(x, z, masks)
     at_once = _layers_at_once(x, masks, budget_bytes) if device.type == "cuda" else 1
     parts, iterations, unconverged = [], 0, 0
-    for layers, penalties in zip(x.split(at_once), c.split(at_once), strict=True):
-        solved = _solve_layers(layers.to(device), z, masks, penalties, tolerance, max_iterations)
-        parts.append(solved)
-        iterations = max(iterations, solved.iterations)
-        unconverged += solved.unconverged
+    with Progress(desc=f"probes of {len(x)} layers", total=len(z)) as progress:
+        for layers, penalties in zip(x.split(at_once), c.split(at_once), strict=True):
+            some = _solve_layers(layers.to(device), z, masks, penalties, tolerance, max_iterations)
+            parts.append(some)
+            iterations = max(iterations, some.iterations)
+            unconverged += some.unconverged
+            progress.update(len(z) * len(layers) / len(x))
     if unconverged:
         log.warning("%d probes were stopped after %d steps", unconverged, max_iterations)
     weights, bias, centre = (

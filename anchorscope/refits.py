@@ -19,6 +19,7 @@ import torch
 from anchorscope import folds, intervals, scores
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
+from anchorscope.progress import Progress
 from anchorscope.samples import kept, sigmoid
 
 COLUMNS = (
@@ -102,7 +103,9 @@ def refit(
     chosen, fitted = _chosen(clean, cell, settings, layers, device)
     passes = _Passes(clean[chosen], cut[chosen], cell.plan, settings, fitted.c)
     weights = _usable(_drawn(answers, draws, seed), cell)
-    found = list(_replicates(passes, fitted, weights, device))
+    replicates = _replicates(passes, fitted, weights, device)
+    said = {"desc": f"probes of {readout} fitted anew", "unit": "draws"}
+    found = list(Progress(replicates, total=len(weights), **said))
     fixed, refitted = (np.stack(part) for part in zip(*found, strict=True))
     estimate = quantities(*passes.scored(fitted), cell.plan.z)
     site, _, position = readout.partition("/")

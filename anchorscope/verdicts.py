@@ -17,6 +17,7 @@ import pandas as pd
 from anchorscope import activations, tokens
 from anchorscope.curriculum import RIGHT, WRONG
 from anchorscope.errors import AnchorscopeError
+from anchorscope.progress import Progress
 
 if TYPE_CHECKING:
     import torch
@@ -100,12 +101,14 @@ def of_texts(
 
     deciding = head(loaded)
     found: dict[tuple[int, ...], float] = {}
-    for batch in _of_equal_length(rows, batch_tokens):
-        ids = torch.tensor(batch, device=loaded.device)
-        with torch.inference_mode():
-            states = loaded.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
-            logits = deciding.logits(states[:, -1])
-        found.update(zip(batch, logits.tolist(), strict=True))
+    with Progress(desc="swapped questions", total=len(set(rows))) as progress:
+        for batch in _of_equal_length(rows, batch_tokens):
+            ids = torch.tensor(batch, device=loaded.device)
+            with torch.inference_mode():
+                states = loaded.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+                logits = deciding.logits(states[:, -1])
+            found.update(zip(batch, logits.tolist(), strict=True))
+            progress.update(len(batch))
     return found
 
 
@@ -150,7 +153,7 @@ def of_samples(loaded: Loaded, planned: activations.Plan) -> pd.DataFrame:
 
     deciding = head(loaded)
     records: list[tuple[str, str, int, float]] = []
-    for batch in planned.batches:
+    for batch in Progress(planned.batches, desc="own verdicts", unit="passes"):
         samples = [planned.passed(row) for row in batch.rows]
         finals = [sample.positions["final"] for sample in samples]
         with torch.inference_mode():
