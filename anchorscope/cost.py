@@ -7,14 +7,15 @@ rates of a slow GPU or CPU that jobs on a cluster are planned with, and so do th
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from anchorscope import cluster, sizes, studies
+from anchorscope import demand, sizes, studies
 from anchorscope.checkpoints import fits
-from anchorscope.cluster import CPU_FLOPS, FEATURE_S_PER_MB, GPU_FLOPS
 from anchorscope.config import nearest
+from anchorscope.demand import CPU_FLOPS, FEATURE_S_PER_MB, GPU_FLOPS
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.passes import conditions_of
@@ -162,7 +163,7 @@ def samples_of(config: Config, dataset: str) -> int:
     """Most samples of a cell: the questions prepared, else the world's or the sample's size."""
     table = Path(config.results) / "data" / f"{dataset}.parquet"
     if not table.is_file():
-        return cluster.samples(config, dataset)
+        return demand.samples(config, dataset)
     import pyarrow.parquet as pq
 
     size = int(pq.read_metadata(table).num_rows)
@@ -251,6 +252,49 @@ def gigabytes(count: float) -> str:
     if count >= 1e9:
         return f"{count / 1e9:,.1f} GB"
     return f"{count / 1e6:,.0f} MB" if count >= 0.5e6 else f"{count / 1e3:,.0f} kB"
+
+
+def room_needed(work: Iterable[Work], keep: bool) -> int:
+    """Bytes of activations that measuring some cells adds to the disk, at most.
+
+    Args:
+        work: cells to be measured, be they built or not.
+        keep: whether activations stay; else those of the largest cell, which must fit in any case.
+    """
+    added = [
+        activation_bytes(one.config, one.model, samples_of(one.config, one.dataset))
+        - size_on_disk(f"{one.root}/activations/{one.model}/{one.dataset}")
+        for one in work
+    ]
+    left = [size for size in added if size > 0]
+    return sum(left) if keep else max(left, default=0)
+
+
+def check_room(need: int, folder: str | Path) -> None:
+    """Refuse to start what cannot be stored.
+
+    Args:
+        need: bytes to be written.
+        folder: where; it need not be there yet.
+
+    Raises:
+        AnchorscopeError: the disk has less room.
+    """
+    there = existing(folder)
+    free = shutil.disk_usage(there).free
+    if need > free:
+        raise AnchorscopeError(
+            f"activations take {gigabytes(need)}, and {gigabytes(free)} are free",
+            there,
+            "free some, point `results` at a larger disk, set `keep_activations: false`, or "
+            "look at fewer samples with `limit`",
+            see="no-room",
+        )
+
+
+def size_on_disk(folder: str | Path) -> int:
+    """Bytes of the files in a folder and below; 0 if there is none."""
+    return sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
 
 
 def existing(path: str | Path) -> Path:

@@ -62,8 +62,10 @@ DefMemPerCPU=100
 MinJobAge=3600
 InactiveLimit=0
 KillWait=2
-SlurmctldTimeout=30
-SlurmdTimeout=30
+# A daemon that gets no processor for a while is not dead.
+SlurmctldTimeout=300
+SlurmdTimeout=300
+MessageTimeout=100
 GresTypes=gpu
 SlurmdParameters=config_overrides
 NodeName={host} NodeAddr=127.0.0.1 CPUs=4 RealMemory=64000 Gres=gpu:fake:1 State=UNKNOWN
@@ -219,10 +221,10 @@ def _start(cluster: OneNode) -> None:
     names |= {"log-file": "munged.log", "seed-file": "munged.seed"}
     options = [f"--{option}={munge / name}" for option, name in names.items()]
     _daemon(cluster, "munged", "-F", "--force", *options)
-    wait(lambda: (munge / "munge.sock").exists(), 20, "munged")
+    wait(lambda: (munge / "munge.sock").exists(), 120, "munged")
     _daemon(cluster, "slurmctld", "-D", "-f", conf)
     _daemon(cluster, "slurmd", "-D", "-f", conf, "-N", socket.gethostname().split(".")[0])
-    wait(lambda: _state(cluster) == "idle", 60, f"the node; see {cluster.root}/log")
+    wait(lambda: _state(cluster) == "idle", 300, f"the node; see {cluster.root}/log")
 
 
 def _daemon(cluster: OneNode, name: str, *arguments: str) -> None:
@@ -259,13 +261,13 @@ def _stop(cluster: OneNode) -> None:
     if len(cluster.daemons) == 3:
         try:
             cluster.ask("scancel", f"--user={getpass.getuser()}")
-            wait(lambda: not cluster.queue(), 30, "an empty queue")
+            wait(lambda: not cluster.queue(), 120, "an empty queue")
         except (subprocess.CalledProcessError, TimeoutError):
             pass
     for daemon in reversed(cluster.daemons):
         daemon.terminate()
         try:
-            daemon.wait(10)
+            daemon.wait(60)
         except subprocess.TimeoutExpired:
             daemon.kill()
             daemon.wait()

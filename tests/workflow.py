@@ -140,6 +140,7 @@ class Workspace:
             "HF_HUB_OFFLINE": "1",
             "XDG_CACHE_HOME": str(self.root / "cache"),
             "OMP_NUM_THREADS": "1",
+            "ANCHORSCOPE_CPU": "1",
             "PYTHONPATH": "",
         }
 

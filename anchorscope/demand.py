@@ -1,0 +1,179 @@
+"""What one job asks for: main memory and time, by the sizes of its model and of its sample.
+
+Upper estimates for slow machines: a limit that is too long costs nothing, one too short costs the
+job, which comes back with more.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from anchorscope.settings import Conditions, Config
+
+WEIGHTS = ("*.safetensors", "*.bin")
+ROOM_MB = 4000
+"""Python, torch and a CUDA context."""
+TABLE_ROOM_MB = 1000
+"""Python and pandas."""
+ROOM_MIN = 15
+"""Starting, reading, writing, on a busy node."""
+LOAD_MB_PER_S = 100
+"""Reading a checkpoint from a shared disk, copying activations on it."""
+TOKENS_PER_ROW = 300
+WORDINGS = 2
+PASSES = {"knockout": 1, "random": 1, "question": 1, "swap": 1, "replicate": 3}
+SWAPS = 8
+"""Other questions that the stage `truth` puts an answer behind."""
+GPU_FLOPS = 2e13
+CPU_FLOPS = 2e10
+FEATURE_COPIES = 5
+FEATURE_S_PER_MB = 1.2
+PROBES = 6
+"""Rows of scores for a sample and layer beside those of the conditions: probes fitted otherwise."""
+SCORE_BYTES = 700
+"""Memory of a row of scores while it is made, joined and read: 0.5 kB was seen."""
+SCORE_S = 3e-5
+"""Time for a row of scores in ΔP with its 1,000 draws: 5e-6 was seen."""
+REFITS = 20
+"""Probes of 50 draws at three layers, as many as those of so many layers in `scores`."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What decides a job's needs: a checkpoint's weights on disk, its layers and its width."""
+
+    weights_mb: float
+    layers: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """A job's part of a cell.
+
+    Attributes:
+        samples: in the cell, or in the job's shard of it.
+        rows: passes per sample, see `rows`.
+        readouts: how many are measured, scored or read.
+    """
+
+    samples: int
+    rows: int
+    readouts: int = 1
+
+
+@dataclass(frozen=True)
+class Demand:
+    """Main memory in MB and time in minutes."""
+
+    mem_mb: int
+    runtime: int
+
+    def unless(self, mem_gb: int | None, runtime_min: int | None) -> Demand:
+        """The same, but for what a model's entry in the catalogue says itself."""
+        return Demand(1000 * mem_gb if mem_gb else self.mem_mb, runtime_min or self.runtime)
+
+    def at(self, attempt: int, max_runtime: int | None = None) -> Demand:
+        """What the job asks for the second or third time, within the partition's limit."""
+        runtime = self.runtime * attempt
+        return Demand(self.mem_mb * attempt, min(runtime, max_runtime or runtime))
+
+
+def size_of(located: Path) -> Size | None:
+    """The size of a model by `results/models/<model>.json`; None while that is not made."""
+    try:
+        return _size(located, located.stat().st_mtime_ns)
+    except FileNotFoundError:
+        return None
+
+
+@cache
+def _size(located: Path, written_at: int) -> Size:
+    """Every job of a model asks, so each version of the file is read once."""
+    folder = Path(json.loads(located.read_text(encoding="utf-8"))["path"])
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config = config.get("text_config", config)
+    found = next((files for p in WEIGHTS if (files := list(folder.glob(p)))), [])
+    weights = sum(file.stat().st_size for file in found) / 1e6
+    return Size(weights, int(config["num_hidden_layers"]), int(config["hidden_size"]))
+
+
+def guess(gpu_mem_gb: int, gpus: int) -> Size:
+    """A size for dry runs, while nothing but the catalogue is known: the GPUs are full."""
+    return Size(1000.0 * gpu_mem_gb * gpus, 40, 4096)
+
+
+def samples(config: Config, dataset: str, shards: int = 1) -> int:
+    """Most samples that a cell of this dataset, or one of its shards, can have."""
+    world = config.datasets[dataset].world
+    most = config.sample_size_of(dataset)
+    if world:
+        facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
+        most = WORDINGS * facts
+    return math.ceil(min(most, config.limit or most) / shards)
+
+
+def rows(conditions: Conditions) -> int:
+    """Passes per sample that the conditions take, the clean one and the generation included."""
+    given = {name: value for name, value in conditions.model_dump().items() if value is not None}
+    return 2 + sum(
+        given[name].get("draws", count) for name, count in PASSES.items() if name in given
+    )
+
+
+def demand(stage: str, size: Size, share: Share, gpus: int) -> Demand:
+    """What the first attempt of a job asks for.
+
+    Args:
+        stage: `answers`, `activations`, `truth` (passes through the model); `scores`, `refits`
+            (probes); `delta_p` (tables); `gather` (putting shards together).
+        size: of the model.
+        share: what the job does.
+        gpus: of the job; 0 for the CPU.
+    """
+    if stage in ("scores", "refits"):
+        return _probes(stage, size, share, gpus)
+    if stage == "delta_p":
+        scored = _score_rows(size, share)
+        return Demand(TABLE_ROOM_MB + _mb(SCORE_BYTES * scored), _minutes(SCORE_S * scored))
+    if stage == "gather":
+        written = 2e-6 * share.samples * share.rows * share.readouts * size.layers * size.width
+        # Read once and written once; read one batch at a time.
+        return Demand(ROOM_MB, _minutes(2 * written / LOAD_MB_PER_S))
+    rows = share.rows + (SWAPS if stage == "truth" else 0)
+    # Half precision on disk: two bytes a weight, two operations a weight and token.
+    operations = size.weights_mb * 1e6 * TOKENS_PER_ROW * share.samples * rows
+    seconds = size.weights_mb / LOAD_MB_PER_S + operations / (GPU_FLOPS if gpus else CPU_FLOPS)
+    # On the CPU weights stay in main memory, and may be widened to float32.
+    resident = size.weights_mb * (1.25 if gpus else 2.5)
+    return Demand(math.ceil(ROOM_MB + resident), _minutes(seconds))
+
+
+def _probes(stage: str, size: Size, share: Share, gpus: int) -> Demand:
+    """One read-out's features at a time, each fitted in turn; the scores of all of them."""
+    features = size.layers * size.width * share.samples * 4 / 1e6
+    seconds = FEATURE_S_PER_MB * features * share.readouts * (1 if gpus else 2)
+    if stage == "refits":
+        return Demand(
+            math.ceil(ROOM_MB + FEATURE_COPIES * features),
+            _minutes(seconds * (1 + REFITS / size.layers)),
+        )
+    scored = _mb(SCORE_BYTES * _score_rows(size, share))
+    return Demand(math.ceil(ROOM_MB + FEATURE_COPIES * features) + scored, _minutes(seconds))
+
+
+def _score_rows(size: Size, share: Share) -> int:
+    """Rows of a cell's scores; asking for the answer, one of `rows`, gives none."""
+    return share.samples * size.layers * share.readouts * (share.rows - 1 + PROBES)
+
+
+def _mb(size: float) -> int:
+    return math.ceil(size / 1e6)
+
+
+def _minutes(seconds: float) -> int:
+    return ROOM_MIN + math.ceil(seconds / 60)
