@@ -12,8 +12,9 @@ rows of a batch are passed in one call, and only the head is shared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from anchorscope import knockout
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
-WORTH_A_CALL = 256
+WORTH_A_CALL = 40
 """Padding tokens that must be saved for one more call of the model to pay."""
 
 
@@ -140,9 +141,8 @@ def common(rows: Iterable[Sequence[int]]) -> int:
 def steps(planned: Plan, batch: Batch, *, forked: bool = True) -> list[Step]:
     """The calls that pass a batch: its rows without a cut, then the others by what they lack.
 
-    Depends on the plan alone, and on `forked`: if not, all rows are passed in one call. A row that
-    lacks less than half of the longest in its step goes to a step of its own kind where that saves
-    enough padding.
+    Depends on the plan alone, and on `forked`: if not, all rows are passed in one call. Rows that
+    lack unlike numbers of tokens go to different steps where that saves enough padding.
     """
     if not forked:
         starts = {n: planned.shared(planned.passed(row)) for n, row in enumerate(batch.rows)}
@@ -187,18 +187,60 @@ def fork(planned: Plan, row: Row) -> int:
     return min(place, *sample.positions.values())
 
 
-def _alike(lacking: Mapping[int, int]) -> Iterator[list[int]]:
+def _alike(lacking: Mapping[int, int]) -> list[list[int]]:
     """Row numbers in steps of like numbers of tokens to pass, the longest first."""
     ordered = sorted(lacking, key=lambda number: (-lacking[number], number))
-    start = 0
-    for place, number in enumerate(ordered):
-        longest, left = lacking[ordered[start]], len(ordered) - place
-        saved = (longest - lacking[number]) * left
-        if 2 * lacking[number] <= longest and saved >= WORTH_A_CALL:
-            yield ordered[start:place]
-            start = place
-    if ordered:
-        yield ordered[start:]
+    runs = split([lacking[number] for number in ordered], [1] * len(ordered), WORTH_A_CALL)
+    return [ordered[start:end] for start, end in runs]
+
+
+def parts(planned: Plan, batch: Batch, *, forked: bool = True) -> list[tuple[int, ...]]:
+    """The samples of a batch in runs of like length, each passed by itself where that pays.
+
+    A batch is as large as memory allows, and its longest sample pads all others. A sample's rows
+    stay together. Where all rows of a batch must be one call (`forked` is False), so must they
+    here.
+    """
+    if not (forked and batch.masked):
+        return [batch.samples]
+    lacking: dict[int, int] = {}
+    rows = dict.fromkeys(batch.samples, 0)
+    for row in batch.rows:
+        if _base(row) is None:
+            passed = planned.passed(row)
+            length = len(passed.input_ids) - planned.shared(passed)
+            lacking[row.sample] = max(length, lacking.get(row.sample, 0))
+            rows[row.sample] += 1
+    sizes = [lacking[sample] for sample in batch.samples]
+    counts = [rows[sample] for sample in batch.samples]
+    calls = 1 + any(_base(row) is not None for row in batch.rows)
+    return [batch.samples[i:j] for i, j in split(sizes, counts, calls * WORTH_A_CALL)]
+
+
+def split(widths: Sequence[int], rows: Sequence[int], price: int) -> list[tuple[int, int]]:
+    """Runs of items, each padded to its widest, at the least cost.
+
+    Args:
+        widths: tokens of each item.
+        rows: how many rows of that width it stands for.
+        price: of one more run, in tokens.
+
+    Returns:
+        First item of each run, and the one after its last; the costs are rows × widest and the
+        price of the run.
+    """
+    best: list[tuple[int, int]] = [(0, 0)]
+    for end in range(1, len(widths) + 1):
+        found: list[tuple[int, int]] = []
+        widest = several = 0
+        for start in reversed(range(end)):
+            widest, several = max(widest, widths[start]), several + rows[start]
+            found.append((best[start][0] + widest * several + price, start))
+        best.append(min(found))
+    ends = [len(widths)]
+    while ends[-1]:
+        ends.append(best[ends[-1]][1])
+    return list(pairwise(reversed(ends)))
 
 
 def _step(

@@ -259,10 +259,75 @@ def test_short_rows_get_a_step_of_their_own_where_that_saves_enough(byte_level):
         batch_tokens=10**6,
     )
     (batch,) = many.batches
-    _, knockout, question = sharing.steps(many, batch)
-    assert {batch.rows[n].condition for n in question.rows} == {"question"}
-    assert {batch.rows[n].condition for n in knockout.rows} == {"knockout"}
-    assert 2 * question.width <= knockout.width
+    _, *others = sharing.steps(many, batch)
+    kinds = [{batch.rows[n].condition for n in step.rows} for step in others]
+    assert {"knockout"} in kinds and kinds[-1] == {"question"}
+    assert all(len(kind) == 1 for kind in kinds)
+    widths = [step.width for step in others]
+    assert widths == sorted(widths, reverse=True) and 2 * widths[-1] <= widths[0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=7),
+    st.integers(0, 60),
+)
+def test_items_are_split_into_the_runs_that_cost_least(items, price):
+    widths, rows = zip(*items, strict=True)
+
+    def cost(runs):
+        return sum(max(widths[i:j]) * sum(rows[i:j]) + price for i, j in runs)
+
+    found = sharing.split(widths, rows, price)
+    assert [place for i, j in found for place in range(i, j)] == list(range(len(widths)))
+    every = [
+        list(itertools.pairwise([0, *cuts, len(widths)]))
+        for size in range(len(widths))
+        for cuts in itertools.combinations(range(1, len(widths)), size)
+    ]
+    assert cost(found) == min(map(cost, every))
+
+
+def split_up(plan):
+    """The plan with every batch cut into its parts."""
+    batches = [
+        dataclasses.replace(
+            batch, samples=some, rows=tuple(row for row in batch.rows if row.sample in some)
+        )
+        for batch in plan.batches
+        for some in sharing.parts(plan, batch)
+    ]
+    return dataclasses.replace(plan, batches=tuple(batches))
+
+
+def long_and_short(tokenizer):
+    texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
+    return answers_table(tokenizer, texts)
+
+
+def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
+    loaded = load("llama", "metaspace")
+    plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
+    apart = split_up(plan)
+    assert len(apart.batches) > len(plan.batches)
+    expected, found = measured(loaded, plan), measured(loaded, apart)
+    assert expected.keys() == found.keys()
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+def test_parts_pass_fewer_tokens_and_keep_a_samples_rows_together(byte_level):
+    plan = planned(long_and_short(byte_level), batch_tokens=10**6)
+    batch = plan.batches[0]
+    found = sharing.parts(plan, batch)
+    assert sorted(n for some in found for n in some) == sorted(batch.samples)
+    passed = [
+        sum(sharing.tokens_passed(one, b) for b in one.batches if b.masked)
+        for one in (plan, split_up(plan))
+    ]
+    assert passed[1] + sharing.WORTH_A_CALL < passed[0]
+    assert sharing.parts(plan, batch, forked=False) == [batch.samples]
+    alike = planned(answers_table(byte_level, [CORPUS[0]] * 6), batch_tokens=10**6)
+    assert sharing.parts(alike, alike.batches[0]) == [alike.batches[0].samples]
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
