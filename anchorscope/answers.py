@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -18,6 +19,7 @@ from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import CONTEXT, Ending, generate
 from anchorscope.prompts import PLACES, STYLES
 from anchorscope.provenance import Counts
+from anchorscope.room import Room
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -98,6 +100,7 @@ def answer(
     max_prompt_tokens: int = 1024,
     batch_tokens: int = 8192,
     window: int | None = None,
+    keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     """Answer every prompt greedily, find E_A, cut after the closing token, and label.
 
@@ -118,6 +121,8 @@ def answer(
         max_prompt_tokens: longer prompts are dropped.
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
         window: the model's sliding window in tokens; what may reach beyond it is dropped.
+        keep: folder for the finished batches of an unfinished job, see `generate`. Where all lie
+            there, the model needs no weights.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
@@ -133,11 +138,21 @@ def answer(
     room = _room(model, ending, max_new_tokens, max_prompt_tokens, window)
     rows = _joined(prompts, questions)
     notes: Counter[str] = Counter()
-    asked = [
-        _limited(prompt, room, len(ending.closing))
-        for prompt in _prompts(rows, tokenizer, style, notes)
-    ]
-    said = _said(asked, model, tokenizer, ending, max_new_tokens, batch_tokens)
+    asked = _asked(rows, tokenizer, ending, room, notes)
+    memory = Room()
+    written = generate(
+        _open(asked),
+        model,
+        tokenizer,
+        ending,
+        max_new_tokens=max_new_tokens,
+        batch_tokens=batch_tokens,
+        keep=keep,
+        room=memory,
+    )
+    if memory.halved:
+        notes["batches halved to fit in memory"] = memory.halved
+    said = _said(asked, written)
     records = []
     for prompt, ids in zip(asked, said, strict=True):
         trimmed = None if ids is None else trim(prompt.ids, ids, tokenizer, ending)
@@ -151,6 +166,60 @@ def answer(
         ]
         columns = (*COLUMNS, *REPLICATE)
     return _table(records, rows, columns), _counts(records, notes)
+
+
+def write_part(
+    prompts: pd.DataFrame,
+    questions: pd.DataFrame,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    *,
+    style: str,
+    part: tuple[int, int],
+    keep: Path,
+    max_new_tokens: int = 32,
+    max_prompt_tokens: int = 1024,
+    batch_tokens: int = 8192,
+    window: int | None = None,
+) -> None:
+    """Write some of the batches that `answer` would write into `keep`: one of several jobs.
+
+    Args:
+        part: which run of the batches, and of how many, see `generate`.
+        keep: folder of the batches.
+        prompts, questions, model, tokenizer, style, max_new_tokens, max_prompt_tokens,
+            batch_tokens, window: as for `answer`.
+    """
+    ending = _ending(model, tokenizer, style)
+    room = _room(model, ending, max_new_tokens, max_prompt_tokens, window)
+    asked = _asked(_joined(prompts, questions), tokenizer, ending, room, Counter())
+    generate(
+        _open(asked),
+        model,
+        tokenizer,
+        ending,
+        max_new_tokens=max_new_tokens,
+        batch_tokens=batch_tokens,
+        keep=keep,
+        part=part,
+    )
+
+
+def _asked(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    room: Mapping[str, tuple[int | None, int]],
+    notes: Counter[str],
+) -> list[Prompt]:
+    """Every prompt as tokens, dropped where it leaves no room for its answer."""
+    prompts = _prompts(rows, tokenizer, ending.style, notes)
+    return [_limited(prompt, room, len(ending.closing)) for prompt in prompts]
+
+
+def _open(asked: Sequence[Prompt]) -> list[tuple[int, ...]]:
+    """The prompts that the model is to answer."""
+    return [p.ids for p in asked if p.dropped is None and p.response is None]
 
 
 def trim(
@@ -371,27 +440,12 @@ def _given(value: Any) -> bool:
 
 
 def _said(
-    prompts: Sequence[Prompt],
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    max_new_tokens: int,
-    batch_tokens: int,
+    prompts: Sequence[Prompt], written: Iterable[tuple[int, ...]]
 ) -> list[tuple[int, ...] | None]:
     """Each prompt's answer: the user's, or the model's; None for a dropped prompt."""
-    open_prompts = [p for p in prompts if p.dropped is None and p.response is None]
-    written = iter(
-        generate(
-            [p.ids for p in open_prompts],
-            model,
-            tokenizer,
-            ending,
-            max_new_tokens=max_new_tokens,
-            batch_tokens=batch_tokens,
-        )
-    )
+    answers = iter(written)
     return [
-        None if p.dropped else next(written) if p.response is None else p.response for p in prompts
+        None if p.dropped else next(answers) if p.response is None else p.response for p in prompts
     ]
 
 

@@ -40,11 +40,15 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing wrong in the config: the dotted key, what is wrong, what to do."""
+    """One thing wrong in the config: the dotted key, what is wrong, what to do.
+
+    `see` is the anchor of `docs/what-goes-wrong.md` that says more.
+    """
 
     key: str
     what: str
     do: str
+    see: str = "config"
 
 
 def load(raw: Mapping[str, Any], source: str = "config.yaml") -> Config:
@@ -78,7 +82,7 @@ _SEE = "see docs/configuration.md for all keys"
 def _error(mistakes: list[Mistake], source: str) -> AnchorscopeError:
     if len(mistakes) == 1:
         (only,) = mistakes
-        return AnchorscopeError(only.what, f"{source}, key {only.key}", only.do, see="config")
+        return AnchorscopeError(only.what, f"{source}, key {only.key}", only.do, see=only.see)
     lines = [f"\n  - {mistake.key}: {mistake.what}; {mistake.do}" for mistake in mistakes]
     return AnchorscopeError(
         f"{len(mistakes)} mistakes in the config:{''.join(lines)}",
@@ -226,7 +230,7 @@ def _place_mistakes(config: Config) -> Iterator[Mistake]:
         if not _leads_into(path, declared) and not _leads_into(path, [_hub_cache()]):
             what = f"wrong value {_shown(path)}: this leads out of the project"
             do = f"declare its folder, `data_folders: [{PurePosixPath(path).parent}]`"
-            yield Mistake(key, what, do + ", or keep it in the project")
+            yield Mistake(key, what, f"{do}, or keep it in the project", "outside")
 
 
 def _places(config: Config) -> Iterator[tuple[str, str]]:

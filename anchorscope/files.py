@@ -36,6 +36,14 @@ def atomic(path: str | Path) -> Iterator[Path]:
         _remove(draft)
 
 
+def move(folder: Path, path: str | Path) -> None:
+    """Let a finished folder take the place of `path`."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove(path)
+    folder.replace(path)
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)

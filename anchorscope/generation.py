@@ -7,13 +7,16 @@ no scores are kept.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope import answer_anchors, models, tokens
+from anchorscope import answer_anchors, models, partial, tokens
 from anchorscope.errors import AnchorscopeError
+from anchorscope.partial import share
 from anchorscope.progress import Pace
+from anchorscope.room import Room
 from anchorscope.sharing import Cache, common, head_inputs
 
 if TYPE_CHECKING:
@@ -53,38 +56,124 @@ def generate(
     *,
     max_new_tokens: int,
     batch_tokens: int,
+    keep: Path | None = None,
+    part: tuple[int, int] = (1, 1),
+    room: Room | None = None,
 ) -> list[tuple[int, ...]]:
     """Greedy answers, in batches of like length, each row up to its own end.
 
     What all prompts begin with is passed once. Each step takes the likeliest token, whatever the
     checkpoint's own generation defaults are: a repetition penalty or a temperature of an instruct
-    model would otherwise be merged into ours.
+    model would otherwise be merged into ours. A batch that does not fit in memory is halved.
+
+    Args:
+        prompts: token ids.
+        model: the model; one without weights does where all batches are in `keep`.
+        tokenizer: its tokenizer.
+        ending: how an answer ends.
+        max_new_tokens: most tokens of an answer.
+        batch_tokens: most rows × (prompt + answer) tokens of a batch.
+        keep: folder for finished batches; those that lie there are not written again.
+        part: which run of the batches is written, and of how many: (2, 3) is the second third.
+        room: counts the batches halved.
 
     Returns:
-        The new token ids of each prompt, in the order of the prompts.
+        The new token ids of each prompt, in the order of the prompts; only of those in the part.
 
     Raises:
-        AnchorscopeError: a batch does not fit on the GPU, or an answer beyond the model's window.
+        AnchorscopeError: one answer alone does not fit in memory, or goes beyond the model's
+            window; fewer prompts than parts.
     """
     _check_window(prompts, model, max_new_tokens)
-    written: dict[int, tuple[int, ...]] = {}
-    pace = Pace()
-    # Every row passes a token of its own, from which its first new one is read.
-    shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
-    head = _head(model, prompts[0][:shared]) if prompts else []
+    batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
+    chosen = _share(batches, [len(ids) + max_new_tokens for ids in prompts], part)
+    found = {number: _kept(keep, number, batches[number]) for number in chosen}
     stopper = _Stopper(tokenizer, ending)
-    for batch in _batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens):
-        rows = [prompts[number] for number in batch]
-        new = _generate_batch(rows, model, head, shared, stopper, max_new_tokens)
-        written.update(zip(batch, new, strict=True))
-        if pace.due(finished=len(written) == len(prompts)):
-            rate = len(written) / pace.seconds
-            left = (len(prompts) - len(written)) / rate
+    writer = _Writer(prompts, model, stopper, max_new_tokens, room or Room())
+    written = {row: new for batch in found.values() if batch for row, new in batch.items()}
+    total, pace, before = sum(len(batches[number]) for number in chosen), Pace(), len(written)
+    for number in [number for number, batch in found.items() if batch is None]:
+        new = writer.write(batches[number])
+        if keep:
+            _keep(keep, number, new, _device(model))
+        written.update(new)
+        if pace.due(finished=len(written) == total):
+            rate = (len(written) - before) / pace.seconds
+            left = (total - len(written)) / rate
             log.info(
-                "%d of %d answers, %.1f a second, %.0f s left",
-                len(written), len(prompts), rate, left,
-            )  # fmt: skip
-    return [written[number] for number in range(len(prompts))]
+                "%d of %d answers, %.1f a second, %.0f s left", len(written), total, rate, left
+            )
+    return [written[row] for row in sorted(written)]
+
+
+def _share(batches: Sequence[Sequence[int]], sizes: Sequence[int], part: tuple[int, int]) -> range:
+    """The batches, by number, of one of several jobs."""
+    rows = sum(map(len, batches))
+    return share([len(batch) * sizes[batch[0]] for batch in batches], rows, *part)
+
+
+def _kept(
+    keep: Path | None, number: int, batch: Sequence[int]
+) -> dict[int, tuple[int, ...]] | None:
+    """A batch's answers that an earlier try has written."""
+    tensors = partial.finished(_file(keep, number)) if keep else None
+    if tensors is None or tensors["rows"].tolist() != list(batch):
+        return None
+    ids, rows = tensors["ids"].tolist(), tensors["rows"].tolist()
+    ends = tensors["lengths"].cumsum(0).tolist()
+    starts = [0, *ends[:-1]]
+    return {row: tuple(ids[start:end]) for row, start, end in zip(rows, starts, ends, strict=True)}
+
+
+def _keep(
+    keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device
+) -> None:
+    """Write a batch's answers for the next try."""
+    import torch
+
+    tensors = {
+        "rows": torch.tensor([*new]),
+        "lengths": torch.tensor([len(ids) for ids in new.values()]),
+        "ids": torch.tensor([token for ids in new.values() for token in ids]),
+    }
+    partial.save(tensors, _file(keep, number), device=device.type)
+
+
+def _file(keep: Path, number: int) -> Path:
+    return keep / f"batch-{number:05d}.safetensors"
+
+
+class _Writer:
+    """Writes the answers of one batch after the other."""
+
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        model: PreTrainedModel,
+        stopper: _Stopper,
+        max_new_tokens: int,
+        room: Room,
+    ) -> None:
+        self.prompts, self.model, self.stopper = prompts, model, stopper
+        self.max_new_tokens, self.room = max_new_tokens, room
+        # Every row passes a token of its own, from which its first new one is read.
+        self.shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
+        self.head: Layers | None = None
+
+    def write(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """The new tokens of the prompts with these numbers, in as many parts as it takes."""
+        if self.head is None:
+            self.head = _head(self.model, self.prompts[0][: self.shared])
+        longest = max(len(self.prompts[number]) for number in batch) + self.max_new_tokens
+        parts = self.room.run(batch, lambda some: len(some) * longest, self._some)
+        return {row: new for part in parts for row, new in part.items()}
+
+    def _some(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        rows = [self.prompts[number] for number in batch]
+        new = _generate_batch(
+            rows, self.model, self.head or [], self.shared, self.stopper, self.max_new_tokens
+        )
+        return dict(zip(batch, new, strict=True))
 
 
 def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
@@ -218,30 +307,20 @@ def _generate_batch(
     said: list[list[int]] = [[] for _ in prompts]
     ended: set[int] = set()
     contexts = [prompt[-CONTEXT:] for prompt in prompts]
-    try:
-        with torch.inference_mode():
-            rows = _left_padded(prompts, shared, max_new_tokens, _device(model))
-            cache = _Growing(head, rows.shut.shape[1] - shared, shared)
-            while len(ended) < len(prompts):
-                for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
-                    if row not in ended:
-                        said[row].append(token)
-                        if stopper.done(said[row], contexts[row], max_new_tokens):
-                            ended.add(row)
-                going = [place for place, row in enumerate(rows.numbers) if row not in ended]
-                if 0 < len(going) <= LEAVE_AT * len(rows.numbers):
-                    places = torch.tensor(going, device=rows.ids.device)
-                    rows.leave(places)
-                    cache.leave(places)
-    except torch.cuda.OutOfMemoryError as error:
-        longest = max(map(len, prompts))
-        raise AnchorscopeError(
-            f"generating {len(prompts)} answers of {longest} + {max_new_tokens} tokens "
-            "does not fit",
-            "GPU memory",
-            "lower `batch_tokens`",
-            see="out-of-memory",
-        ) from error
+    with torch.inference_mode():
+        rows = _left_padded(prompts, shared, max_new_tokens, _device(model))
+        cache = _Growing(head, rows.shut.shape[1] - shared, shared)
+        while len(ended) < len(prompts):
+            for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
+                if row not in ended:
+                    said[row].append(token)
+                    if stopper.done(said[row], contexts[row], max_new_tokens):
+                        ended.add(row)
+            going = [place for place, row in enumerate(rows.numbers) if row not in ended]
+            if 0 < len(going) <= LEAVE_AT * len(rows.numbers):
+                places = torch.tensor(going, device=rows.ids.device)
+                rows.leave(places)
+                cache.leave(places)
     return [tuple(new) for new in said]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope import knockout, partners
+from anchorscope import knockout, partial, partners
 from anchorscope.answers import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts
@@ -187,6 +187,19 @@ def _head(prompts: Sequence[Sample]) -> int:
         for prompt in prompts
     )
     return min([common([prompt.input_ids for prompt in prompts]), *firsts])
+
+
+def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
+    """A batch with some of its samples only, in the same columns and of the same length."""
+    chosen = frozenset(samples)
+    rows = tuple(row for row in batch.rows if row.sample in chosen)
+    return replace(batch, samples=tuple(samples), rows=rows)
+
+
+def share(planned: Plan, part: tuple[int, int]) -> range:
+    """The batches, by number, that one of several jobs passes, see `partial.share`."""
+    sizes = [len(batch.rows) * batch.length for batch in planned.batches]
+    return partial.share(sizes, len(planned.samples), *part)
 
 
 def conditions_of(settings: Conditions) -> list[tuple[str, int]]:

@@ -15,6 +15,9 @@ from anchorscope.identity import identity as identity_of
 PLACES = frozenset(("local", "file", "path"))
 """Settings that say where something lies; what lies there has a digest of its own."""
 
+SHARD = "_shard"
+"""End of the names of rules that do a part of another's work."""
+
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
 
@@ -213,23 +216,14 @@ def of_stage(
 ) -> None:
     """Record a stage's product, and under `inputs` whatever its inputs were made from.
 
-    The identity grows with those of the inputs: two products of one identity were made from the
-    same settings and the same content all the way up. Labels and places do not count.
-
     Args:
         content: revisions or digests of what was read that has no record of its own.
     """
     settings = dict(snakemake.params.items())
-    upstream = {str(path): read(path) for path in snakemake.input if beside(path).is_file()}
-    made_from = {
-        "rule": snakemake.rule,
-        "settings": _without_places(settings),
-        "inputs": sorted(found["identity"] for found in upstream.values()),
-        "content": [found for found in content if found is not None],
-    }
+    upstream = _upstream(snakemake)
     record(
         product,
-        identity=identity_of(made_from),
+        identity=identity(snakemake, content),
         settings=settings,
         rule=snakemake.rule,
         products=[str(path) for path in snakemake.output if Path(path) != beside(product)],
@@ -237,6 +231,30 @@ def of_stage(
         inputs=_flat(upstream),
         **facts,
     )
+
+
+def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
+    """The run identity of a job's product.
+
+    It grows with those of the inputs: two products of one identity were made from the same
+    settings and the same content all the way up. Labels and places do not count, nor into how many
+    shards the work was split.
+
+    Args:
+        content: as for `of_stage`.
+    """
+    made_from = {
+        "rule": snakemake.rule.removesuffix(SHARD),
+        "settings": _without_places(dict(snakemake.params.items())),
+        "inputs": sorted(found["identity"] for found in _upstream(snakemake).values()),
+        "content": [found for found in content if found is not None],
+    }
+    return identity_of(made_from)
+
+
+def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
+    """The records of a job's inputs, by path."""
+    return {str(path): read(path) for path in snakemake.input if beside(path).is_file()}
 
 
 def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:

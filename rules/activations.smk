@@ -2,12 +2,16 @@
 #
 # in:  answers, the model
 # out: results/activations/<model>/<dataset>/   safetensors per planned batch, index.parquet
+#
+# A model with `resources.shards: n` has n jobs measure, each a run of the batches planned for the
+# whole cell.
 
 
 rule activations:
     input:
         answers=frozen_answers,
         model=f"{RESULTS}/models/{{model}}.json",
+        shards=shards("activations"),
     output:
         activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
         provenance=f"{{root}}/activations/{{model}}/{{dataset}}.provenance.json",
@@ -21,12 +25,9 @@ rule activations:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        gpu=gpu("gpus"),
-        device=device,
+        **placed(gpus),
         mem_mb=asks("activations", "mem_mb"),
         runtime=asks("activations", "runtime"),
-        slurm_partition=partition,
-        gpu_model=gpu_type,
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
         conditions=lambda w: study(w).conditions.model_dump(mode="json"),
@@ -40,3 +41,17 @@ rule activations:
         "activations of {wildcards.model} on {wildcards.dataset}: measuring"
     script:
         "../scripts/activations.py"
+
+
+use rule activations as activations_shard with:
+    input:
+        answers=frozen_answers,
+        model=f"{RESULTS}/models/{{model}}.json",
+    output:
+        activations=temp(directory(f"{{root}}/shards/activations/{{model}}/{{dataset}}/{{shard}}")),
+    log:
+        f"{{root}}/logs/activations/{{model}}/{{dataset}}.{{shard}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/activations/{{model}}/{{dataset}}.{{shard}}.tsv"
+    message:
+        "activations of {wildcards.model} on {wildcards.dataset}: measuring shard {wildcards.shard}"

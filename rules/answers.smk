@@ -2,6 +2,9 @@
 #
 # in:  prompts, questions, the model
 # out: results/answers/<model>/<dataset>.parquet
+#
+# A model with `resources.shards: n` has n jobs generate, each a run of the batches of the whole
+# cell; anchors and labels are found once they are together.
 
 
 rule answers:
@@ -9,6 +12,7 @@ rule answers:
         prompts=product("prompts", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
+        shards=shards("answers"),
     output:
         answers=f"{{root}}/answers/{{model}}/{{dataset}}.parquet",
         provenance=f"{{root}}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
@@ -22,12 +26,9 @@ rule answers:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        gpu=gpu("gpus"),
-        device=device,
+        **placed(gpus),
         mem_mb=asks("answers", "mem_mb"),
         runtime=asks("answers", "runtime"),
-        slurm_partition=partition,
-        gpu_model=gpu_type,
     params:
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,
@@ -38,3 +39,18 @@ rule answers:
         "answers of {wildcards.model} on {wildcards.dataset}: generating"
     script:
         "../scripts/answers.py"
+
+
+use rule answers as answers_shard with:
+    input:
+        prompts=product("prompts", ".parquet"),
+        questions=f"{RESULTS}/data/{{dataset}}.parquet",
+        model=f"{RESULTS}/models/{{model}}.json",
+    output:
+        answers=temp(directory(f"{{root}}/shards/answers/{{model}}/{{dataset}}/{{shard}}")),
+    log:
+        f"{{root}}/logs/answers/{{model}}/{{dataset}}.{{shard}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.{{shard}}.tsv"
+    message:
+        "answers of {wildcards.model} on {wildcards.dataset}: generating shard {wildcards.shard}"

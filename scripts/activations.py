@@ -1,7 +1,9 @@
-"""Measure one cell: every condition's hidden states at the read-out positions."""
+"""Measure one cell, every condition's hidden states at the read-out positions; or one shard."""
 
-from anchorscope import provenance
-from anchorscope.files import atomic, read_json, read_parquet
+from pathlib import Path
+
+from anchorscope import partial, provenance
+from anchorscope.files import move, read_json, read_parquet
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
@@ -13,7 +15,8 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device)
+    shards = [Path(path) for path in snakemake.input.get("shards", [])]
+    loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
     # Not in `params` but for `swap`: other folds need no new passes otherwise.
@@ -33,14 +36,22 @@ with stage(snakemake):
     # What no probe could be fitted to is not measured either.
     measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
     scores.design(measured, settings, snakemake.input.answers)
-    with atomic(snakemake.output.activations) as draft:
-        passes = activations.write(draft, loaded, planned, chosen.readouts)
-    provenance.of_stage(
-        snakemake,
-        snakemake.output.activations,
-        counts=planned.counts,
-        model=located,
-        passes=passes,
-        device=passes["device"],
-        dtype=passes["dtype"],
-    )
+    product = snakemake.output.activations
+    fit = partial.fit(snakemake, loaded.device.type, planned)
+    waits = partial.place(snakemake.wildcards.root, product, fit)
+    part = activations.share(planned, partial.parts_of(snakemake.wildcards.get("shard")))
+    with partial.kept(waits) as folder:
+        activations.gather(shards, folder, planned)
+        passes = activations.write(folder, loaded, planned, chosen.readouts, numbers=part)
+        move(folder, product)
+    if not snakemake.wildcards.get("shard"):
+        provenance.of_stage(
+            snakemake,
+            product,
+            counts=planned.counts,
+            model=located,
+            passes=passes,
+            device=passes["device"],
+            dtype=passes["dtype"],
+            waits=str(waits),
+        )

@@ -1,11 +1,13 @@
-"""Generate, anchor and label one cell's answers."""
+"""Generate, anchor and label one cell's answers; or generate those of one shard."""
 
-from anchorscope import provenance
-from anchorscope.files import read_json, read_parquet, write_parquet
+from pathlib import Path
+
+from anchorscope import partial, provenance
+from anchorscope.files import move, read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope.answers import answer
+    from anchorscope.answers import answer, write_part
     from anchorscope.devices import best_device
     from anchorscope.models import load
 
@@ -13,24 +15,35 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device)
-    answers, counts = answer(
-        read_parquet(snakemake.input.prompts),
-        read_parquet(snakemake.input.questions),
-        loaded.model,
-        loaded.tokenizer,
-        style=chosen.style,
-        max_new_tokens=chosen.max_new_tokens,
-        max_prompt_tokens=chosen.max_prompt_tokens,
-        batch_tokens=chosen.batch_tokens,
-        window=loaded.window,
-    )
-    write_parquet(answers, snakemake.output.answers)
-    provenance.of_stage(
-        snakemake,
-        snakemake.output.answers,
-        counts=counts,
-        model=located,
-        device=str(loaded.device),
-        dtype=chosen.dtype,
-    )
+    shards = [Path(path) for path in snakemake.input.get("shards", [])]
+    loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
+    tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
+    settings = {
+        "style": chosen.style,
+        "max_new_tokens": chosen.max_new_tokens,
+        "max_prompt_tokens": chosen.max_prompt_tokens,
+        "batch_tokens": chosen.batch_tokens,
+        "window": loaded.window,
+    }
+    shard = snakemake.wildcards.get("shard")
+    product = snakemake.output.answers
+    fit = partial.fit(snakemake, loaded.device.type, settings)
+    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
+        if shard:
+            part = partial.parts_of(shard)
+            write_part(*tables, loaded.model, loaded.tokenizer, **settings, part=part, keep=folder)
+            move(folder, product)
+        else:
+            partial.take(shards, folder)
+            answers, counts = answer(
+                *tables, loaded.model, loaded.tokenizer, **settings, keep=folder
+            )
+            write_parquet(answers, product)
+            provenance.of_stage(
+                snakemake,
+                product,
+                counts=counts,
+                model=located,
+                device=partial.devices(folder) or str(loaded.device),
+                dtype=chosen.dtype,
+            )

@@ -1,10 +1,10 @@
 """Fit one cell's probes and score every condition, out of fold."""
 
-from anchorscope import provenance
+from anchorscope import partial, provenance
 from anchorscope.files import read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
-with stage(snakemake):
+with stage(snakemake), partial.given_back(snakemake.input.activations):
     import pandas as pd
 
     from anchorscope import activations, baseline, scores

@@ -1,0 +1,228 @@
+"""Partial: the finished batches of an unfinished job. A job that dies loses the one in flight.
+
+Snakemake removes what an unfinished job has declared before it runs it again. So batches wait in a
+folder that nobody declared, `<root>/.partial/<product>+<fit>/`, until the job is done. Each file
+holds a checksum of every tensor, which is compared whenever the tensor is read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from anchorscope import provenance
+from anchorscope.errors import AnchorscopeError
+from anchorscope.files import atomic, move
+from anchorscope.identity import identity
+
+if TYPE_CHECKING:
+    import torch
+
+FOLDER = ".partial"
+
+log = logging.getLogger(__name__)
+
+
+class Damaged(AnchorscopeError):
+    """A file of a batch is cut short, or not what was written.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, path: Path, found: str) -> None:
+        super().__init__(
+            f"the batch is damaged: {found}",
+            path,
+            "run the same command again: what is sound is kept, the rest is made anew",
+            see="damaged-batch",
+        )
+        self.path = path
+
+
+def fit(snakemake: Any, device: object, batches: object) -> str:
+    """Hash of all that the batches of a job depend on.
+
+    Args:
+        snakemake: the job; its run identity counts.
+        device: where they are made; numbers differ a little from device to device.
+        batches: what makes them up.
+    """
+    made_from = {
+        "identity": provenance.identity(snakemake),
+        "libraries": provenance.libraries(),
+        "device": str(device),
+        "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
+    }
+    return identity(made_from)
+
+
+def place(root: str | Path, product: str | Path, fit: str) -> Path:
+    """Where the batches of a product wait.
+
+    Args:
+        root: the study's folder.
+        product: what they will be, inside `root`.
+        fit: hash of all that they depend on.
+    """
+    name = "+".join([*Path(product).relative_to(root).parts, fit])
+    return Path(root) / FOLDER / name
+
+
+@contextmanager
+def kept(folder: Path) -> Iterator[Path]:
+    """Make the folder of a product's batches, and remove it if the block ends well.
+
+    The block may move it to where it belongs instead. Batches of the same product that fit no
+    longer are dropped.
+    """
+    product = folder.name.rpartition("+")[0]
+    for other in folder.parent.glob("*+*"):
+        if other != folder and other.name.rpartition("+")[0] == product:
+            log.info("batches made under other settings are dropped: %s", other)
+            shutil.rmtree(other)
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder
+    if folder.is_dir():
+        shutil.rmtree(folder)
+
+
+def parts_of(shard: str | None) -> tuple[int, int]:
+    """(2, 7) of `2-of-7`; (1, 1) of None, the whole."""
+    if shard is None:
+        return 1, 1
+    part, _, parts = shard.partition("-of-")
+    return int(part), int(parts)
+
+
+def share(sizes: Sequence[int], samples: int, part: int, parts: int) -> range:
+    """The batches, by number, of one of several jobs: a run of them with an equal part of all.
+
+    Args:
+        sizes: tokens of each batch.
+        samples: how many there are in all.
+        part: from 1 to `parts`.
+        parts: how many jobs there are.
+
+    Raises:
+        AnchorscopeError: there are fewer samples than jobs.
+    """
+    if parts > samples > 0:
+        raise AnchorscopeError(
+            f"{parts} shards for {samples} samples",
+            "models, resources.shards",
+            f"ask for {samples} shards at most",
+            see="too-many-shards",
+        )
+    ends = np.cumsum([0, *sizes])
+    # A batch belongs to the job in whose equal part of all tokens its middle lies.
+    middles = (ends[1:] + ends[:-1]) / 2
+    first, last = np.searchsorted(middles, [ends[-1] * at / parts for at in (part - 1, part)])
+    return range(int(first), int(last))
+
+
+def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
+    """Write a batch, whole or not at all, with the checksum of each tensor and some notes."""
+    from safetensors.torch import save_file
+
+    with atomic(path) as draft:
+        sums = {name: _checksum(tensor) for name, tensor in tensors.items()}
+        save_file(dict(tensors), draft, metadata=notes | sums)
+
+
+def notes(path: Path) -> dict[str, str]:
+    """What `save` was told beside the tensors."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        held = set(file.keys())
+        return {name: said for name, said in (file.metadata() or {}).items() if name not in held}
+
+
+def read(path: Path, names: Iterable[str] | None = None) -> dict[str, torch.Tensor]:
+    """Tensors of a batch, as they were written; all of them, or those named that it holds.
+
+    Raises:
+        Damaged: the file is not there, cut short, or a tensor has another checksum.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    found: dict[str, torch.Tensor] = {}
+    try:
+        with safe_open(path, framework="pt") as file:
+            sums = file.metadata() or {}
+            held = set(file.keys())
+            for name in sorted(held if names is None else held & set(names)):
+                found[name] = file.get_tensor(name)
+                if sums.get(name) != _checksum(found[name]):
+                    raise Damaged(path, f"{name} has another checksum than when it was written")
+    except (SafetensorError, OSError) as error:
+        raise Damaged(path, type(error).__name__) from error
+    return found
+
+
+def devices(folder: Path) -> str:
+    """Where the batches of a folder were made, as `save` was told."""
+    return ", ".join(sorted({notes(path)["device"] for path in folder.glob("batch-*")}))
+
+
+def finished(path: Path) -> dict[str, torch.Tensor] | None:
+    """A batch that an earlier try has finished; None if there is none.
+
+    A damaged one is named in the log and removed, so that it is made anew.
+    """
+    if not path.exists():
+        return None
+    try:
+        return read(path)
+    except Damaged as error:
+        log.warning("made anew: %s", error)
+        path.unlink()
+        return None
+
+
+def take(folders: Iterable[Path], into: Path) -> None:
+    """Put the batches of other folders into one, without copying where the file system can."""
+    for folder in folders:
+        for path in sorted(folder.glob("batch-*")):
+            aim = into / path.name
+            if aim.exists():
+                continue
+            with atomic(aim) as draft:
+                try:
+                    draft.hardlink_to(path)
+                except OSError:
+                    shutil.copyfile(path, draft)
+
+
+@contextmanager
+def given_back(product: str | Path) -> Iterator[None]:
+    """Let a folder of batches wait as an unfinished product if the block finds one damaged.
+
+    Without that batch: so the next try makes that one only.
+
+    Raises:
+        Damaged: as the block did.
+    """
+    try:
+        yield
+    except Damaged as error:
+        error.path.unlink(missing_ok=True)
+        move(Path(product), provenance.read(product)["waits"])
+        raise
+
+
+def _checksum(tensor: torch.Tensor) -> str:
+    """SHA-256 over dtype, shape and content."""
+    import torch
+
+    whole = hashlib.sha256(f"{tensor.dtype} {list(tensor.shape)} ".encode())
+    whole.update(tensor.detach().contiguous().cpu().reshape(-1).view(torch.uint8).numpy().data)
+    return whole.hexdigest()

@@ -1,0 +1,180 @@
+"""Jobs that died, and cells split over several jobs: what is finished is not done again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import torch
+from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
+
+from anchorscope import activations, generation, models
+from anchorscope.errors import AnchorscopeError
+
+PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
+ENDING = generation.Ending("chat", (0,), frozenset())
+SIZES = {"max_new_tokens": 5, "batch_tokens": 24}
+
+
+@contextmanager
+def counted(model: Any, dies_at: int | None = None) -> Iterator[list[int]]:
+    """Rows of each pass; the process dies in pass number `dies_at`."""
+    rows: list[int] = []
+
+    def see(_: Any, args: Any, kwargs: Any) -> None:
+        if len(rows) == dies_at:
+            raise KeyboardInterrupt
+        rows.append(len(kwargs["input_ids"]))
+
+    handle = model.base_model.register_forward_pre_hook(see, with_kwargs=True)
+    try:
+        yield rows
+    finally:
+        handle.remove()
+
+
+@pytest.fixture
+def cell(load: Any) -> tuple[Any, Any]:
+    loaded = load("llama", TOKENIZER["llama"])
+    return loaded, planned(answers_table(loaded.tokenizer), batch_tokens=400)
+
+
+def states(folder: Path) -> dict[tuple[str, str], Any]:
+    """(condition, read-out) → ids and states."""
+    return {
+        (condition, readout): activations.read(folder, readout, condition, draw)
+        for condition, draw in activations.conditions_of(CONDITIONS)
+        for readout in READOUTS
+    }
+
+
+def same(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
+    return first.keys() == second.keys() and all(
+        first[key][0] == second[key][0] and torch.equal(first[key][1], second[key][1])
+        for key in first
+    )
+
+
+@pytest.mark.parametrize("dies_at", [1, 5, 9])
+def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
+    cell: Any, tmp_path: Path, dies_at: int
+) -> None:
+    loaded, plan = cell
+    with counted(loaded.model) as undisturbed:
+        whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    with pytest.raises(KeyboardInterrupt), counted(loaded.model, dies_at):
+        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    kept = len(list((tmp_path / "cell").glob("batch-*")))
+    with counted(loaded.model) as rest:
+        stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    # The head may be passed again; else no more than the passes of one batch, two at most.
+    assert dies_at + len(rest) <= len(undisturbed) + 3
+    assert kept == 0 or len(rest) < len(undisturbed)
+    assert same(states(tmp_path / "cell"), states(tmp_path / "whole"))
+    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
+
+
+def test_what_is_finished_needs_no_pass_and_no_weights(
+    cell: Any, tmp_path: Path, checkpoint: Any
+) -> None:
+    loaded, plan = cell
+    whole = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    empty = models.load(checkpoint("llama", TOKENIZER["llama"]), weights=False)
+    assert {weights.device.type for weights in empty.model.parameters()} == {"meta"}
+    assert empty.model.config.to_dict() == loaded.model.config.to_dict()
+    assert activations.write(tmp_path / "cell", empty, plan, READOUTS) == whole
+    with pytest.raises((NotImplementedError, RuntimeError)):
+        activations.write(tmp_path / "other", empty, plan, READOUTS)
+
+
+def test_a_damaged_batch_alone_is_measured_anew(cell: Any, tmp_path: Path) -> None:
+    loaded, plan = cell
+    activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    before = states(tmp_path / "cell")
+    path = tmp_path / "cell/batch-00001.safetensors"
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with counted(loaded.model) as rows:
+        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    assert 0 < len(rows) <= 3
+    assert same(states(tmp_path / "cell"), before)
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_shards_put_together_are_the_cell(cell: Any, tmp_path: Path, parts: int) -> None:
+    loaded, plan = cell
+    whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    folders = [tmp_path / f"{part}-of-{parts}" for part in range(1, parts + 1)]
+    for part, folder in enumerate(folders, 1):
+        numbers = activations.share(plan, (part, parts))
+        activations.write(folder, loaded, plan, READOUTS, numbers=numbers)
+    gathered = tmp_path / "gathered"
+    gathered.mkdir()
+    activations.gather(folders, gathered, plan)
+    with counted(loaded.model) as rows:
+        stats = activations.write(gathered, loaded, plan, READOUTS)
+    assert not rows
+    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
+    assert same(states(gathered), states(tmp_path / "whole"))
+
+
+def test_a_shard_of_other_passes_is_refused(cell: Any, tmp_path: Path) -> None:
+    loaded, plan = cell
+    other = planned(answers_table(loaded.tokenizer), batch_tokens=200)
+    activations.write(tmp_path / "1-of-2", loaded, other, READOUTS, numbers=range(1))
+    (tmp_path / "cell").mkdir()
+    with pytest.raises(AnchorscopeError, match="made from other passes"):
+        activations.gather([tmp_path / "1-of-2"], tmp_path / "cell", plan)
+
+
+def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Path) -> None:
+    loaded = load("llama")
+    call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
+    with counted(loaded.model) as undisturbed:
+        whole = generation.generate(*call, **SIZES)
+    with pytest.raises(KeyboardInterrupt), counted(loaded.model, 7):
+        generation.generate(*call, **SIZES, keep=tmp_path)
+    kept = len(list(tmp_path.glob("batch-*")))
+    assert kept
+    with counted(loaded.model) as rest:
+        assert generation.generate(*call, **SIZES, keep=tmp_path) == whole
+    assert len(rest) == len(undisturbed) - kept * SIZES["max_new_tokens"]
+    with counted(loaded.model) as none:
+        assert generation.generate(*call, **SIZES, keep=tmp_path) == whole
+    assert not none
+
+
+@pytest.mark.parametrize("parts", [2, 3, 7])
+def test_answers_of_shards_are_those_of_one_job(load: Any, tmp_path: Path, parts: int) -> None:
+    loaded = load("llama")
+    call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
+    whole = generation.generate(*call, **SIZES)
+    said = [
+        generation.generate(*call, **SIZES, keep=tmp_path, part=(part, parts))
+        for part in range(1, parts + 1)
+    ]
+    assert sum(map(len, said)) == len(PROMPTS)
+    with counted(loaded.model) as rows:
+        assert generation.generate(*call, **SIZES, keep=tmp_path) == whole
+    assert not rows
+
+
+def test_answers_to_other_prompts_are_not_taken_for_these(load: Any, tmp_path: Path) -> None:
+    loaded = load("llama")
+    rest = (loaded.model, loaded.tokenizer, ENDING)
+    generation.generate(PROMPTS[:4], *rest, **SIZES, keep=tmp_path)
+    fresh = generation.generate(PROMPTS, *rest, **SIZES)
+    assert generation.generate(PROMPTS, *rest, **SIZES, keep=tmp_path) == fresh
+
+
+def test_an_index_says_where_each_sample_lies_whatever_the_shard(cell: Any, tmp_path: Path) -> None:
+    loaded, plan = cell
+    for part in (1, 2):
+        numbers = activations.share(plan, (part, 2))
+        activations.write(tmp_path / str(part), loaded, plan, READOUTS, numbers=numbers)
+    first, second = (pd.read_parquet(tmp_path / str(n) / "index.parquet") for n in (1, 2))
+    pd.testing.assert_frame_equal(first, second)

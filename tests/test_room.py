@@ -1,0 +1,108 @@
+"""A batch that does not fit in memory is halved, and the numbers stay."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
+
+from anchorscope import activations, generation
+from anchorscope.errors import AnchorscopeError
+from anchorscope.room import Room, out_of_memory
+
+
+def short_of_memory(model: Any, rows: int) -> Any:
+    """Lets the model pass so many rows at once; more raise what a GPU raises."""
+
+    def refuse(_: Any, args: Any, kwargs: Any) -> None:
+        if len(kwargs["input_ids"]) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    return model.base_model.register_forward_pre_hook(refuse, with_kwargs=True)
+
+
+def test_parts_come_in_order_and_later_batches_are_halved_before_they_are_tried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried: list[int] = []
+
+    def work(some: Sequence[int]) -> list[int]:
+        tried.append(len(some))
+        if len(some) > 2:
+            raise torch.OutOfMemoryError
+        return list(some)
+
+    room = Room()
+    with caplog.at_level(logging.WARNING):
+        first = room.run(range(8), len, work)
+    assert [number for part in first for number in part] == list(range(8))
+    assert tried == [8, 4, 2, 2, 2, 2]
+    assert [record.message for record in caplog.records] == [
+        "a batch of 8 tokens does not fit in memory: it is halved",
+        "a batch of 4 tokens does not fit in memory: it is halved",
+    ]
+    tried.clear()
+    second = room.run(range(5), len, work)
+    assert [number for part in second for number in part] == list(range(5))
+    assert tried == [2, 3, 1, 2]
+    assert room.run([7], len, work) == [[7]]
+
+
+def test_one_sample_that_does_not_fit_is_named_with_what_to_do() -> None:
+    def work(some: Sequence[int]) -> None:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(AnchorscopeError, match="one sample of 50 tokens does not fit") as caught:
+        Room().run([1, 2], lambda some: 50 * len(some), work)
+    assert "max_prompt_tokens" in str(caught.value)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
+    def work(some: Sequence[int]) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="mat1"):
+        Room().run([1, 2], len, work)
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**15)
+    assert out_of_memory(caught.value)  # the CPU's allocator says it in words only
+
+
+def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path: Path) -> None:
+    loaded = load("llama", TOKENIZER["llama"])
+    plan = planned(answers_table(loaded.tokenizer), batch_tokens=10**6)
+    whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    handle = short_of_memory(loaded.model, 6)
+    try:
+        halved = activations.write(tmp_path / "halved", loaded, plan, READOUTS)
+    finally:
+        handle.remove()
+    assert whole["halved_batches"] == 0 < halved["halved_batches"]
+    assert {**halved, "halved_batches": 0, "seconds": 0} == {**whole, "seconds": 0}
+    for condition, draw in activations.conditions_of(CONDITIONS):
+        for readout in READOUTS:
+            ids, states = activations.read(tmp_path / "whole", readout, condition, draw)
+            others, found = activations.read(tmp_path / "halved", readout, condition, draw)
+            assert ids == others
+            torch.testing.assert_close(found, states, atol=1e-5, rtol=0)
+
+
+def test_halved_batches_of_answers_say_the_same(load: Any) -> None:
+    loaded, room = load("llama"), Room()
+    prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(6)]
+    ending = generation.Ending("chat", (0,), frozenset())
+    call = (prompts, loaded.model, loaded.tokenizer, ending)
+    sizes = {"max_new_tokens": 5, "batch_tokens": 10**6}
+    whole = generation.generate(*call, **sizes)
+    handle = short_of_memory(loaded.model, 2)
+    try:
+        halved = generation.generate(*call, **sizes, room=room)
+    finally:
+        handle.remove()
+    assert halved == whole
+    assert room.halved
