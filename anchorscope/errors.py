@@ -1,5 +1,6 @@
 """The one error a user is meant to read."""
 
+import errno
 import os
 import re
 
@@ -36,6 +37,26 @@ class AnchorscopeError(Exception):
         if see is not None:
             lines.append(f"  see:   {PAGE}#{see}")
         super().__init__("\n".join(lines))
+
+
+FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
+CLOSED = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
+
+
+def of_the_disk(error: BaseException) -> AnchorscopeError | None:
+    """What a full or closed disk made a library raise, in words; None for any other error."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number is None and (said := re.search(r"\(os error (\d+)\)|\[Errno (\d+)\]", str(error))):
+        number = int(said[1] or said[2])  # safetensors and arrow keep the number in their words
+    where = getattr(error, "filename", None)
+    if number in FULL:
+        do = "make room (or point `results` at a larger disk), then run the same command again"
+        return AnchorscopeError("the disk is full", where, do, see="disk-full")
+    if number in CLOSED:
+        what = f"a file or folder may not be opened or written ({os.strerror(number)})"
+        do = "mend its permissions, or how its disk is mounted; then run the same command again"
+        return AnchorscopeError(what, where, do, see="not-writable")
+    return None
 
 
 def redacted(text: str) -> str:

@@ -3,11 +3,14 @@
 import logging
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
-from anchorscope.errors import AnchorscopeError, redacted
+from anchorscope import checksums
+from anchorscope.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.progress import Lines
 from anchorscope.provenance import check_inputs
 
@@ -27,22 +30,56 @@ def stage(snakemake: Any) -> Iterator[None]:
 
     Anything else that goes wrong is a bug of ours and keeps its traceback.
     """
+    _log_to(*snakemake.log[:1])
+    try:
+        inputs = list(getattr(snakemake, "input", ()))
+        checksums.verify(inputs)
+        check_inputs(inputs)
+        yield
+        checksums.seal(getattr(snakemake, "output", ()))
+    except Exception as error:
+        known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
+        if known is None:
+            log.exception("anchorscope failed in %s", job_of(snakemake))
+            raise SystemExit(2) from None
+        log.error("error: %s\n  in:    %s", known, job_of(snakemake))
+        raise SystemExit(1) from None
+
+
+class _File(logging.FileHandler):
+    """A log that cannot be written stays behind; the terminal has the same lines."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Nothing: a full disk is the stage's to report."""
+
+
+def _log_to(path: str | None = None) -> None:
     handlers: list[logging.Handler] = [Lines(sys.stderr)]
-    if snakemake.log:
-        handlers.append(logging.FileHandler(snakemake.log[0], mode="w", encoding="utf-8"))
+    if path:
+        with suppress(OSError):
+            handlers.append(_File(path, mode="w", encoding="utf-8"))
     for handler in handlers:
         handler.setFormatter(_Formatter("%(asctime)s %(message)s", "%H:%M:%S"))
     log.handlers, log.propagate = handlers, False
     log.setLevel(logging.INFO)
+
+
+def check_writable(folder: str | Path) -> None:
+    """Refuse to start a run whose products could not be written.
+
+    Raises:
+        AnchorscopeError: the folder, or where it is to be made, is read-only, closed or full.
+    """
+    there = Path(folder).absolute()
+    there = next(path for path in (there, *there.parents) if path.is_dir())
     try:
-        check_inputs(getattr(snakemake, "input", ()))
-        yield
-    except AnchorscopeError as error:
-        log.error("error: %s\n  in:    %s", error, job_of(snakemake))
-        raise SystemExit(1) from None
-    except Exception:
-        log.exception("anchorscope failed in %s", job_of(snakemake))
-        raise SystemExit(2) from None
+        with tempfile.TemporaryFile(dir=there) as trial:
+            trial.write(b"x")
+    except OSError as error:
+        known = of_the_disk(error)
+        if known is None:
+            raise
+        raise AnchorscopeError(known.what, there, known.do, see="not-writable") from None
 
 
 def job_of(snakemake: Any) -> str:

@@ -1,0 +1,1 @@
+"""Faults injected into runs of a tiny workflow."""

@@ -1,0 +1,102 @@
+"""Killed at any moment: the same command goes on, and the tables come out the same."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from faults.conftest import Ledger
+from faults.harness import (
+    FULL,
+    SEED,
+    STAGES,
+    Kill,
+    Moment,
+    Outcome,
+    Trial,
+    World,
+    sigkill,
+    sigkill_snakemake,
+    sigterm,
+    sigterm_all,
+    survive,
+)
+
+AT_ONCE = 2
+NAMES: dict[Kill, str] = {
+    sigkill: "SIGKILL of a stage",
+    sigterm: "SIGTERM of a stage, then SIGKILL",
+    sigterm_all: "SIGTERM of the whole run, then SIGKILL",
+    sigkill_snakemake: "SIGKILL of Snakemake",
+}
+
+
+def trials(kill: Kill, stages: Sequence[str], each: int, by_batch: int) -> list[Trial]:
+    """Random moments of each stage, and of activations after random batches."""
+    dice = random.Random(f"{SEED} {NAMES[kill]}")
+    timed = [Trial(s, Moment(share=dice.random()), kill) for s in stages for _ in range(each)]
+    counted = [
+        Trial("activations", Moment(batches=dice.randint(1, 6)), kill) for _ in range(by_batch)
+    ]
+    return timed + counted
+
+
+def outcomes(world: World, folder: Path, found: Sequence[Trial]) -> list[Outcome]:
+    """Each disturbance in a run of its own; one that came too late is tried again, earlier."""
+
+    def one(numbered: tuple[int, Trial]) -> Outcome:
+        number, trial = numbered
+        for attempt in range(4):
+            outcome = survive(world, folder / f"{number}-{attempt}", [trial])
+            if outcome.injected:
+                break
+            early = Moment((trial.moment.share or 0.5) / 2)
+            trial = Trial(trial.stage, early, trial.kill)
+        return outcome
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        return list(pool.map(one, enumerate(found)))
+
+
+def entered(ledger: Ledger, kill: Kill, found: Sequence[Outcome]) -> None:
+    for outcome in found:
+        ledger.add(NAMES[kill], survived=outcome.same, lost=outcome.lost)
+    assert all(outcome.injected for outcome in found), f"a kill came too late (seed {SEED})"
+    assert all(outcome.same for outcome in found), f"other tables (seed {SEED})"
+    assert not any(outcome.lost for outcome in found), f"finished batches lost (seed {SEED})"
+
+
+@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+@pytest.mark.parametrize(
+    ("kill", "each", "by_batch"),
+    [(sigkill, 3, 5), (sigterm, 0, 2), (sigterm_all, 0, 1), (sigkill_snakemake, 0, 2)],
+    ids=["SIGKILL", "SIGTERM", "SIGTERM-all", "SIGKILL-Snakemake"],
+)
+def test_a_run_killed_anywhere_ends_with_the_same_tables(
+    world: World, ledger: Ledger, tmp_path: Path, kill: Kill, each: int, by_batch: int
+) -> None:
+    found = trials(kill, list(STAGES), each, by_batch)
+    found += [] if each else trials(kill, ["train", "answers", "scores"], 1, 0)
+    entered(ledger, kill, outcomes(world, tmp_path, found))
+
+
+def test_a_run_killed_thrice_ends_with_the_same_tables(
+    world: World, ledger: Ledger, tmp_path: Path
+) -> None:
+    """One run: a stage is killed, then the whole run asked to end, then Snakemake is killed."""
+    dice = random.Random(SEED)
+    chain = [
+        Trial("activations", Moment(batches=dice.randint(1, 6)), sigkill),
+        Trial("scores", Moment(share=dice.uniform(0.0, 0.6)), sigterm),
+        Trial("delta_p", Moment(share=dice.uniform(0.0, 0.6)), sigkill_snakemake),
+    ]
+    outcome = survive(world, tmp_path / "clone", chain)
+    for trial in chain:
+        ledger.add(NAMES[trial.kill], survived=outcome.same)
+    ledger.lost[NAMES[sigkill]] += outcome.lost
+    assert outcome.injected == len(chain), f"a kill came too late (seed {SEED})"
+    assert outcome.same and not outcome.lost, f"seed {SEED}"

@@ -1,0 +1,123 @@
+"""Disks, clocks, a second run, a silent worker: a clear end, and the same tables after."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from faults import disks
+from faults.conftest import Ledger
+from faults.harness import (
+    FULL,
+    PATIENCE,
+    STAGES,
+    World,
+    finish,
+    job,
+    run,
+    said,
+    start,
+    tables,
+    wait,
+)
+
+
+def clear(text: str, *named: str) -> bool:
+    """Whether a message says all this, and no traceback of ours is seen."""
+    return all(part in text for part in named) and "anchorscope failed" not in text
+
+
+@pytest.mark.parametrize("stage", ["answers", "activations", "scores"] if FULL else ["scores"])
+def test_a_disk_that_fills_up_is_named_and_loses_nothing(
+    world: World, ledger: Ledger, tmp_path: Path, stage: str
+) -> None:
+    with world.before(stage, tmp_path / "clone") as clone, disks.small_disk(clone.results):
+        running = start(clone)
+        wait(lambda: job(running.pid, stage), f"a job of {stage}")
+        ballast = disks.fill(clone.results)
+        code = running.wait(PATIENCE)
+        text = said(clone)
+        half = [p.name for p in (clone.results / stage).rglob("*") if p.is_file()]
+        ballast.unlink()
+        finish(clone)
+        well = code != 0 and clear(text, "the disk is full", "#disk-full") and not half
+        ledger.add("disk full", survived=well and tables(clone) == world.tables)
+        assert code != 0 and not half
+        assert clear(text, "the disk is full", f"rule {stage}", "#disk-full"), text
+        assert tables(clone) == world.tables
+
+
+def test_read_only_results_are_named_before_any_job(
+    world: World, ledger: Ledger, tmp_path: Path
+) -> None:
+    with world.before("delta_p", tmp_path / "clone") as clone, disks.small_disk(clone.results):
+        with disks.read_only(clone.results):
+            code, text = run(clone)
+        finish(clone)
+        named = clear(text, "may not be opened or written", "#not-writable")
+        same = tables(clone) == world.tables
+        ledger.add("read-only results", survived=code != 0 and named and same)
+        assert code != 0 and named, text
+        assert same
+
+
+def test_a_second_run_in_the_same_folder_is_refused_and_harms_nothing(
+    world: World, ledger: Ledger, tmp_path: Path
+) -> None:
+    with world.before("scores", tmp_path / "clone") as clone:
+        first = start(clone)
+        wait(lambda: job(first.pid, "scores"), "the first run's job")
+        second, text = run(clone)
+        resumed, told = run(clone, module="anchorscope.resume")
+        code = first.wait(PATIENCE)
+        refused = second != 0 and "cannot be locked" in text
+        left = resumed != 0 and "still going on" in told
+        same = tables(clone) == world.tables
+        ledger.add("two runs in one folder", survived=refused and left and code == 0 and same)
+        assert refused and left, text + told
+        assert code == 0 and same, said(clone)[-2000:]
+
+
+@pytest.mark.parametrize("stage", ["model", "activations", "delta_p"] if FULL else ["delta_p"])
+def test_a_worker_that_ends_without_a_word_or_a_product_is_noticed(
+    world: World, ledger: Ledger, tmp_path: Path, stage: str
+) -> None:
+    """It says that all went well and has made nothing."""
+    with world.before(stage, tmp_path / "clone") as clone:
+        script = clone.root / "scripts" / f"{stage}.py"
+        whole = script.read_text(encoding="utf-8")
+        script.write_text("import os\n\nos._exit(0)\n", encoding="utf-8")
+        code, text = run(clone)
+        script.write_text(whole, encoding="utf-8")
+        finish(clone)
+        named = code != 0 and "MissingOutputException" in text
+        ledger.add("worker dies silently", survived=named and tables(clone) == world.tables)
+        assert named, text
+        assert tables(clone) == world.tables
+
+
+DAY = 86_400.0
+JUMPS = {"forward": DAY, "back": -40 * 365 * DAY}
+
+
+@pytest.mark.parametrize("jump", JUMPS)
+def test_a_clock_that_jumps_changes_no_number(
+    world: World, ledger: Ledger, tmp_path: Path, jump: str
+) -> None:
+    """What was made before the jump has times of tomorrow, or of decades ago."""
+    if jump == "back" and not FULL:
+        pytest.skip("make test-faults runs it")
+    with world.before("delta_p", tmp_path / "clone") as clone:
+        at = time.time() + JUMPS[jump]
+        for name in list(STAGES)[: list(STAGES).index("delta_p")]:
+            for product in STAGES[name]:
+                for path in [clone.results / product, *(clone.results / product).rglob("*")]:
+                    if path.exists():
+                        os.utime(path, (at, at))
+        finish(clone)
+        same = tables(clone) == world.tables
+        ledger.add("clock jumps", survived=same)
+        assert same
