@@ -1,0 +1,202 @@
+"""Writes the measured tables of docs/validity.md anew from the tables of a run.
+
+    snakemake --cores all calibration null-controls controls sensitivity
+    python benchmarks/validity.py
+
+Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
+person's, and have to be read again when the numbers change.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
+SITES, POSITIONS = ("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")
+KINDS = ("surprise", "tempting", "truism", "myth", "redundant", "neutral", "unseen")
+QUANTITIES = {
+    "share": "share of flips",
+    "delta_p_q": "ΔP of the Q group",
+    "delta_p_all": "ΔP of all samples",
+    "probe_auc": "probe AUC",
+}
+
+
+def rows(cells: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cell)} |" for cell in cells)
+
+
+def name(key: str) -> str:
+    """`calibration-qwen3-seed-1` → `Qwen3 seed 1`, `world-two-hop` → `Two-hop`."""
+    short = key.removeprefix("calibration-").removeprefix("world-")
+    return short.replace("-seed-", " seed ").capitalize()
+
+
+def signed(text: str) -> str:
+    return text.replace("-", "−")
+
+
+class Calibration:
+    """`calibration.csv` at each read-out's headline layer, grouped by own flips."""
+
+    def __init__(self, tables: Path) -> None:
+        whole = pd.read_csv(tables / "calibration.csv").astype({"z": str})
+        self.every = whole[whole["headline"] & (whole["grouping"] == "per_layer")]
+        mlp, final = self.every["site"] == "mlp", self.every["position"] == "final"
+        self.default = self.every[mlp & final]
+        self.cells = list(dict.fromkeys(zip(whole["model"], whole["dataset"], strict=True)))
+
+    def value(self, cell: tuple[str, str], kind: str, column: str) -> float:
+        table = self.default
+        here = (table["model"] == cell[0]) & (table["dataset"] == cell[1])
+        found = table.loc[here & (table["kind"] == kind) & (table["z"] == "all"), column]
+        return float(found.iloc[0])
+
+    def by_cell(self) -> str:
+        def line(cell: tuple[str, str]) -> list[str]:
+            def at(kind: str, column: str) -> float:
+                return self.value(cell, kind, column)
+
+            return [
+                name(cell[0]),
+                name(cell[1]),
+                f"{at('all', 'probe_auc'):.2f}",
+                f"{at('all', 'verdict_accuracy'):.2f}",
+                f"{at('all', 'pathway_auc'):.3f}",
+                f"{at('against-prior', 'sensitivity'):.2f}",
+                f"{at('against-prior', 'sensitivity_offset'):.2f}",
+                f"{at('truism', 'specificity'):.2f}; {at('myth', 'specificity'):.2f}",
+                f"{at('all', 'flip_share'):.2f}; {at('all', 'random_flip_share'):.3f}",
+                f"{at('against-prior', 'text_auc'):.2f}",
+            ]
+
+        return rows(map(line, self.cells))
+
+    def by_kind(self) -> str:
+        def line(kind: str) -> list[str]:
+            found = self.default[(self.default["kind"] == kind) & (self.default["z"] == "all")]
+            mean = found.mean(numeric_only=True)
+            shares = [mean[key] for key in ("flip_share", "verdict_flip", "random_flip_share")]
+            truth = f"{mean['n_truth_q']:.0f}; {mean['n_truth_a']:.0f}"
+            return [f"`{kind}`", f"{mean['n']:.0f}", *(f"{x:.2f}" for x in shares), truth]
+
+        return rows(map(line, KINDS))
+
+    def by_readout(self) -> str:
+        whole = self.every[(self.every["kind"] == "all") & (self.every["z"] == "all")]
+
+        def line(site: str, position: str) -> list[str]:
+            found = whole[(whole["site"] == site) & (whole["position"] == position)]
+            mean = found.mean(numeric_only=True)
+            return [
+                f"`{site}/{position}`",
+                f"{mean['probe_auc']:.2f}",
+                f"{mean['pathway_auc']:.2f} ({found['pathway_auc'].min():.2f})",
+                f"{mean['sensitivity']:.2f}",
+                f"{mean['specificity']:.2f}",
+                f"{mean['flip_share']:.2f}; {mean['random_flip_share']:.2f}",
+                f"{mean['swap_follows']:.2f}",
+            ]
+
+        return rows(line(site, position) for site in SITES for position in POSITIONS)
+
+
+def nulls(tables: Path) -> str:
+    table = pd.read_csv(tables / "null-controls.csv")
+    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
+    return rows(
+        [
+            row.control,
+            row.expectation,
+            f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
+            f"{row.threshold:.2f}",
+            "yes" if row.empty else "**no**",
+        ]
+        for row in table.itertuples()
+    )
+
+
+def swaps(results: Path, models: Iterable[str]) -> str:
+    paths = [
+        path
+        for model in models
+        for path in (results / "calibration/delta_p" / model).glob("world-*.swap.csv")
+    ]
+    table = pd.concat(map(pd.read_csv, paths)).astype({"label": str})
+    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
+    table = table[table["layer"] == table["layer"].max()]
+    columns = ["coverage", "follows", "agreement", "q_and_follows", "q_only", "follows_only"]
+    means = table.groupby("label")[[*columns, "neither"]].mean()
+    return rows(
+        [word, *(f"{value:.2f}" for value in means.loc[label])]
+        for label, word in (("0", "right"), ("1", "wrong"))
+    )
+
+
+def refits(tables: Path) -> str:
+    table = pd.read_csv(tables / "calibration-refits.csv")
+    table = table[table["layer"] > table["layer"].min()]
+    spread = table.groupby("quantity")["inflation"].agg(["median", "min", "max"])
+    return rows(
+        [label, f"{found['median']:.2f} ({found['min']:.2f}–{found['max']:.2f})"]
+        for label, found in ((label, spread.loc[key]) for key, label in QUANTITIES.items())
+    )
+
+
+def sensitivity(tables: Path) -> str:
+    return rows(
+        [
+            name(row.model),
+            "–" if row.variant == "base" else row.changed,
+            f"{row.probe_auc:.3f}",
+            f"{100 * row.flip_share:.1f}; {100 * row.random_flip_share:.1f}",
+            signed(f"{row.contrast:.1f} ({row.contrast_low:.1f} to {row.contrast_high:.1f})"),
+            signed(f"{row.delta_p_q:.1f}"),
+            signed(f"{row.delta_p_all:.1f}"),
+        ]
+        for row in pd.read_csv(tables / "sensitivity.csv").itertuples()
+    )
+
+
+def written(page: str, tables: dict[str, str]) -> str:
+    """The page with these tables' rows below their two heading lines.
+
+    Raises:
+        KeyError: the page has no such table.
+    """
+    for key, text in tables.items():
+        pattern = re.compile(rf"(<!-- table: {key} -->\n\n\|.*\n\|.*\n)(?:\|.*\n)*(\n<!-- end -->)")
+        page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
+        if not found:
+            raise KeyError(f"{PAGE.name} has no table named {key}")
+    return page
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--results", type=Path, default=Path("results"))
+    parser.add_argument("--seeds", type=Path, help="results of a run on the other training seeds")
+    chosen = parser.parse_args()
+    tables = chosen.results / "tables"
+    calibration = Calibration(tables)
+    found = {
+        "cells": calibration.by_cell(),
+        "kinds": calibration.by_kind(),
+        "readouts": calibration.by_readout(),
+        "nulls": nulls(tables),
+        "swaps": swaps(chosen.results, dict(calibration.cells)),
+        "refits": refits(tables),
+        "sensitivity": sensitivity(tables),
+    }
+    if chosen.seeds:
+        found["seeds"] = Calibration(chosen.seeds / "tables").by_cell()
+    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
