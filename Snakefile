@@ -40,7 +40,7 @@ include: "rules/targets.smk"
 
 
 onstart:
-    before_queue()
+    before_run()
 
 
 onerror:

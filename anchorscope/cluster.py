@@ -1,141 +1,25 @@
-"""SLURM: what jobs ask for, whether the cluster can give it, and what an earlier run left there.
+"""SLURM: where jobs go, whether the cluster can give it, and what an earlier run left there.
 
-The profile `slurm/config.yaml` says where jobs go (`Site`), `demand` how much they need, and
-`check` compares both with what the cluster reports before the first job is queued.
+The profile `slurm/config.yaml` says where jobs go (`Site`), `anchorscope.demand` how much they
+need, and `check` compares both with what the cluster reports before the first job is queued.
 """
 
 from __future__ import annotations
 
 import difflib
 import getpass
-import json
-import math
 import re
 import shutil
 import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from anchorscope.errors import AnchorscopeError
-from anchorscope.settings import Conditions, Config
 
 PROFILE = "slurm/config.yaml"
-WEIGHTS = ("*.safetensors", "*.bin")
-ROOM_MB = 4000
-"""Python, torch and a CUDA context."""
-ROOM_MIN = 15
-"""Starting, reading, writing, on a busy node."""
-LOAD_MB_PER_S = 100
-"""Reading a checkpoint from a shared disk."""
-TOKENS_PER_ROW = 300
-WORDINGS = 2
-PASSES = {"knockout": 1, "random": 1, "question": 1, "swap": 1, "replicate": 3}
-GPU_FLOPS = 2e13
-CPU_FLOPS = 2e10
-"""Slow ones: a limit that is too long costs nothing, one too short costs the job."""
-FEATURE_COPIES = 5
-FEATURE_S_PER_MB = 1.2
-
-
-# --- What jobs ask for -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Size:
-    """What decides a job's needs: a checkpoint's weights on disk, its layers and its width."""
-
-    weights_mb: float
-    layers: int
-    width: int
-
-
-@dataclass(frozen=True)
-class Demand:
-    """Main memory in MB and time in minutes."""
-
-    mem_mb: int
-    runtime: int
-
-    def unless(self, mem_gb: int | None, runtime_min: int | None) -> Demand:
-        """The same, but for what a model's entry in the catalogue says itself."""
-        return Demand(1000 * mem_gb if mem_gb else self.mem_mb, runtime_min or self.runtime)
-
-    def at(self, attempt: int, max_runtime: int | None = None) -> Demand:
-        """What the job asks for the second or third time, within the partition's limit."""
-        runtime = self.runtime * attempt
-        return Demand(self.mem_mb * attempt, min(runtime, max_runtime or runtime))
-
-
-def size_of(located: Path) -> Size | None:
-    """The size of a model by `results/models/<model>.json`; None while that is not made."""
-    try:
-        return _size(located, located.stat().st_mtime_ns)
-    except FileNotFoundError:
-        return None
-
-
-@cache
-def _size(located: Path, written_at: int) -> Size:
-    """Every job of a model asks, so each version of the file is read once."""
-    folder = Path(json.loads(located.read_text(encoding="utf-8"))["path"])
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config = config.get("text_config", config)
-    found = next((files for p in WEIGHTS if (files := list(folder.glob(p)))), [])
-    weights = sum(file.stat().st_size for file in found) / 1e6
-    return Size(weights, int(config["num_hidden_layers"]), int(config["hidden_size"]))
-
-
-def guess(gpu_mem_gb: int, gpus: int) -> Size:
-    """A size for dry runs, while nothing but the catalogue is known: the GPUs are full."""
-    return Size(1000.0 * gpu_mem_gb * gpus, 40, 4096)
-
-
-def samples(config: Config, dataset: str) -> int:
-    """Most samples that a cell of this dataset can have."""
-    world = config.datasets[dataset].world
-    most = config.sample_size_of(dataset)
-    if world:
-        facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
-        most = WORDINGS * facts
-    return min(most, config.limit or most)
-
-
-def rows(conditions: Conditions) -> int:
-    """Passes per sample that the conditions take, the clean one and the generation included."""
-    given = {name: value for name, value in conditions.model_dump().items() if value is not None}
-    return 2 + sum(
-        given[name].get("draws", count) for name, count in PASSES.items() if name in given
-    )
-
-
-def demand(stage: str, size: Size, samples: int, rows: int, gpus: int) -> Demand:
-    """What the first attempt of a job asks for.
-
-    Args:
-        stage: `answers`, `activations` (passes through the model) or `scores` (probes).
-        size: of the model.
-        samples: in the cell.
-        rows: passes per sample; for `scores` conditions and draws.
-        gpus: of the job; 0 for the CPU.
-    """
-    if stage == "scores":
-        features = size.layers * size.width * samples * 4 / 1e6
-        seconds = FEATURE_S_PER_MB * features * (1 if gpus else 2)
-        return Demand(math.ceil(ROOM_MB + FEATURE_COPIES * features), _minutes(seconds))
-    # Half precision on disk: two bytes a weight, two operations a weight and token.
-    operations = size.weights_mb * 1e6 * TOKENS_PER_ROW * samples * rows
-    seconds = size.weights_mb / LOAD_MB_PER_S + operations / (GPU_FLOPS if gpus else CPU_FLOPS)
-    # On the CPU weights stay in main memory, and may be widened to float32.
-    resident = size.weights_mb * (1.25 if gpus else 2.5)
-    return Demand(math.ceil(ROOM_MB + resident), _minutes(seconds))
-
-
-def _minutes(seconds: float) -> int:
-    return ROOM_MIN + math.ceil(seconds / 60)
 
 
 # --- Where jobs go ---------------------------------------------------------------------------

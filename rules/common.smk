@@ -14,8 +14,8 @@ from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.reading import local_files
-from anchorscope import cluster, report_settings, studies
-from anchorscope.stage import share_library
+from anchorscope import cluster, demand, report_settings, studies
+from anchorscope.stage import check_writable, share_library
 
 share_library(workflow.basedir)
 
@@ -58,6 +58,7 @@ wildcard_constraints:
     dataset=one_of(cfg.datasets),
     figure=one_of(cfg.figures),
     root=one_of(STUDIES),
+    shard=r"\d+-of-\d+",
 
 
 def numbers(entry, *left_out):
@@ -65,32 +66,49 @@ def numbers(entry, *left_out):
     return entry.model_dump(mode="json", exclude={"label", "resources", "gated", *left_out})
 
 
-def gpu(model_resource):
-    """A job's resource, read from its model's catalogue entry."""
-    return lambda wildcards: getattr(cfg.models[wildcards.model].resources, model_resource)
+def gpus(wildcards):
+    """How many GPUs a job asks for; putting shards together needs none."""
+    entry = cfg.models[wildcards.model].resources
+    gathers = entry.shards > 1 and not wildcards.get("shard")
+    return 0 if gathers else entry.gpus
 
 
-def partition(wildcards):
-    return site.partition_of(cfg.models[wildcards.model].resources.gpus)
+def gpus_of_probes(wildcards):
+    return cfg.models[wildcards.model].resources.gpus
 
 
-def gpu_type(wildcards):
-    return site.gpu_type if cfg.models[wildcards.model].resources.gpus else None
+def placed(gpus):
+    """The resources that say where a job runs, from how many GPUs it asks for."""
+
+    def device(wildcards):
+        # What `best_device` is asked for; text, so that the limit on GPUs leaves it alone.
+        return {0: "cpu", 1: "cuda"}.get(gpus(wildcards), "auto")
+
+    return {
+        "gpu": gpus,
+        "device": device,
+        "slurm_partition": lambda wildcards: site.partition_of(gpus(wildcards)),
+        "gpu_model": lambda wildcards: site.gpu_type if gpus(wildcards) else None,
+    }
 
 
-def asks(stage, what):
-    """A job's memory or time: by the size of its model and sample, more with each attempt."""
+def asks(stage, what, readouts=lambda w: study(w).readouts):
+    """A job's memory or time: by the size of its model and its part, more with each attempt."""
 
     def asked(wildcards, attempt):
         entry = cfg.models[wildcards.model].resources
-        size = cluster.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
-        wanted = cluster.demand(
-            stage,
-            size or cluster.guess(entry.gpu_mem_gb, entry.gpus),
-            cluster.samples(cfg, wildcards.dataset),
-            cluster.rows(study(wildcards).conditions),
-            entry.gpus,
-        ).unless(entry.mem_gb, entry.runtime_min)
+        jobs = entry.shards if wildcards.get("shard") else 1
+        gathers = entry.shards > 1 and jobs == 1 and stage in ("answers", "activations")
+        size = demand.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
+        share = demand.Share(
+            demand.samples(cfg, wildcards.dataset, jobs),
+            demand.rows(study(wildcards).conditions),
+            len(readouts(wildcards)),
+        )
+        size = size or demand.guess(entry.gpu_mem_gb, entry.gpus)
+        wanted = demand.demand("gather" if gathers else stage, size, share, entry.gpus)
+        if not gathers and stage != "delta_p":  # what the catalogue says is of jobs with the model
+            wanted = wanted.unless(entry.mem_gb, entry.runtime_min)
         return getattr(wanted.at(attempt, site.max_runtime), what)
 
     return asked
@@ -98,21 +116,27 @@ def asks(stage, what):
 
 def together(wildcards):
     """On a cluster the passes and probes of a model that needs no GPU are one job a cell."""
-    on_gpu = cfg.models[wildcards.model].resources.gpus
+    entry = cfg.models[wildcards.model].resources
     names = [wildcards.root.replace(os.sep, "-"), wildcards.model, wildcards.dataset]
-    return None if on_gpu else "-".join(names)
-
-
-def device(wildcards):
-    """What `best_device` is asked for; text, so that the limit on GPUs leaves it alone."""
-    gpus = cfg.models[wildcards.model].resources.gpus
-    return "cpu" if gpus == 0 else "cuda" if gpus == 1 else "auto"
+    return None if entry.gpus or entry.shards > 1 else "-".join(names)
 
 
 def cores(wildcards):
     """Several for a model that runs on the CPU; the tiny ones trained here gain nothing by it."""
     entry = cfg.models[wildcards.model]
     return 4 if entry.resources.gpus == 0 and not entry.train else 1
+
+
+def shards(stage):
+    """The parts that several jobs make of a cell; none where one job makes it whole."""
+
+    def parts(wildcards):
+        count = cfg.models[wildcards.model].resources.shards
+        folder = f"{wildcards.root}/shards/{stage}/{wildcards.model}/{wildcards.dataset}"
+        names = [f"{folder}/{part}-of-{count}" for part in range(1, count + 1)]
+        return names if count > 1 else []
+
+    return parts
 
 
 def study(wildcards):
@@ -267,19 +291,35 @@ def on_a_cluster():
     return hasattr(workflow.executor_settings, "status_command")
 
 
-def before_queue():
-    """What can be known to fail is said before the first job is queued."""
-    if not on_a_cluster():
-        return
-    settings = workflow.executor_settings
+def before_run():
+    """What can be known to fail is said before the first job."""
+    jobs = list(workflow.dag.needrun_jobs())
     try:
-        cluster.before_queue(
-            cluster.asks_of(workflow.dag.needrun_jobs()),
-            settings.status_command,
-            settings.init_seconds_before_status_checks,
-        )
+        check_writable(RESULTS)
+        check_room(jobs)
+        if on_a_cluster():
+            settings = workflow.executor_settings
+            cluster.before_queue(
+                cluster.asks_of(jobs),
+                settings.status_command,
+                settings.init_seconds_before_status_checks,
+            )
     except AnchorscopeError as error:
         raise WorkflowError(str(error))
+
+
+def check_room(jobs):
+    """Announce how much the activations of a run take at most, and refuse what cannot fit."""
+    from anchorscope import cost  # not needed by the jobs, which read these rules too
+
+    measured = [
+        cost.Work(w.root, STUDIES[w.root].config, w.model, w.dataset)
+        for w in (job.wildcards for job in jobs if job.rule.name == "activations")
+    ]
+    need = cost.room_needed(measured, cfg.keep_activations)
+    cost.check_room(need, RESULTS)
+    if measured:
+        print(f"Activations: at most {cost.gigabytes(need)} in {RESULTS}.", file=sys.stderr)
 
 
 def leave_no_job():

@@ -23,6 +23,9 @@ rule delta_p:
         f"{{root}}/benchmarks/delta_p/{{model}}/{{dataset}}.tsv"
     conda:
         "../envs/base.yaml"
+    resources:
+        mem_mb=asks("delta_p", "mem_mb"),
+        runtime=asks("delta_p", "runtime"),
     params:
         probe=lambda w: study(w).probe.model_dump(mode="json", include={"scoring", "prior"}),
         bootstrap=lambda w: study(w).bootstrap.model_dump(mode="json"),

@@ -4,6 +4,10 @@
 # out: results/refits/<model>/<dataset>.csv   results/tables/<figure>.refits.csv
 
 
+def drawn_readouts(wildcards):
+    return sorted({cfg.figures[figure].readout for figure in cfg.targets})
+
+
 rule refits:
     input:
         answers=frozen_answers,
@@ -21,15 +25,12 @@ rule refits:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        gpu=gpu("gpus"),
-        device=device,
-        mem_mb=asks("scores", "mem_mb"),
-        runtime=asks("scores", "runtime"),
-        slurm_partition=partition,
-        gpu_model=gpu_type,
+        **placed(gpus_of_probes),
+        mem_mb=asks("refits", "mem_mb", drawn_readouts),
+        runtime=asks("refits", "runtime", drawn_readouts),
     params:
         probe=lambda w: study(w).probe.model_dump(mode="json"),
-        readouts=sorted({cfg.figures[figure].readout for figure in cfg.targets}),
+        readouts=drawn_readouts,
         draws=50,
         seed=cfg.seed,
     message:

@@ -23,12 +23,9 @@ rule scores:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        gpu=gpu("gpus"),
-        device=device,
+        **placed(gpus_of_probes),
         mem_mb=asks("scores", "mem_mb"),
         runtime=asks("scores", "runtime"),
-        slurm_partition=partition,
-        gpu_model=gpu_type,
     params:
         probe=lambda w: study(w).probe.model_dump(mode="json"),
         readouts=lambda w: list(study(w).readouts),

@@ -23,12 +23,9 @@ rule truth:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        gpu=gpu("gpus"),
-        device=device,
-        mem_mb=asks("activations", "mem_mb"),
-        runtime=asks("activations", "runtime"),
-        slurm_partition=partition,
-        gpu_model=gpu_type,
+        **placed(gpus_of_probes),
+        mem_mb=asks("truth", "mem_mb"),
+        runtime=asks("truth", "runtime"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
         train=lambda w: numbers(cfg.models[w.model].train),

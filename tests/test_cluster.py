@@ -15,9 +15,10 @@ import pytest
 import workflow
 import yaml
 
-from anchorscope import cluster, resume
-from anchorscope.cluster import Ask, Nodes, Site, Size
+from anchorscope import cluster, cost, demand, resume
+from anchorscope.cluster import Ask, Nodes, Site
 from anchorscope.config import load
+from anchorscope.demand import Demand, Share, Size
 from anchorscope.errors import AnchorscopeError
 
 SMALL, LARGE = Size(2_500, 16, 2048), Size(141_000, 80, 8192)
@@ -28,47 +29,82 @@ HERE = [
 ]
 
 
-@pytest.mark.parametrize("stage", ["answers", "activations", "scores"])
+STAGES = ["answers", "activations", "truth", "scores", "refits", "delta_p", "gather"]
+
+
+@pytest.mark.parametrize("stage", STAGES)
 @pytest.mark.parametrize("gpus", [0, 1])
-def test_demands_grow_with_model_samples_and_attempts(stage: str, gpus: int) -> None:
-    base = cluster.demand(stage, SMALL, 500, 5, gpus)
-    larger = cluster.demand(stage, LARGE, 500, 5, gpus)
-    longer = cluster.demand(stage, SMALL, 20_000, 5, gpus)
-    assert larger.mem_mb > base.mem_mb and larger.runtime > base.runtime
+def test_demands_grow_with_model_samples_readouts_and_attempts(stage: str, gpus: int) -> None:
+    def of(size: Size, samples: int, readouts: int = 1) -> Demand:
+        return demand.demand(stage, size, Share(samples, 5, readouts), gpus)
+
+    base, longer = of(SMALL, 500), of(SMALL, 50_000)
+    larger = of(LARGE, 500)
+    assert larger.runtime >= base.runtime and larger.mem_mb >= base.mem_mb
+    assert (larger.runtime, larger.mem_mb) > (base.runtime, base.mem_mb)
     assert longer.runtime > base.runtime
+    if stage in ("scores", "refits", "delta_p", "gather"):
+        assert of(SMALL, 50_000, 6).runtime > 4 * longer.runtime - 60
+    if stage in ("scores", "delta_p"):
+        assert of(SMALL, 50_000, 6).mem_mb > longer.mem_mb
     assert [base.at(n).mem_mb for n in (1, 2, 3)] == [base.mem_mb * n for n in (1, 2, 3)]
     assert [base.at(n).runtime for n in (1, 2, 3)] == [base.runtime * n for n in (1, 2, 3)]
 
 
 def test_passes_need_no_more_memory_for_more_samples_and_probes_do() -> None:
-    few, many = (cluster.demand("activations", SMALL, n, 5, 1).mem_mb for n in (500, 50_000))
-    assert few == many
-    few, many = (cluster.demand("scores", SMALL, n, 5, 1).mem_mb for n in (500, 50_000))
-    assert few < many
+    def memory(stage: str) -> list[int]:
+        return [demand.demand(stage, SMALL, Share(n, 5), 1).mem_mb for n in (500, 50_000)]
+
+    for stage in ("answers", "activations", "truth", "gather"):
+        few, many = memory(stage)
+        assert few == many
+    for stage in ("scores", "refits", "delta_p"):
+        few, many = memory(stage)
+        assert few < many
+
+
+def test_refits_cost_more_than_scores_and_truth_more_than_the_passes() -> None:
+    share = Share(2000, 5)
+    for more, less in (("refits", "scores"), ("truth", "activations")):
+        one, other = (demand.demand(stage, SMALL, share, 1).runtime for stage in (more, less))
+        assert one > other
+
+
+def test_a_shard_asks_for_its_part_of_the_time() -> None:
+    config = load(yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8")))
+    assert [demand.samples(config, "popqa", n) for n in (1, 3, 7)] == [2000, 667, 286]
+    whole, part = (
+        demand.demand("activations", LARGE, Share(demand.samples(config, "popqa", n), 5), 1)
+        for n in (1, 7)
+    )
+    assert part.mem_mb == whole.mem_mb, "every job holds the whole model"
+    loading = demand.ROOM_MIN + LARGE.weights_mb / demand.LOAD_MB_PER_S / 60
+    assert part.runtime - loading == pytest.approx((whole.runtime - loading) / 7, abs=2)
 
 
 def test_weights_fit_the_memory_asked_for() -> None:
     for size in (SMALL, LARGE):
         for gpus in (0, 1):
-            assert cluster.demand("answers", size, 100, 5, gpus).mem_mb > size.weights_mb
+            asked = demand.demand("answers", size, Share(100, 5), gpus)
+            assert asked.mem_mb > size.weights_mb
 
 
 def test_the_catalogue_has_the_last_word() -> None:
-    wanted = cluster.Demand(7000, 30)
+    wanted = Demand(7000, 30)
     assert wanted.unless(None, None) == wanted
-    assert wanted.unless(16, None) == cluster.Demand(16_000, 30)
-    assert wanted.unless(None, 90) == cluster.Demand(7000, 90)
+    assert wanted.unless(16, None) == Demand(16_000, 30)
+    assert wanted.unless(None, 90) == Demand(7000, 90)
 
 
 def test_time_stays_within_what_the_partition_allows() -> None:
-    wanted = cluster.demand("activations", LARGE, 2000, 5, 4)
+    wanted = demand.demand("activations", LARGE, Share(2000, 5), 4)
     assert wanted.at(3, 60).runtime == 60
     assert wanted.at(3, 60).mem_mb == 3 * wanted.mem_mb
 
 
 def test_the_size_of_a_model_is_read_off_its_checkpoint(tmp_path: Path) -> None:
     located = tmp_path / "model.json"
-    assert cluster.size_of(located) is None
+    assert demand.size_of(located) is None
     located.write_text(json.dumps({"path": str(tmp_path)}))
     for part in (1, 2):
         (tmp_path / f"model-{part}.safetensors").write_bytes(b"0" * 1_000_000)
@@ -76,7 +112,7 @@ def test_the_size_of_a_model_is_read_off_its_checkpoint(tmp_path: Path) -> None:
     for layers, config in ((3, text), (5, {"text_config": {**text, "num_hidden_layers": 5}})):
         (tmp_path / "config.json").write_text(json.dumps(config))
         os.utime(located, ns=(layers, layers))
-        assert cluster.size_of(located) == Size(2.0, layers, 8)
+        assert demand.size_of(located) == Size(2.0, layers, 8)
 
 
 def test_samples_and_rows_come_from_the_config() -> None:
@@ -84,14 +120,14 @@ def test_samples_and_rows_come_from_the_config() -> None:
     config = load(base)
     world = config.datasets["world-relation"].world
     assert world is not None
-    assert cluster.samples(config, "world-relation") == 2 * (4 * 60 + 2 * 60 + 2 * 25 + 40)
-    assert cluster.samples(config, "popqa") == 2000
-    assert cluster.samples(load({**base, "limit": 50}), "popqa") == 50
+    assert demand.samples(config, "world-relation") == 2 * (4 * 60 + 2 * 60 + 2 * 25 + 40)
+    assert demand.samples(config, "popqa") == 2000
+    assert demand.samples(load({**base, "limit": 50}), "popqa") == 50
     few = {"knockout": {}, "random": None, "question": None, "noop": None}
     bare = load({**base, "conditions": few}).conditions
-    assert cluster.rows(bare) == 3, "generation, clean, knockout"
+    assert demand.rows(bare) == 3, "generation, clean, knockout"
     more = load({**base, "conditions": {**few, "random": {"draws": 5}, "question": {}}}).conditions
-    assert cluster.rows(more) == 9
+    assert demand.rows(more) == 9
 
 
 def test_the_profile_as_shipped_sends_jobs_to_the_default_partition() -> None:
@@ -191,6 +227,63 @@ def test_a_status_command_that_would_wait_for_ever_is_refused(
         return
     with pytest.raises(AnchorscopeError, match=message):
         cluster.check_status_command(command, config, 40)
+
+
+# --- The disk --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder without products."""
+    monkeypatch.chdir(tmp_path)
+
+
+def cells(**changes: object) -> list[cost.Work]:
+    """Two cells of a model of known size."""
+    base = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
+    config = load({**base, **changes})
+    return [cost.Work(config.root, config, "llama-3.2-1b", dataset) for dataset in ("popqa", "nq")]
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_room_is_that_of_every_cell_or_of_the_largest_alone() -> None:
+    work = cells()
+    one = cost.activation_bytes(work[0].config, "llama-3.2-1b", 2000)
+    rows = 4 * 2000 + 64
+    assert one == rows * 16 * 2048 * 2, "rows × layers × width × bytes"
+    assert cost.room_needed(work, keep=True) == 2 * one
+    assert cost.room_needed(work, keep=False) == one
+    assert cost.room_needed([], keep=True) == 0
+    several = cells(readouts=["mlp/final", "attn/final", "resid/final"])
+    assert cost.room_needed(several, keep=True) == 6 * one
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_activations_that_are_replaced_make_room() -> None:
+    work = cells()
+    before = cost.room_needed(work, keep=True)
+    there = Path(f"{work[0].root}/activations/llama-3.2-1b/popqa/batch-00000.safetensors")
+    there.parent.mkdir(parents=True)
+    there.write_bytes(b"0" * 1000)
+    assert cost.room_needed(work, keep=True) == before - 1000
+
+
+def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Path] = []
+
+    def usage(path: Path) -> object:
+        asked.append(path)
+        return type("Usage", (), {"free": 2_000_000_000})()
+
+    monkeypatch.setattr(cost.shutil, "disk_usage", usage)
+    cost.check_room(2_000_000_000, tmp_path / "not" / "there" / "yet")
+    with pytest.raises(AnchorscopeError, match=r"take 2.1 GB, and 2.0 GB are free") as caught:
+        cost.check_room(2_100_000_000, tmp_path / "results")
+    assert set(asked) == {tmp_path}, "asked of the disk that the folder will lie on"
+    for remedy in ("keep_activations: false", "limit", "#no-room"):
+        assert remedy in str(caught.value)
 
 
 # --- What an earlier run left ----------------------------------------------------------------
