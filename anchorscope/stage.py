@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 from anchorscope import checksums
 from anchorscope.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.progress import Lines
-from anchorscope.provenance import check_inputs
+from anchorscope.provenance import beside, check_funnel, check_inputs
+
+MOST_DROPPED = 0.5
+"""Of `most_dropped`, where the config does not say."""
 
 log = logging.getLogger("anchorscope")
 
@@ -35,6 +38,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         inputs = list(getattr(snakemake, "input", ()))
         checksums.verify(inputs)
         check_inputs(inputs)
+        check_losses(inputs, getattr(snakemake, "config", {}))
         yield
         checksums.seal(getattr(snakemake, "output", ()))
     except Exception as error:
@@ -44,6 +48,22 @@ def stage(snakemake: Any) -> Iterator[None]:
             raise SystemExit(2) from None
         log.error("error: %s\n  in:    %s", known, job_of(snakemake))
         raise SystemExit(1) from None
+
+
+def check_losses(inputs: Iterable[str | Path], config: Mapping[str, Any]) -> None:
+    """Refuse inputs on whose way samples were not counted, or more were lost than is allowed.
+
+    Args:
+        inputs: products; those without a record are passed over.
+        config: of the run; its `most_dropped` counts.
+
+    Raises:
+        AnchorscopeError: counts do not add up, or a stage lost too much, with the reasons.
+    """
+    most = config.get("most_dropped")
+    for path in inputs:
+        if beside(path).is_file():
+            check_funnel(path, MOST_DROPPED if most is None else float(most))
 
 
 class _File(logging.FileHandler):

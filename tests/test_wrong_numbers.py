@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope import answers, files, models, prompts, provenance, questions, samples
+from anchorscope import answers, checksums, files, models, prompts, provenance, questions, samples
 from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts, check_drops, check_inputs, funnel
 
@@ -169,3 +170,119 @@ def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
 
 def test_rows_left_out_by_choice_are_not_lost() -> None:
     check_drops(Counts(1000, 10, dict.fromkeys(provenance.BY_CHOICE, 330)), 0.0, "popqa")
+
+
+@pytest.mark.parametrize(
+    ("config", "stops"), [({}, True), ({"most_dropped": 0.5}, True), ({"most_dropped": 0.7}, False)]
+)
+def test_every_stage_stops_when_one_before_it_lost_too_much(
+    tmp_path: Path, config: dict[str, float], stops: bool
+) -> None:
+    """Not only the table: nothing is generated or measured for what will not be drawn."""
+    from anchorscope.stage import stage
+
+    counts = Counts(10, 4, {"no question anchor": 6})
+    data = product(tmp_path / "prompts", "one", rule="prompts", counts=counts)
+    said = product(tmp_path / "answers", "two", data, rule="answers", counts=Counts(4, 4, {}))
+    job = SimpleNamespace(
+        rule="activations", log=[str(tmp_path / "log")], wildcards={}, input=[said], config=config
+    )
+    worked = False
+    with contextlib.suppress(SystemExit), stage(job):
+        worked = True
+    assert worked is not stops
+    text = (tmp_path / "log").read_text(encoding="utf-8")
+    assert ("6 of 10 samples are lost, more than 50%: no question anchor 6" in text) is stops
+
+
+def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
+    from anchorscope.settings import Config
+    from anchorscope.stage import MOST_DROPPED
+
+    assert Config.model_fields["most_dropped"].default == MOST_DROPPED
+
+
+@pytest.mark.parametrize("damage", ["edited", "flipped"])
+def test_a_product_changed_since_it_was_written_is_refused_by_the_next_stage(
+    tmp_path: Path, damage: str
+) -> None:
+    from anchorscope.stage import stage
+
+    made = product(tmp_path / "answers.csv", "one", rule="answers")
+    made.write_text("id,label\na,1\n", encoding="utf-8")
+    checksums.seal([made, provenance.beside(made)])
+    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[made])
+    with stage(job):
+        pass
+    text = made.read_text(encoding="utf-8")
+    made.write_text(text.replace("1", "0") if damage == "edited" else text.replace("a,", "c,"))
+    with pytest.raises(SystemExit), stage(job):
+        raise AssertionError("the stage has begun")
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert "not what was written" in log and "answers.csv" in log
+
+
+def test_a_job_s_files_are_sealed_when_it_ends_well(tmp_path: Path) -> None:
+    from anchorscope.stage import stage
+
+    made = product(tmp_path / "scores.csv", "one", rule="scores")
+    other = tmp_path / "text.csv"
+    other.write_text("b", encoding="utf-8")
+    outputs = [made, other, provenance.beside(made)]
+    job = SimpleNamespace(
+        rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[], output=outputs
+    )
+    with stage(job):
+        pass
+    sealed = provenance.read(made)[checksums.KEY]
+    assert set(sealed) == {"scores.csv", "text.csv"}
+    assert sealed["text.csv"] == files.digest([other])
+
+
+@pytest.mark.parametrize(
+    ("error", "anchor"),
+    [
+        (OSError(28, "No space left on device", "results/x"), "disk-full"),
+        (OSError(122, "Disk quota exceeded"), "disk-full"),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), "disk-full"),
+        (OSError("[Errno 28] Error writing bytes to file"), "disk-full"),
+        (OSError(30, "Read-only file system", "results/x"), "not-writable"),
+        (PermissionError(13, "Permission denied", "results/x"), "not-writable"),
+    ],
+)
+def test_what_a_disk_refuses_is_one_message(tmp_path: Path, error: Exception, anchor: str) -> None:
+    from anchorscope.stage import stage
+
+    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[])
+    with pytest.raises(SystemExit) as ended, stage(job):
+        raise error
+    text = (tmp_path / "log").read_text(encoding="utf-8")
+    assert ended.value.code == 1
+    assert f"#{anchor}" in text and "rule scores" in text and "Traceback" not in text
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError(2, "No such file"), ValueError("28")])
+def test_a_bug_keeps_its_traceback(tmp_path: Path, error: Exception) -> None:
+    from anchorscope.stage import stage
+
+    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[])
+    with pytest.raises(SystemExit) as ended, stage(job):
+        raise error
+    assert ended.value.code == 2
+    assert "Traceback" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anchorscope import stage
+
+    def closed(*_: Any, dir: Path, **__: Any) -> None:
+        raise OSError(30, "Read-only file system", str(dir / "tmp"))
+
+    stage.check_writable(tmp_path / "results" / "limit-3")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(stage.tempfile, "TemporaryFile", closed)
+    with pytest.raises(AnchorscopeError, match="may not be opened or written") as caught:
+        stage.check_writable(tmp_path / "results" / "limit-3")
+    assert caught.value.where == tmp_path and caught.value.see == "not-writable"
