@@ -48,7 +48,7 @@ use rule activations as activations_shard with:
         answers=frozen_answers,
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        activations=temp(directory(f"{{root}}/shards/activations/{{model}}/{{dataset}}/{{shard}}")),
+        activations=temp(directory(f"{{root}}/.shards/activations/{{model}}/{{dataset}}/{{shard}}")),
     log:
         f"{{root}}/logs/activations/{{model}}/{{dataset}}.{{shard}}.log",
     benchmark:

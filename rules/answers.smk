@@ -47,7 +47,7 @@ use rule answers as answers_shard with:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
-        answers=temp(directory(f"{{root}}/shards/answers/{{model}}/{{dataset}}/{{shard}}")),
+        answers=temp(directory(f"{{root}}/.shards/answers/{{model}}/{{dataset}}/{{shard}}")),
     log:
         f"{{root}}/logs/answers/{{model}}/{{dataset}}.{{shard}}.log",
     benchmark:

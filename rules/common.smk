@@ -132,7 +132,7 @@ def shards(stage):
 
     def parts(wildcards):
         count = cfg.models[wildcards.model].resources.shards
-        folder = f"{wildcards.root}/shards/{stage}/{wildcards.model}/{wildcards.dataset}"
+        folder = f"{wildcards.root}/.shards/{stage}/{wildcards.model}/{wildcards.dataset}"
         names = [f"{folder}/{part}-of-{count}" for part in range(1, count + 1)]
         return names if count > 1 else []
 
