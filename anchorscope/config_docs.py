@@ -104,10 +104,10 @@ def _title(name: str) -> str:
     return TITLES.get(name, f"`{name.lower()}`")
 
 
-def _anchor(title: str) -> str:
-    """The anchor that Markdown viewers give a heading."""
+def anchor(title: str, separator: str = "-") -> str:
+    """The anchor that Markdown viewers give a heading; the site (mkdocs.yml) is told to as well."""
     kept = "".join(c for c in title.lower() if c.isalnum() or c in " -_")
-    return kept.replace(" ", "-")
+    return kept.replace(" ", separator)
 
 
 def _section(name: str, sections: Mapping[str, Any]) -> str:
@@ -136,10 +136,10 @@ def _type(node: Mapping[str, Any]) -> str:
         return " or ".join(_type(part) for part in node["anyOf"])
     if name := _target(node):
         if "additionalProperties" in node:
-            return f"name → [{_title(name)}](#{_anchor(_title(name))})"
+            return f"name → [{_title(name)}](#{anchor(_title(name))})"
         if name == "Plain":
             return "`{}`"
-        return f"[{_title(name)}](#{_anchor(_title(name))})"
+        return f"[{_title(name)}](#{anchor(_title(name))})"
     if "enum" in node:
         return ", ".join(f"`{value}`" for value in node["enum"])
     if "const" in node:
