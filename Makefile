@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume retrain ship test test-slurm check format docs lock clean
+.PHONY: help setup run resume retrain ship test test-slurm check format docs site lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -48,6 +48,9 @@ format: $(READY) ## format all code
 
 docs: $(READY) ## write the schema and the reference page of config.yaml
 	$(BIN)/python -m anchorscope.config_docs
+
+site: $(READY) ## build docs/ as a site in build/site; warnings are errors
+	$(BIN)/python -m mkdocs build --strict
 
 # Numbers depend on torch, so its version changes only on purpose.
 TORCH ?= $(shell grep '^torch==' requirements.lock)
