@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume retrain ship test test-slurm check format docs site lock clean
+.PHONY: help setup run resume retrain ship test test-faults test-slurm audit check format docs site lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -28,6 +28,12 @@ ship: $(READY) ## put the trained calibration models into resources/
 
 test: $(READY) ## set up if needed, then run the tests (ARGS="-k seal" chooses some)
 	$(BIN)/python -m pytest $(ARGS)
+
+test-faults: $(READY) ## kill, fill, flip and cut off runs, as often as they must survive it; prints a table
+	FAULTS=full $(BIN)/python -m pytest tests/faults $(ARGS)
+
+audit: ## hold requirements.lock against the list of known weaknesses, where there is a network
+	$(PYTHON) -m anchorscope.audit
 
 test-slurm: $(READY) ## start a SLURM cluster of one node on this machine, and test on it
 	SLURM_TESTS=1 $(BIN)/python -m pytest tests/test_slurm.py $(ARGS)
