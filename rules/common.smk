@@ -14,7 +14,7 @@ from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.reading import local_files
-from anchorscope import cluster, demand, report_settings, studies
+from anchorscope import clock, cluster, demand, report_settings, studies
 from anchorscope.stage import check_writable, share_library
 
 share_library(workflow.basedir)
@@ -296,6 +296,8 @@ def before_run():
     jobs = list(workflow.dag.needrun_jobs())
     try:
         check_writable(RESULTS)
+        if ahead := clock.set_back(RESULTS):
+            print(f"{ahead} files of {RESULTS} were dated ahead of the clock.", file=sys.stderr)
         check_room(jobs)
         if on_a_cluster():
             settings = workflow.executor_settings
