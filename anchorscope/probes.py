@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -28,6 +29,11 @@ MEMORY = 10
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
 BUDGET_BYTES = 4 << 30
+STATE_BYTES = 16 << 20
+"""What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
+would grow with the samples."""
+ROWS_AT_ONCE = 1024
+"""Rows whose statistics are taken at once, in float64."""
 CONSTANT = 1e-12
 SURE = 30.0
 SLOPE_KEPT = 0.3
@@ -61,10 +67,11 @@ class Probes:
         wide = index[..., None].expand(-1, -1, self.weights.shape[2])
         return replace(self, weights=self.weights.gather(1, wide), bias=self.bias.gather(1, index))
 
-    def logits(self, x: Tensor) -> Tensor:
+    def logits(self, x: Features) -> Tensor:
         """Logits of z = 1, float32 [layers, problems, n], of features [layers, n, width]."""
         device = self.weights.device
-        parts = zip(x, self.weights, self.bias, self.centre, strict=True)
+        layers = (x[layer : layer + 1][0] for layer in range(len(x)))
+        parts = zip(layers, self.weights, self.bias, self.centre, strict=True)
         return torch.stack(
             [w @ (rows.to(device).float() - mid).T + b[:, None] for rows, w, b, mid in parts]
         )
@@ -180,8 +187,20 @@ class _Search:
         self.step = torch.where(settled, self.step, moved)
 
 
+class Features(Protocol):
+    """Features [layers, n, width]: a tensor, or what reads some layers when they are asked for."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Layers, rows and width."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, layers: slice, /) -> Tensor: ...
+
+
 def fit(
-    x: Tensor,
+    x: Features,
     z: Tensor,
     train_masks: Tensor,
     c: Tensor,
@@ -194,7 +213,7 @@ def fit(
     """Fit every problem at every layer.
 
     Args:
-        x: features, float [layers, n, width].
+        x: features, float [layers, n, width]; only the layers being solved are asked for.
         z: labels 0 or 1, [n].
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
             A weight of two is the row twice, in mean and spread too.
@@ -203,8 +222,8 @@ def fit(
             by more; of logits beyond ±30, which are sure in float32, by more in proportion.
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
-        budget_bytes: layers are solved in blocks that fit. On a CPU one by one: a layer's logits
-            then stay in the cache.
+        budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
+            are. On a CPU layers are solved one by one, and problems in blocks of `STATE_BYTES`.
 
     Returns:
         The probes, on `device`.
@@ -216,16 +235,24 @@ def fit(
     device = torch.device(device)
     masks = train_masks.to(device, torch.float32)
     z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
-    _check(x, z, masks)
-    at_once = _layers_at_once(x, masks, budget_bytes) if device.type == "cuda" else 1
+    _check(z, masks)
+    n, width = x.shape[1:]
+    on_cpu = device.type == "cpu"
+    at_once = 1 if on_cpu else _layers_at_once(n, width, len(masks), budget_bytes)
+    together = _problems_at_once(n, width, min(budget_bytes, STATE_BYTES if on_cpu else 1 << 62))
     parts, iterations, unconverged = [], 0, 0
-    with Progress(desc=f"probes of {len(x)} layers", total=len(z)) as progress:
-        for layers, penalties in zip(x.split(at_once), c.split(at_once), strict=True):
-            some = _solve_layers(layers.to(device), z, masks, penalties, tolerance, max_iterations)
+    with Progress(desc=f"probes of {len(x)} layers", total=n) as progress:
+        for start in range(0, len(x), at_once):
+            layers = x[start : start + at_once]
+            _check_finite(layers, start)
+            penalties = c[start : start + at_once]
+            some = _solve_layers(
+                layers.to(device), z, masks, penalties, tolerance, max_iterations, together
+            )
             parts.append(some)
             iterations = max(iterations, some.iterations)
             unconverged += some.unconverged
-            progress.update(len(z) * len(layers) / len(x))
+            progress.update(n * len(layers) / len(x))
     if unconverged:
         log.warning("%d probes were stopped after %d steps", unconverged, max_iterations)
     weights, bias, centre = (
@@ -234,15 +261,21 @@ def fit(
     return Probes(weights, bias, centre, iterations, unconverged)
 
 
-def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:
-    if not bool(torch.isfinite(x).all()):
-        layer = int((~torch.isfinite(x)).any(-1).any(-1).nonzero()[0])
+def _check_finite(x: Tensor, first: int) -> None:
+    """Refuse layers, the first of that number, with features that are not finite."""
+    # A sum is finite if its terms are, in float64, and makes no copy to look at.
+    finite = torch.isfinite(x.sum(dim=(1, 2), dtype=torch.float64))
+    if not bool(finite.all()):
+        layer = first + int((~finite).nonzero()[0])
         raise AnchorscopeError(
             "activations are not finite, no probe can be fitted",
             f"layer {layer}",
             "measure them again, with dtype: float32 for this model",
             see="not-finite",
         )
+
+
+def _check(z: Tensor, masks: Tensor) -> None:
     if bool((masks < 0).any()):
         raise ValueError("a training row cannot weigh less than nothing")
     wrong, rows = masks @ z, masks.sum(-1)
@@ -256,19 +289,39 @@ def _check(x: Tensor, z: Tensor, masks: Tensor) -> None:
         )
 
 
-def _layers_at_once(x: Tensor, masks: Tensor, budget_bytes: int) -> int:
-    n, width = x.shape[1:]
-    problems = len(masks)
-    states = problems * (5 * n + (2 * MEMORY + 8) * (width + 1))
-    return max(1, budget_bytes // (4 * (9 * n * width + width * min(n, width) + states)))
+def _layers_at_once(n: int, width: int, problems: int, budget_bytes: int) -> int:
+    states = problems * _state_bytes(n, width)
+    doubles = 8 * 4 * min(n, ROWS_AT_ONCE) * width
+    return max(1, budget_bytes // (4 * (2 * n * width + width * min(n, width)) + doubles + states))
+
+
+def _problems_at_once(n: int, width: int, budget_bytes: int) -> int:
+    return max(1, budget_bytes // _state_bytes(n, width))
+
+
+def _state_bytes(n: int, width: int) -> int:
+    """What the solver keeps of one problem of one layer."""
+    return 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))
 
 
 def _solve_layers(
-    x: Tensor, z: Tensor, masks: Tensor, c: Tensor, tolerance: float, max_iterations: int
+    x: Tensor,
+    z: Tensor,
+    masks: Tensor,
+    c: Tensor,
+    tolerance: float,
+    max_iterations: int,
+    together: int,
 ) -> Probes:
+    """Solve every problem at some layers, `together` at once."""
     block, centre, scale = _standardised(x, z, masks, c)
-    w, iterations, unconverged = _minimise(block, tolerance, max_iterations)
-    weights, bias = block.folded(w)
+    found, iterations, unconverged = [], 0, 0
+    for problems in torch.arange(len(masks), device=x.device).split(together):
+        some = block.take(problems)
+        w, steps, unsolved = _minimise(some, tolerance, max_iterations)
+        found.append(some.folded(w))
+        iterations, unconverged = max(iterations, steps), unconverged + unsolved
+    weights, bias = (torch.cat(part, dim=1) for part in zip(*found, strict=True))
     return Probes(weights / scale[:, None], bias, centre, iterations, unconverged)
 
 
@@ -278,16 +331,19 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Bloc
     Statistics in float64. A feature that is constant gets weight 0 by way of an infinite std:
     that is what the penalty would make of it.
     """
-    exact = x.double()
-    std, centre = torch.std_mean(exact, dim=1, correction=0)
-    scale, centre = torch.where(std > 0, std, 1.0).float(), centre.float()
-    exact = (exact - centre.double()[:, None]) / scale.double()[:, None]
+    centre, scale = _centre_and_scale(x)
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
     share = different.double() / different.double().sum(-1, keepdim=True)
-    mean = share @ exact
-    variance = share @ exact.square() - mean.square()
+    mean = x.new_zeros((len(x), len(share), x.shape[2]), dtype=torch.float64)
+    square = torch.zeros_like(mean)
+    features = torch.empty(x.shape, dtype=torch.float32, device=x.device)
+    for rows in _rows_at_once(x):
+        exact = (x[:, rows].double() - centre.double()[:, None]) / scale.double()[:, None]
+        features[:, rows] = exact.float()
+        mean += share[:, rows] @ exact
+        square += share[:, rows] @ exact.square_()
+    variance = square - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    features = exact.float()
     vectors, values = _eigen(features)
     weighted = bool(((masks != 0) & (masks != 1)).any())
     block = _Block(
@@ -303,6 +359,21 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Bloc
         values=values[:, None],
     )
     return block, centre, scale
+
+
+def _centre_and_scale(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation, 1 where it is 0, of all rows: float32 [layers, width]."""
+    n = x.shape[1]
+    total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
+    centre = total.sum(0) / n
+    squares = [(x[:, rows] - centre[:, None]).square_().sum(1) for rows in _rows_at_once(x)]
+    std = (torch.stack(squares).sum(0) / n).sqrt()
+    return centre.float(), torch.where(std > 0, std, 1.0).float()
+
+
+def _rows_at_once(x: Tensor) -> list[slice]:
+    n = x.shape[1]
+    return [slice(start, start + ROWS_AT_ONCE) for start in range(0, n, ROWS_AT_ONCE)]
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:

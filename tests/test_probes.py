@@ -110,20 +110,85 @@ def test_problems_and_layers_do_not_disturb_each_other() -> None:
     assert torch.allclose(together[1, 7], alone[0, 0], atol=2e-3)
 
 
-def test_blocks_of_layers_equal_single_layers() -> None:
+def test_blocks_of_layers_and_of_problems_equal_single_ones() -> None:
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
     rows, labels = torch.as_tensor(x), torch.as_tensor(z)
     inputs = (torch.as_tensor(masks).float(), torch.as_tensor(c).float().expand(2, -1))
-    block = probes._solve_layers(rows, labels.float(), *inputs, 1e-4, 500)
     single = fitted(x, z, masks, c)
-    assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
+    for together in (1, 5, len(c)):
+        block = probes._solve_layers(rows, labels.float(), *inputs, 1e-4, 500, together)
+        assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
 
 
-def test_more_memory_means_larger_blocks_and_there_is_always_one_layer() -> None:
-    x, masks = torch.zeros(4, 100, 16), torch.zeros(30, 100)
-    sizes = [probes._layers_at_once(x, masks, budget) for budget in (1, 1 << 20, 1 << 30)]
-    assert sizes[0] == 1 < sizes[1] < sizes[2]
+def test_more_memory_means_larger_blocks_and_there_is_always_one() -> None:
+    budgets = (1, 1 << 20, 1 << 30)
+    layers = [probes._layers_at_once(100, 16, 30, budget) for budget in budgets]
+    together = [probes._problems_at_once(100, 16, budget) for budget in budgets]
+    for sizes in (layers, together):
+        assert sizes[0] == 1 < sizes[1] < sizes[2]
+
+
+def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, z = features("offset", 150, 20)
+    masks, c = problems(150)
+    expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
+    solved: list[int] = []
+    minimise = probes._minimise
+
+    def spied(block: probes._Block, *given: float) -> tuple[torch.Tensor, int, int]:
+        solved.append(len(block.size))
+        return minimise(block, *given)
+
+    monkeypatch.setattr(probes, "_minimise", spied)
+    monkeypatch.setattr(probes, "ROWS_AT_ONCE", 7)
+    inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
+    found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
+    assert max(solved) < len(c) and sum(solved) == 2 * len(c)
+    assert torch.allclose(found, expected, atol=2e-3)
+
+
+def test_bfloat16_features_are_solved_in_float32() -> None:
+    x, z = features("offset", 150, 20)
+    half = torch.as_tensor(x).bfloat16()
+    masks, c = problems(150)
+    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
+    found, exact = probes.fit(half, *inputs), probes.fit(half.float(), *inputs)
+    assert found.weights.dtype == found.bias.dtype == torch.float32
+    assert torch.equal(found.weights, exact.weights) and torch.equal(found.bias, exact.bias)
+    p = torch.sigmoid(found.logits(half)).numpy()
+    for problem, (train, penalty) in enumerate(zip(masks, c, strict=True)):
+        expected = reference(half[0].float().numpy(), z, train, penalty)
+        assert np.abs(p[0, problem] - expected)[~train].max() < 1e-3
+
+
+class Counted:
+    """Features that are read when asked for, and note how many layers were asked for at once."""
+
+    def __init__(self, x: torch.Tensor) -> None:
+        self.x, self.asked = x, list[int]()
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.x.shape
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, layers: slice) -> torch.Tensor:
+        self.asked.append(len(self.x[layers]))
+        return self.x[layers]
+
+
+def test_only_the_layer_being_solved_or_scored_is_asked_for() -> None:
+    x, z = features("plain", 90, 10)
+    masks, c = problems(90)
+    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
+    read = Counted(torch.as_tensor(x))
+    solved = probes.fit(read, *inputs)
+    assert torch.equal(solved.weights, probes.fit(read.x, *inputs).weights)
+    assert torch.equal(solved.logits(read), solved.logits(read.x))
+    assert read.asked == [1] * 2 * len(x)
 
 
 def test_a_constant_feature_has_no_weight() -> None:
