@@ -1,0 +1,270 @@
+"""How fast each stage is beside other ways to the same numbers, side by side in one process.
+
+    python benchmarks/bench.py            # make bench
+    python benchmarks/bench.py --quick    # seconds: tiny sizes, to see that all ways agree
+    python benchmarks/bench.py --peers    # make bench-full: other projects too, and how it scales
+    python benchmarks/bench.py --device cuda   # the measured passes at real sizes, on a GPU
+
+Checks first that all ways agree. Then every round times each way once; a row of the table is a
+way's median over the rounds, its ratio that to the way `one-pass` of the same workload and stage.
+Writes bench.csv, bench.json (machine, load, floor) and the figure bench.*. Ways are described in
+`ways.py` and `baselines.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import floor
+import hidden
+import pandas as pd
+import timing
+import torch
+import ways
+import workloads
+
+COLUMNS = ("workload", "stage", "way", "seconds", "ratio", "max_difference", "peak_mb", "rounds")
+TOLERANCE = {"generate": 0.0, "measure": 1e-5, "fit": 1e-3}
+LOOSE = {"one-pass", "literal-1", "literal-32"}
+"""Of the probes: scikit-learn at its default tolerance need not be right."""
+
+
+class Disagreement(SystemExit):
+    """Two ways do not give the same; nothing was timed or written."""
+
+
+def differences(stage: str, found: Mapping[str, Any]) -> dict[str, float]:
+    """Largest difference of each way from `one-pass`, of probes from the converged fit.
+
+    Raises:
+        Disagreement: a way that should agree does not.
+    """
+    expected = found["reference"] if stage == "fit" else found["one-pass"]
+    result = {name: ways.apart(states, expected) for name, states in found.items()}
+    for name, difference in result.items():
+        if not difference <= TOLERANCE[stage] and not (stage == "fit" and name in LOOSE):
+            raise Disagreement(f"{stage}: {name} differs by {difference:.1e}")
+    return result
+
+
+def run(
+    work: workloads.Workload,
+    stages: Mapping[str, Mapping[str, ways.Way]],
+    rounds: int,
+    kind: str,
+    say: Callable[[str], None],
+) -> list[dict[str, Any]]:
+    """Rows of a workload's table."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    peaks: dict[tuple[str, str], float] = {}
+    apart: dict[tuple[str, str], float] = {}
+    for number in range(rounds):
+        for stage, all_ways in stages.items():
+            found = {}
+            for name, way in all_ways.items():
+                if way.run is None:
+                    continue
+                found[name], taken = timing.timed(way.run, kind)
+                key = (stage, name)
+                seconds.setdefault(key, []).append(taken.seconds * way.scale)
+                peaks[key] = max(taken.peak_mb, peaks.get(key, 0.0))
+                say(f"{work.name} {stage} {name} {seconds[key][-1]:.2f} s")
+            # Compared in every round, before anything is printed or written.
+            for name, value in differences(stage, found).items():
+                apart[stage, name] = max(value, apart.get((stage, name), 0.0))
+        say(f"{work.name}: round {number + 1} of {rounds}, all ways agree")
+    return _rows(work, stages, seconds, peaks, apart)
+
+
+def _rows(
+    work: workloads.Workload,
+    stages: Mapping[str, Mapping[str, ways.Way]],
+    seconds: Mapping[tuple[str, str], Sequence[float]],
+    peaks: Mapping[tuple[str, str], float],
+    apart: Mapping[tuple[str, str], float],
+) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    whole: dict[str, list[list[float]]] = {}
+    for stage, all_ways in stages.items():
+        for name, way in all_ways.items():
+            if name == "reference":
+                continue
+            key = (stage, way.same or name)
+            whole.setdefault(name, []).append(list(seconds[key]))
+            rows.append(_row(work.name, stage, name, seconds[key], apart[key], peaks[key]))
+    if len(stages) > 1:
+        for name in ways.REQUIRED:
+            sums = [sum(one) for one in zip(*whole[name], strict=True)]
+            own = [row for row in rows if row["way"] == name]
+            rows.append(
+                _row(
+                    work.name, "end to end", name, sums,
+                    max(row["max_difference"] for row in own if row["stage"] != "fit"),
+                    max(row["peak_mb"] for row in own),
+                )
+            )  # fmt: skip
+    plain = {row["stage"]: row["seconds"] for row in rows if row["way"] == "one-pass"}
+    return [row | {"ratio": row["seconds"] / plain[row["stage"]]} for row in rows]
+
+
+def _row(
+    workload: str, stage: str, way: str, seconds: Sequence[float], apart: float, peak: float
+) -> dict[str, Any]:
+    return {
+        "workload": workload,
+        "stage": stage,
+        "way": way,
+        "seconds": statistics.median(seconds),
+        "max_difference": apart,
+        "peak_mb": peak,
+        "rounds": len(seconds),
+    }
+
+
+def table_of(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """The rows as they are written, in the columns `COLUMNS`."""
+    table = pd.DataFrame(list(rows))[list(COLUMNS)]
+    digits = {"seconds": 4, "ratio": 4, "peak_mb": 1}
+    table["max_difference"] = [float(f"{value:.2g}") for value in table["max_difference"]]
+    return table.round(digits)
+
+
+def check(work: Sequence[workloads.Workload], say: Callable[[str], None]) -> None:
+    """See that all ways agree, on a few sequences of each workload.
+
+    Raises:
+        Disagreement: they do not.
+    """
+    small: dict[str, Any] = {
+        "sequences": 8, "timed": 2, "new_tokens": 4, "samples": 150, "shape": workloads.TINY,
+    }  # fmt: skip
+    for one in work:
+        stages = ways.of(workloads.replace(one, **small))
+        for stage, all_ways in stages.items():
+            differences(stage, {name: way.run() for name, way in all_ways.items() if way.run})
+    say("all ways agree on small sizes")
+
+
+def show(table: pd.DataFrame) -> str:
+    """The ratios as a Markdown table for each workload and stage."""
+    lines = ["| workload | stage | way | seconds | ratio | largest difference | peak memory |"]
+    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
+    for row in table.to_dict("records"):
+        lines.append(
+            f"| {row['workload']} | {row['stage']} | {row['way']} | {row['seconds']:.2f} "
+            f"| {row['ratio']:.2f} | {row['max_difference']:.0e} | {row['peak_mb']:,.0f} MB |"
+        )
+    return "\n".join(lines)
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """The command."""
+    chosen = _arguments(given)
+    torch.set_num_threads(chosen.threads)
+    if chosen.device != "cpu":
+        import gpu
+
+        gpu.main(chosen.device, chosen.out, quick=chosen.quick)
+        return
+    started = time.perf_counter()
+
+    def say(text: str) -> None:
+        if chosen.verbose:
+            print(f"{time.perf_counter() - started:6.0f} s  {text}", file=sys.stderr, flush=True)
+
+    table, notes = _measured(chosen, say)
+    chosen.out.mkdir(parents=True, exist_ok=True)
+    table.to_csv(chosen.out / "bench.csv", index=False)
+    (chosen.out / "bench.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+    _drawn(table, notes, chosen.out)
+    print(show(table))
+    print(f"\n{notes['machine']}; {notes['clock']}; load {notes['load']}; {notes['floor_said']}")
+    if chosen.peers:
+        import scaling
+
+        scaling.main(chosen.out, quick=chosen.quick, kind=chosen.clock)
+
+
+def _measured(
+    chosen: argparse.Namespace, say: Callable[[str], None]
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The table, and what it was measured on."""
+    load, kind = [timing.load()], chosen.clock
+    todo = [one for one in workloads.workloads(chosen.quick) if one.name in chosen.workloads]
+    if not chosen.quick:
+        check(todo, say)
+    rows, shares = [], {}
+    for work in todo:
+        rows += run(work, ways.of(work, chosen.stages), chosen.rounds, kind, say)
+        if "measure" in chosen.stages:
+            measured = next(r for r in rows if _is(r, work.name, "measure", "anchorscope"))
+            shares[work.name] = floor.of(work, measured["seconds"], kind)
+        gc.collect()
+        load.append(timing.load())
+    if "hidden" in chosen.workloads:
+        real = workloads.Workload("hidden", samples=200 if chosen.quick else 2_000)
+        of = {"fit": ways.fitting(*hidden.states(real.samples), timed=5)}
+        rows += run(real, of, chosen.rounds, kind, say)
+    if chosen.peers:
+        import peers
+
+        rows = peers.added(rows, todo, chosen, say)
+    notes = {
+        "machine": timing.machine(),
+        "clock": "CPU time" if kind == "cpu" else "wall time",
+        "load": f"{min(load):.1f} to {max(load):.1f}",
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "rounds": chosen.rounds,
+        "floor": shares,
+        "floor_said": floor.said(shares),
+    }
+    return table_of(rows), notes
+
+
+def _is(row: Mapping[str, Any], workload: str, stage: str, way: str) -> bool:
+    return (row["workload"], row["stage"], row["way"]) == (workload, stage, way)
+
+
+def _drawn(table: pd.DataFrame, notes: Mapping[str, Any], out: Path) -> None:
+    from bench_figure import chart
+
+    from anchorscope.figures import save
+
+    save(chart(table, notes), out / "bench")
+
+
+def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
+    about = __doc__ or ""
+    parser = argparse.ArgumentParser(description=about.partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="tiny sizes, one round")
+    parser.add_argument("--peers", action="store_true", help="other projects, and the scaling run")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
+    parser.add_argument("--workloads", nargs="+", default=["plain", "prefix", "hidden"])
+    parser.add_argument("--stages", nargs="+", default=list(ways.STAGES[:3]))
+    parser.add_argument("--verbose", action="store_true", help="say each time as it is taken")
+    chosen = parser.parse_args(given)
+    if chosen.clock == "cpu" and chosen.threads > 1:
+        parser.error("CPU time compares on one thread only: add --threads 1")
+    if chosen.quick:
+        chosen.rounds = 1
+    return chosen
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The least time that the measured passes can take, from operations, bytes and the machine's rates.
+
+Every token that a row does not share must pass every layer once: 2 × parameters operations for the
+matrix products, and 4 × width × keys for attention. The last layer's MLP is needed at the
+read-out token alone. Each call reads the weights once. The floor is the larger of operations at
+the rate of a matrix product of the same shape, and bytes at the rate of reading memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import timing
+from workloads import Workload, answers
+
+from anchorscope import activations, sharing
+from anchorscope.passes import Plan
+
+
+def needed(work: Workload) -> dict[str, int]:
+    """What one measurement of a workload needs: tokens, operations and bytes."""
+    plan = activations.plan(answers(work), conditions={"knockout": {}}, batch_tokens=8192)
+    rows = [row for batch in plan.batches for row in batch.rows]
+    spans = [(_start(plan, row), len(plan.passed(row).input_ids)) for row in rows]
+    tokens = plan.heads[0] + sum(end - start for start, end in spans)
+    keys = sum(range(plan.heads[0] + 1)) + sum(
+        (end * (end + 1) - start * (start + 1)) // 2 for start, end in spans
+    )
+    shape = work.shape
+    attention, mlp = 4 * shape.width**2, 3 * shape.width * shape.inner
+    weights = shape.layers * (attention + mlp)
+    operations = 2 * weights * tokens - 2 * mlp * (tokens - len(rows))
+    operations += 4 * shape.width * shape.layers * keys
+    return {"tokens": tokens, "operations": operations, "bytes": 4 * weights}
+
+
+def _start(plan: Plan, row: Any) -> int:
+    """The first token that must be passed for a row."""
+    if row.cut.tokens:
+        return sharing.fork(plan, row)
+    return plan.shared(plan.passed(row))
+
+
+def of(work: Workload, seconds: float, kind: str) -> dict[str, float]:
+    """The floor in seconds, and the share of it in what was measured."""
+    least, shape = needed(work), work.shape
+    rate = timing.gemm_rate(size=(640, shape.width, shape.inner), kind=kind)
+    reading = timing.copy_rate(kind=kind)
+    floor = max(least["operations"] / rate, least["bytes"] / reading)
+    return {
+        **least,
+        "gemm_gflops": round(rate / 1e9, 1),
+        "read_gb_s": round(reading / 1e9, 1),
+        "floor_seconds": round(floor, 4),
+        "share": round(floor / seconds, 3),
+    }
+
+
+def said(shares: Mapping[str, Mapping[str, float]]) -> str:
+    """The same in words."""
+    parts = [f"{name} {100 * found['share']:.0f} %" for name, found in shares.items()]
+    return "share of the floor in the measured passes: " + ", ".join(parts)

@@ -1,0 +1,121 @@
+"""How a way is timed: side by side with the others, with the peak of memory."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import platform
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+Found = TypeVar("Found")
+STATUS = Path("/proc/self/status")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What one call took; `peak_mb` is the whole process's, NaN where it cannot be told."""
+
+    seconds: float
+    peak_mb: float
+
+
+def clock(kind: str) -> Callable[[], float]:
+    """`wall`; or `cpu`, which other work on the machine hardly changes, for one thread only."""
+    return time.process_time if kind == "cpu" else time.perf_counter
+
+
+def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
+    """Do it once."""
+    now = clock(kind)
+    _forget_peak()
+    start = now()
+    found = work()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return found, Taken(now() - start, peak_mb())
+
+
+def _forget_peak() -> None:
+    """Give freed memory back and start the kernel's peak anew, where that can be done."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").malloc_trim(0)
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_mb() -> float:
+    """Most memory since the last call of `timed`: of the GPU if there is one, else of Linux."""
+    if torch.cuda.is_available():
+        return torch.cuda.max_memory_allocated() / 1e6
+    with suppress(OSError, StopIteration):
+        line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024 / 1e6
+    return float("nan")
+
+
+def gemm_rate(
+    dtype: torch.dtype = torch.float32,
+    device: str = "cpu",
+    *,
+    size: tuple[int, int, int] = (640, 512, 1408),
+    seconds: float = 0.5,
+    kind: str = "wall",
+) -> float:
+    """Operations a second of a matrix product of this size, the best of many."""
+    rows, inner, columns = size
+    a = torch.randn(rows, inner, dtype=dtype, device=device)
+    b = torch.randn(columns, inner, dtype=dtype, device=device)
+    now, best = clock(kind), float("inf")
+    end = now() + seconds
+    while now() < end:
+        start = now()
+        for _ in range(5):
+            torch.nn.functional.linear(a, b)
+        if device != "cpu":
+            torch.cuda.synchronize()
+        best = min(best, (now() - start) / 5)
+    return 2 * rows * inner * columns / best
+
+
+def copy_rate(seconds: float = 0.3, kind: str = "wall") -> float:
+    """Bytes a second of reading a large tensor, the best of many."""
+    tensor, now, best = torch.ones(32 << 20), clock(kind), float("inf")
+    end = now() + seconds
+    while now() < end:
+        start = now()
+        tensor.sum()
+        best = min(best, now() - start)
+    return tensor.numel() * 4 / best
+
+
+def machine() -> str:
+    """The processor or GPU, cores, and versions that numbers depend on."""
+    name = torch.cuda.get_device_name() if torch.cuda.is_available() else _processor()
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = f"{torch.get_num_threads()} thread" + "s" * (torch.get_num_threads() > 1)
+    return f"{name}, {cores} cores, {threads}, torch {torch.__version__}"
+
+
+def _processor() -> str:
+    with suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith("model name")).split(": ")[1]
+    return platform.processor() or platform.machine()
+
+
+def load() -> float:
+    """Work that waits for a core, mean of the last minute; NaN where it cannot be told."""
+    try:
+        return os.getloadavg()[0]
+    except OSError:
+        return float("nan")

@@ -1,0 +1,175 @@
+"""Every way to do a stage of a workload: how it is called, and by how much its time is scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import baselines
+import numpy as np
+import pandas as pd
+import torch
+from workloads import READOUT, SITE, Workload, answers, features, llama
+
+from anchorscope import activations, generation, models, probes
+
+Result = Mapping[Any, Any]
+STAGES = ("generate", "measure", "fit", "end to end")
+REQUIRED = ("anchorscope", "one-pass", "literal-1", "literal-32")
+BATCH_TOKENS = 8192
+"""The default of the config."""
+LITERAL = 32
+TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+EQUAL = 1e-4
+"""Largest error of a probability that counts as converged."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to do a stage.
+
+    Attributes:
+        run: does it; what it returns is compared, entry by entry, with what `one-pass` returns.
+        scale: its time is multiplied by this, where it does a part of the work only.
+        same: a way that it is one with in this stage: not run, its row is that way's.
+    """
+
+    run: Callable[[], Result] | None
+    scale: float = 1.0
+    same: str = ""
+
+
+def measuring(work: Workload, loaded: models.Loaded, table: pd.DataFrame) -> dict[str, Way]:
+    """The measured passes: clean and knocked-out states of every layer."""
+    depth = work.shape.layers
+    most = min(LITERAL, len(table))
+    every = [n * len(table) // most for n in range(most)]
+    # A pass costs the same whatever it blocks, so a few of the L + 1 tell the time of all.
+    deepest = [0, depth - 1]
+    return {
+        "anchorscope": Way(partial(_measured, loaded, table)),
+        "one-pass": Way(partial(baselines.one_pass, loaded, table)),
+        "literal-1": Way(
+            partial(baselines.literal, loaded, table, work.some, 1, range(depth)),
+            len(table) / len(work.some),
+        ),
+        "literal-32": Way(
+            partial(baselines.literal, loaded, table, every, LITERAL, deepest),
+            len(table) / most * (depth + 1) / (len(deepest) + 1),
+        ),
+    }
+
+
+def _measured(loaded: models.Loaded, table: pd.DataFrame) -> Result:
+    """The way of this project, planned as in a run."""
+    plan = activations.plan(table, conditions={"knockout": {}}, batch_tokens=BATCH_TOKENS)
+    name = READOUT.replace("/", ".")
+    return {
+        (number, condition, layer): states[layer]
+        for batch, tensors in activations.measure(loaded, plan, [READOUT])
+        for condition in ("clean", "knockout")
+        for place, number in enumerate(batch.samples)
+        for states in [tensors[f"{condition}.0/{name}"][place]]
+        for layer in range(len(states))
+    }
+
+
+def generating(work: Workload, loaded: models.Loaded, table: pd.DataFrame) -> dict[str, Way]:
+    """Greedy answers to every prompt."""
+    plain = partial(baselines.generate, loaded, table, new_tokens=work.new_tokens)
+    most = min(LITERAL, len(table))
+    some = [n * len(table) // most for n in range(most)]
+    everyone = range(len(table))
+    return {
+        "anchorscope": Way(partial(_generated, loaded, table, work.new_tokens)),
+        "one-pass": Way(partial(plain, numbers=everyone, at_once=baselines.AT_ONCE)),
+        "literal-1": Way(partial(plain, numbers=work.some, at_once=1), len(table) / len(work.some)),
+        "literal-32": Way(partial(plain, numbers=some, at_once=LITERAL), len(table) / most),
+    }
+
+
+def _generated(loaded: models.Loaded, table: pd.DataFrame, new_tokens: int) -> Result:
+    ending = generation.Ending("chat", (0,), baselines.eos(loaded))
+    found = generation.generate(
+        baselines.prompts(table),
+        loaded.model,
+        loaded.tokenizer,
+        ending,
+        max_new_tokens=new_tokens,
+        batch_tokens=BATCH_TOKENS,
+    )
+    return dict(enumerate(found))
+
+
+def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, timed: int = 1) -> dict[str, Way]:
+    """The probes of every layer and fold; scikit-learn is timed on some folds."""
+    some = range(timed)
+    reference = baselines.scikit_learn(x, z, fold, some, tol=1e-10, max_iter=100_000)
+    equal = _tolerance(x, z, fold, some, reference)
+    plain = partial(_scikit_learn, x, z, fold, some)
+    scale = 5 / timed
+    return {
+        "anchorscope": Way(partial(_fitted, x, z, fold)),
+        "one-pass": Way(plain, scale),
+        "scikit-learn-converged": Way(partial(plain, tol=equal, max_iter=100_000), scale),
+        "literal-1": Way(None, same="one-pass"),
+        "literal-32": Way(None, same="one-pass"),
+        "reference": Way(lambda: _by_fold(reference, some)),
+    }
+
+
+def _tolerance(
+    x: np.ndarray, z: np.ndarray, fold: np.ndarray, some: range, reference: np.ndarray
+) -> float:
+    """The loosest tolerance at which scikit-learn is converged, by the deepest layer."""
+    for tolerance in TOLERANCES:
+        how = {"tol": tolerance, "max_iter": 100_000}
+        found = baselines.scikit_learn(x[-1:], z, fold, some, **how)
+        if np.abs(found - reference[-1:]).max() <= EQUAL:
+            return tolerance
+    return TOLERANCES[-1]
+
+
+def _scikit_learn(
+    x: np.ndarray, z: np.ndarray, fold: np.ndarray, some: range, **how: float
+) -> Result:
+    return _by_fold(baselines.scikit_learn(x, z, fold, some, **how), some)
+
+
+def _by_fold(p: np.ndarray, some: range) -> Result:
+    """Fold → probabilities [layers, samples]."""
+    return {k: torch.as_tensor(p[:, place]) for place, k in enumerate(some)}
+
+
+def _fitted(x: np.ndarray, z: np.ndarray, fold: np.ndarray) -> Result:
+    """The way of this project."""
+    rows, masks = torch.as_tensor(x), np.stack([fold != k for k in range(5)])
+    solved = probes.fit(rows, torch.as_tensor(z), torch.as_tensor(masks), torch.ones(5))
+    p = torch.sigmoid(solved.logits(rows))
+    return {k: p[:, k] for k in range(5)}
+
+
+def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, Way]]:
+    """Stage → way's name → `Way`, of a workload."""
+    loaded, table = llama(work.shape), answers(work)
+    makers = {
+        "generate": partial(generating, work, loaded, table),
+        "measure": partial(measuring, work, loaded, table),
+        "fit": lambda: fitting(*features(work)),
+    }
+    return {stage: make() for stage, make in makers.items() if stage in stages}
+
+
+def apart(found: Result, expected: Result) -> float:
+    """Largest difference of the entries that both have; of answers, the share that differ."""
+    keys = found.keys() & expected.keys()
+    if not keys:
+        raise ValueError("nothing to compare")
+    if isinstance(found[next(iter(keys))], tuple):
+        return sum(found[key] != expected[key] for key in keys) / len(keys)
+    return max(float((found[key].double() - expected[key].double()).abs().max()) for key in keys)
+
+
+__all__ = ["REQUIRED", "SITE", "STAGES", "Way", "apart", "of"]

@@ -1,0 +1,151 @@
+"""What the benchmark runs on: random-weight models, sequences, and features for the probes."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from anchorscope import models
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+ANSWER = 8
+"""Tokens of an answer; the last one closes it."""
+BLOCKED = 3
+END_EVERY = 12
+"""One token id in so many ends a generated answer, so that answers differ in length."""
+SITE = "mlp"
+READOUT = f"{SITE}/final"
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A Llama of random weights; `heads` attention heads and as many of keys and values."""
+
+    layers: int = 16
+    width: int = 512
+    inner: int = 1408
+    heads: int = 8
+    vocabulary: int = 32_000
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Sequences behind a shared prefix, and the probes' problem.
+
+    Attributes:
+        name: as in the table.
+        prefix: tokens that all sequences begin with.
+        sequences: how many; each of `shortest` to `longest` tokens of its own.
+        timed: how many of them the literal loop at batch 1 is timed on.
+        new_tokens: most tokens of a generated answer.
+        samples: rows that the probes learn from.
+        features: `plain` (well conditioned) or `steep` (a spectrum that falls like 1/k).
+        shape: of the model.
+    """
+
+    name: str
+    prefix: int = 0
+    sequences: int = 64
+    shortest: int = 40
+    longest: int = 80
+    timed: int = 8
+    new_tokens: int = 16
+    samples: int = 2_000
+    features: str = "plain"
+    shape: Shape = Shape()
+
+    @property
+    def some(self) -> list[int]:
+        """The sequences that slow ways are timed on, spread evenly over the numbers."""
+        return [n * self.sequences // self.timed for n in range(self.timed)]
+
+
+PLAIN = Workload("plain")
+PREFIX = Workload("prefix", prefix=150, features="steep")
+TINY = Shape(layers=3, width=32, inner=64, heads=4, vocabulary=500)
+QUICK = {"sequences": 8, "timed": 4, "new_tokens": 4, "samples": 120, "shape": TINY}
+
+
+def workloads(quick: bool) -> list[Workload]:
+    """The workloads, or tiny ones of the same form."""
+    found = [PLAIN, PREFIX]
+    given: dict[str, Any] = QUICK
+    return [replace(one, **given) for one in found] if quick else found
+
+
+def loaded(model: PreTrainedModel, device: torch.device) -> models.Loaded:
+    """A model that is never asked for text, so it has no tokenizer."""
+    family, without = models.FAMILIES[model.config.model_type], None
+    return models.Loaded(model.eval().requires_grad_(False), without, family, None, device)  # type: ignore[arg-type]
+
+
+def llama(shape: Shape) -> models.Loaded:
+    """The random-weight Llama, float32 on the CPU; the same weights whenever it is made."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=shape.vocabulary,
+        hidden_size=shape.width,
+        intermediate_size=shape.inner,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.heads,
+        max_position_embeddings=1024,
+        initializer_range=0.45 / shape.width**0.5,  # of 512: 0.02, as ever; states near 0.1
+    )
+    made: Any = LlamaForCausalLM(config)
+    return loaded(made, torch.device("cpu"))
+
+
+def answers(work: Workload) -> pd.DataFrame:
+    """The sequences as an answers table; three tokens near the twentieth are blocked."""
+    draws = random.Random(0)
+
+    def ids(count: int) -> list[int]:
+        return [draws.randrange(5, work.shape.vocabulary) for _ in range(count)]
+
+    shared = ids(work.prefix)
+    return pd.DataFrame([_sequence(n, shared, ids, draws, work) for n in range(work.sequences)])
+
+
+def _sequence(
+    number: int, shared: list[int], ids: Any, draws: random.Random, work: Workload
+) -> dict[str, Any]:
+    length = work.prefix + draws.randint(work.shortest, work.longest)
+    first = work.prefix + draws.randrange(18, 23)
+    return {
+        "id": str(number),
+        "input_ids": shared + ids(length - work.prefix),
+        "prompt_length": length - ANSWER,
+        "ea_start": length - ANSWER,
+        "ea_end": length - 2,
+        "final": length - 1,
+        "eq_tokens": list(range(first, first + BLOCKED)),
+        "question_tokens": list(range(work.prefix + 4, length - ANSWER - 2)),
+        "dropped": None,
+    }
+
+
+def features(work: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Features float32 [layers, samples, width], labels and folds [samples].
+
+    A few directions carry the label, more so in deeper layers. `steep` features are mixed from
+    directions whose spread falls like 1/k, which makes them as badly conditioned as hidden states.
+    """
+    draws = np.random.default_rng(0)
+    layers, width, n = work.shape.layers, work.shape.width, work.samples
+    z = draws.integers(0, 2, n)
+    x = draws.standard_normal((layers, n, width), dtype=np.float32)
+    x[..., :8] += np.linspace(0.1, 0.8, layers, dtype=np.float32)[:, None, None] * z[:, None]
+    if work.features == "steep":
+        turn = np.linalg.qr(draws.standard_normal((width, width)))[0]
+        x = x @ (turn / np.arange(1, width + 1)[:, None]).astype(np.float32)
+    return x, z, draws.permutation(n) % 5
