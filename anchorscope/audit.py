@@ -35,6 +35,8 @@ def main(lock: Path = LOCK, home: Path = HOME) -> int:
     except (ValueError, KeyError, TypeError):
         last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
         return _not_run(f"the list of known weaknesses was not reached ({last})")
+    if all("skip_reason" in package for package in packages):
+        return _not_run("none of the packages could be looked up")
     return _told(packages, lock)
 
 

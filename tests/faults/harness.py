@@ -242,16 +242,14 @@ def job(pid: int, stage: str) -> psutil.Process | None:
     return None
 
 
-def batches(clone: Workspace) -> dict[str, int]:
-    """Finished batches of an unfinished job: name → time of writing, in nanoseconds."""
-    found = (clone.results / ".partial").rglob("batch-*.safetensors")
-    return {path.name: path.stat().st_mtime_ns for path in found if not path.name.startswith(".")}
-
-
-def written(clone: Workspace) -> int:
-    """How many batches of activations a running job has written."""
-    drafts = (clone.results / "activations/tiny").glob(".rows.draft/batch-*")
-    return len(list(drafts)) + len(batches(clone))
+def batches(clone: Workspace, stage: str = "activations") -> dict[str, int]:
+    """Finished batches, of a finished job or not: name → time of writing, in nanoseconds."""
+    found: dict[str, int] = {}
+    for folder in (clone.results / ".partial" / stage, clone.results / stage):
+        for path in folder.rglob("batch-*.safetensors"):
+            with suppress(FileNotFoundError):  # it was moved to where it belongs meanwhile
+                found[path.name] = path.stat().st_mtime_ns
+    return found
 
 
 @dataclass(frozen=True)
@@ -261,12 +259,12 @@ class Moment:
     share: float | None = None
     batches: int | None = None
 
-    def come(self, clone: Workspace, process: psutil.Process, seconds: float) -> bool:
+    def come(self, clone: Workspace, stage: str, process: psutil.Process, seconds: float) -> bool:
         """Wait for it; whether the stage still ran then."""
         end = process.create_time() + (self.share or 0) * seconds
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
-            due = time.time() >= end if self.batches is None else written(clone) >= self.batches
-            if due:
+            counted = self.batches is not None and len(batches(clone, stage)) >= self.batches
+            if counted or (self.batches is None and time.time() >= end):
                 return True
             time.sleep(0.002)
         return False
@@ -370,7 +368,6 @@ def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
             injected += disturb(world, clone, trial)
             kept |= batches(clone)
         finish(clone)
-        folder = clone.results / "activations" / CELL
-        made = {path.name: path.stat().st_mtime_ns for path in folder.glob("batch-*")}
+        made = batches(clone)
         lost = [name for name, at in kept.items() if made.get(name) != at]
         return Outcome(injected, tables(clone) == world.tables, len(lost))

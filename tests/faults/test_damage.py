@@ -57,12 +57,12 @@ def test_a_damaged_batch_is_named_and_it_alone_made_anew(
     """Of finished activations: their times are as they were, so nothing reruns them by itself."""
     with world.before("scores", tmp_path / "clone") as clone:
         folder = clone.results / "activations" / CELL
-        before = {path.name: path.stat().st_mtime_ns for path in folder.glob("batch-*")}
+        before = batches(clone)
         damaged(folder / "batch-00002.safetensors", damage)
         code, text = run(clone)
         named = code != 0 and "batch-00002" in text and "anchorscope failed" not in text
         finish(clone)
-        after = {path.name: path.stat().st_mtime_ns for path in folder.glob("batch-*")}
+        after = batches(clone)
         anew = sorted(name for name, at in after.items() if before[name] != at)
         same = tables(clone) == world.tables
         lost = max(0, len(anew) - 1)
@@ -85,8 +85,7 @@ def test_a_damaged_batch_of_an_unfinished_job_is_made_anew(
         (path,) = (clone.results / ".partial").rglob(name)
         damaged(path, damage)
         text = finish(clone)
-        folder = clone.results / "activations" / CELL
-        after = {path.name: path.stat().st_mtime_ns for path in folder.glob("batch-*")}
+        after = batches(clone)
         anew = sorted(one for one, at in kept.items() if after[one] != at)
         same = tables(clone) == world.tables
         survived = same and name in text
