@@ -334,7 +334,9 @@ def disturb(world: World, clone: Workspace, trial: Trial) -> bool:
             lambda: job(running.pid, trial.stage) or running.poll() is not None,
             f"a job of {trial.stage}",
         )
-        if process is True or not trial.moment.come(clone, process, world.seconds[trial.stage]):
+        if process is True or not trial.moment.come(
+            clone, trial.stage, process, world.seconds[trial.stage]
+        ):
             running.wait(PATIENCE)
             return False
         trial.kill(running, process)
