@@ -106,9 +106,13 @@ def select(
 
 
 def panel_of(
-    rows: pd.DataFrame, model: str, label: str, datasets: Sequence[tuple[str, str]]
+    rows: pd.DataFrame,
+    model: str,
+    label: str,
+    datasets: Sequence[tuple[str, str]],
+    condition: str = "knockout",
 ) -> Panel:
-    """Everything one model's column shows; `rows` as `select` returns them."""
+    """Everything one model's column shows of a condition; `rows` as `select` returns them."""
     mine = rows[rows["model"] == model]
     layers = int(mine["layer"].max()) + 1 if len(mine) else 1
     panel = Panel(label, layers)
@@ -117,24 +121,25 @@ def panel_of(
         if cell.empty:
             panel.missing.append(f"{label} on {name}")
         else:
-            _add_cell(panel, cell, name, i)
+            _add_cell(panel, cell, name, i, condition)
     if len(panel.missing) == len(datasets):
         panel.missing[:] = [label]
     return panel
 
 
-def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int) -> None:
+def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int, cut: str) -> None:
     """One dataset of the panel, the `i`-th of the legend."""
-    panel.samples.append(_samples(cell))
+    panel.samples.append(_samples(cell, cut))
     signal = bool(true(cell["signal"]).any())
     if not signal:
         panel.weak.append(f"{panel.label} on {name}")
     common = {"model": panel.label, "dataset": name, "signal": signal, "marker": marker_of(i)}
-    for condition in ("knockout", "random"):
+    for condition in dict.fromkeys((cut, "random")):
         shown = common | {"condition": condition, "series": series_name("Q", name)}
+        shown["chance"] = condition != cut
         panel.shares.extend(_share_rows(_rows(cell, condition, "Q"), shown, panel.layers, i))
     for j, anchor in enumerate(ANCHORS):
-        curve, series = _rows(cell, "knockout", anchor), series_name(anchor, name)
+        curve, series = _rows(cell, cut, anchor), series_name(anchor, name)
         shown = common | {"anchor": f"{anchor}-Anchored", "series": series}
         offset = i + j * (marker_step(panel.layers) // 2)
         panel.curves.extend(_curve_rows(curve, shown, panel.layers, offset))
@@ -145,19 +150,21 @@ def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int) -> None:
 
 def _rows(cell: pd.DataFrame, condition: str, anchor: str) -> pd.DataFrame:
     chosen = cell[(cell["condition"] == condition) & (cell["anchor"] == anchor)]
-    return chosen.sort_values("layer")
+    return chosen if chosen["layer"].is_monotonic_increasing else chosen.sort_values("layer")
 
 
 def true(column: pd.Series) -> pd.Series:
     """A column of booleans as a CSV gives it back; a blank is false."""
+    if column.dtype == bool:
+        return column
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
 
 
-def _samples(cell: pd.DataFrame) -> int:
+def _samples(cell: pd.DataFrame, cut: str) -> int:
     """Samples of a cell, at the layer that has most."""
-    knockout = cell[cell["condition"] == "knockout"]
-    everyone = knockout[knockout["anchor"] == "all"]
-    groups = knockout[knockout["anchor"].isin(ANCHORS)]
+    measured = cell[cell["condition"] == cut]
+    everyone = measured[measured["anchor"] == "all"]
+    groups = measured[measured["anchor"].isin(ANCHORS)]
     counts = everyone["n"] if len(everyone) else groups.groupby("layer")["n"].sum()
     return int(counts.max()) if len(counts) and counts.notna().any() else 0
 
@@ -191,9 +198,8 @@ def _curve_rows(
     curve: pd.DataFrame, shown: dict[str, Any], layers: int, offset: int
 ) -> list[dict[str, Any]]:
     """A curve's points; a thin one keeps its row, with ΔP blank, so that the line breaks there."""
-    drawn = curve.assign(
-        **{name: curve[name].mask(_thin(curve)) for name in ("delta_p", "ci_low", "ci_high")}
-    )
+    drawn, numbers = curve.copy(), ["delta_p", "ci_low", "ci_high"]
+    drawn[numbers] = drawn[numbers].mask(_thin(curve))
     values = [number(value, 2) for value in drawn["delta_p"]]
     if not any(value is not None for value in values):
         return []

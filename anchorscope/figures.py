@@ -5,10 +5,10 @@ arXiv 2601.07422; the share of flips under a random knockout is added, so that n
 without what flips by itself.
 """
 
-import html
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.errors import AnchorscopeError
-from anchorscope.figure_data import Panel, distinct, panel_of, select
-from anchorscope.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width, size_of
+from anchorscope.figure_data import KEYS, Panel, distinct, panel_of, select, true
+from anchorscope.figure_data import NUMBERS as COLUMNS
+from anchorscope.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width
+from anchorscope.figure_page import Choice, PanelChoice, page
 from anchorscope.figure_style import (
     DOTTED,
     UNSEEN,
@@ -64,6 +66,14 @@ DELTA_TIPS = {
     "probe_auc": ("probe AUC", ".3f"),
 }
 SHARE_TIPS = {"condition": ("condition", ""), **NUMBERS}
+# range and ticks of the panels of flips, in percent
+SHARES: tuple[tuple[float, float], list[float]] = ((0, 100), [0, 50, 100])
+CUTS = {
+    "knockout": "ΔP when attention to the exact question tokens is cut",
+    "random": "ΔP when attention to as many random question tokens is cut",
+    "question": "ΔP when attention to every question token is cut",
+    "noop": "ΔP when nothing is cut",
+}
 
 
 @fitted
@@ -111,6 +121,74 @@ def chart(
     return figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
+def choices(
+    table: pd.DataFrame,
+    *,
+    title: str,
+    panels: Sequence[tuple[str, str]],
+    datasets: Sequence[tuple[str, str]],
+    readout: tuple[str, str],
+    grouping: str | None = None,
+    level: float = 0.95,
+    style: Any = None,
+) -> list[Choice]:
+    """All that the figure's page can switch to: every read-out, control and grouping measured.
+
+    The figure itself comes first, then what shares most with it; nothing measured at 64 samples
+    stands before what was measured at all.
+
+    Args: see `chart`, whose figure this goes with.
+
+    Raises:
+        AnchorscopeError: as `chart` does.
+    """
+    del style
+    panels, datasets = distinct(panels), distinct(datasets)
+    _, grouping = select(table, readout, grouping)
+    table = table[f"{KEYS} {COLUMNS}".split()].assign(
+        **{name: true(table[name]) for name in ("thin", "signal")}
+    )
+    keys = ["site", "position", "condition", "grouping"]
+    first = (*readout, "knockout", grouping)
+    known = table[table["condition"].isin(CUTS)]
+    found = sorted(
+        dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
+        key=lambda one: (one != first, one[3] != grouping, one[2] == "noop", one[:2] != readout),
+    )
+    return [
+        _choice(
+            table, one, title if one[2] == "knockout" else CUTS[one[2]], panels, datasets, level
+        )
+        for one in found
+    ]
+
+
+def _choice(
+    table: pd.DataFrame,
+    key: tuple[str, ...],
+    title: str,
+    panels: Sequence[tuple[str, str]],
+    datasets: Sequence[tuple[str, str]],
+    level: float,
+) -> Choice:
+    """One view of the table, by site, position, condition and grouping."""
+    site, position, condition, grouping = key
+    rows, _ = select(table, (site, position), grouping)
+    rows = rows[rows["condition"].isin([condition, "random"])]
+    columns = [panel_of(rows, model, label, datasets, condition) for model, label in panels]
+    drawn = []
+    for panel in columns:
+        domain = delta_range(panel.curves)
+        drawn += [
+            PanelChoice(panel.curves, domain, list(delta_ticks(*domain))),
+            PanelChoice(panel.shares, *SHARES),
+        ]
+    readout = f"{site}/{position}"
+    caption = [basics(columns, f"Read-out {readout}", grouping, level), *untold(columns)]
+    note = share_note("random" in set(rows["condition"]), condition)
+    return Choice(readout, condition, grouping, title, caption, drawn, {"said": note})
+
+
 def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
     """Range of a panel's ΔP axis: holds every line and band; 0 is near its top, never cut.
 
@@ -136,7 +214,7 @@ def _column(
     low, high = delta_range(panel.curves)
     y = value_axis("delta_p", "ΔP", (low, high), delta_ticks(low, high), look)
     above = delta_view(panel, y, layer_axis(panel.layers, "Layer"), shared, look)
-    below = value_axis("share", "Flips (%)", (0, 100), (0, 50, 100), look)
+    below = value_axis("share", "Flips (%)", *SHARES, look)
     shares = share_view(panel, below, layer_axis(panel.layers, None), shared, look)
     views = (
         above.properties(title=panel_heading(panel.label, look)),
@@ -172,8 +250,8 @@ def delta_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style)
 def share_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style) -> alt.LayerChart:
     """Share of flips of one panel, in the colour of the dataset's Q-Anchored line."""
     data = alt.Chart(pd.DataFrame(panel.shares)).encode(detail=["series:N", "condition:N"])
-    exact = data.transform_filter("datum.condition === 'knockout'")
-    chance = data.transform_filter("datum.condition === 'random'")
+    exact = data.transform_filter("!datum.chance")
+    chance = data.transform_filter("datum.chance")
     width = 0.75 * look.line_width
     views: list[Any] = [
         chance.mark_line(strokeWidth=width, strokeDash=DOTTED, opacity=0.65).encode(
@@ -190,9 +268,11 @@ def share_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style)
     return alt.LayerChart(layer=views, width=look.panel_width, height=look.share_height)
 
 
-def share_note(controls: bool) -> str:
+def share_note(controls: bool, condition: str = "knockout") -> str:
     """What the lines of the flips' panels are."""
-    key = "solid: knockout, dotted: random tokens" if controls else "under knockout"
+    name = {"random": "random tokens", "question": "whole question"}.get(condition, condition)
+    beside = controls and condition != "random"
+    key = f"solid: {name}, dotted: random tokens" if beside else f"under {name}"
     return f"Share of flips ({key})"
 
 
@@ -217,37 +297,20 @@ def untold(columns: Sequence[Panel]) -> list[str]:
 
 
 RUNTIME = "window.vegaEmbed = vegaEmbed;"
-PAGE = """<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; img-src data: blob:; \
-script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-body {{ margin: 12px; background: white; font-family: Arial, Helvetica, sans-serif; }}
-#figure {{ display: block; width: 100%; max-width: {most}px; margin: 0 auto; }}
-#figure svg.marks {{ display: block; width: 100%; height: auto; }}
-</style>
-<script>{runtime}</script>
-</head>
-<body>
-<div id="figure" role="figure" aria-label="{title}"></div>
-<script>
-const spec = {spec};
-vegaEmbed("#figure", spec, {{
-  renderer: "svg",
-  actions: {{ export: true, source: false, compiled: false, editor: false }},
-}}).catch((error) => {{ document.getElementById("figure").textContent = String(error); }});
-</script>
-</body>
-</html>
-"""
 
 
-def save(figure: alt.TopLevelMixin, stem: str | Path) -> list[Path]:
+@lru_cache
+def _runtime() -> str:
+    """The script that draws: Vega, Vega-Lite and their embedding."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle(RUNTIME, VERSION)
+
+
+def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
     """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
+
+    `views` is what a reader of the HTML can switch to, see `choices`.
 
     The HTML holds its own copy of the Vega runtime and asks nothing of a network; the PNG has
     two pixels a CSS pixel, for print 300 to an inch. Each file appears whole or not at all. The
@@ -268,7 +331,7 @@ def save(figure: alt.TopLevelMixin, stem: str | Path) -> list[Path]:
         ) from error
     makers: dict[str, Callable[[], str | bytes]] = {
         ".vl.json": lambda: text,
-        ".html": lambda: _page(spec, svg, vl_convert.javascript_bundle(RUNTIME, VERSION)),
+        ".html": lambda: page(spec, svg, _runtime(), views),
         ".svg": lambda: svg,
         ".pdf": lambda: as_pdf(svg, printed_width(spec)),
         ".png": lambda: vl_convert.svg_to_png(svg, scale=300 / 96 if printed_width(spec) else 2),
@@ -281,19 +344,3 @@ def _write(path: Path, content: str | bytes) -> Path:
     with atomic(path) as draft:
         draft.write_bytes(raw)
     return path
-
-
-def _page(spec: Mapping[str, Any], svg: str, runtime: str) -> str:
-    """The figure as one HTML file; labels can end neither the script nor an attribute."""
-    safe = json.dumps(spec, sort_keys=True, ensure_ascii=True)
-    for mark in "<>&":
-        safe = safe.replace(mark, f"\\u{ord(mark):04x}")
-    title = spec.get("title", "")
-    title = str(title["text"] if isinstance(title, Mapping) else title)
-    natural, _ = size_of(svg)
-    return PAGE.format(
-        title=html.escape(title, quote=True),
-        most=math.ceil(1.5 * natural),
-        runtime=runtime,
-        spec=safe,
-    )

@@ -4,13 +4,17 @@
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
 
 
+FIGURE_PAGE = expand(f"{RESOURCES}/figure/{{part}}", part=["page.html", "figure.css", "figure.js"])
+
+
 localrules:
     figure,
 
 
 rule figure:
     input:
-        f"{ROOT}/tables/{{figure}}.csv",
+        table=f"{ROOT}/tables/{{figure}}.csv",
+        page=FIGURE_PAGE,
     output:
         **drawn("{figure}", "figure", "Figures"),
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",

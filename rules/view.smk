@@ -11,6 +11,7 @@ localrules:
 rule view:
     input:
         **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
+        page=FIGURE_PAGE,
     output:
         **drawn("{figure}.{view}", "view", "Controls and probes"),
         provenance=f"{ROOT}/figures/{{figure}}.{{view}}.provenance.json",

@@ -8,9 +8,10 @@ from anchorscope.stage import stage
 
 with stage(snakemake):
     from anchorscope.figure_controls import controls_chart
+    from anchorscope.figure_data import at_readout
     from anchorscope.figure_probes import probes_chart
     from anchorscope.figure_readouts import readouts_chart
-    from anchorscope.figures import chart, save
+    from anchorscope.figures import CUTS, chart, choices, save
 
     chosen, view = snakemake.params, snakemake.wildcards.view
     given = snakemake.input
@@ -18,6 +19,7 @@ with stage(snakemake):
         read_csv(path) for path in (given.curve, given.contrasts, given.controls, given.density)
     )
     readout = tuple(chosen.readout.split("/"))
+    switched = []
     looks = {
         "panels": [(name, chosen.label["models"][name]) for name in chosen.models],
         "datasets": [(name, chosen.label["datasets"][name]) for name in chosen.datasets],
@@ -34,14 +36,12 @@ with stage(snakemake):
         title = "ΔP at every read-out"
         drawn = readouts_chart(curve, title=title, grouping=chosen.grouping, **looks)
     else:
-        drawn = chart(
-            curve,
-            title="ΔP when attention to the exact question tokens is cut",
-            readout=tuple(view.split("-")),
-            grouping=chosen.grouping,
-            **looks,
-        )
+        looks |= {"readout": tuple(view.split("-")), "grouping": chosen.grouping}
+        looks["title"] = CUTS["knockout"]
+        drawn = chart(curve, **looks)
+        # the figure's own page switches between all read-outs
+        switched = choices(at_readout(curve, looks["readout"]), **looks)
     stem = Path(snakemake.output.html).with_suffix("")
-    save(drawn, stem)
+    save(drawn, stem, switched)
     counts = provenance.read(given.curve)["counts_by_cell"]
     provenance.of_stage(snakemake, stem, counts_by_cell=counts)

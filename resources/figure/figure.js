@@ -1,0 +1,378 @@
+"use strict";
+// What a reader does with a figure: choose, single out, point, zoom, copy. The picture itself is
+// Vega-Lite's; this page sets its parameters and data.
+(() => {
+  const page = JSON.parse(document.getElementById("page").textContent);
+  const $ = (name) => document.getElementById(name);
+  const make = (tag, text = "", attributes = {}) => {
+    const element = Object.assign(document.createElement(tag), { textContent: text });
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  };
+  const KEYS = ["readout", "condition", "grouping"];
+  const COLUMNS = [
+    "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer",
+    "n", "share", "delta_p", "ci_low", "ci_high", "probe_auc",
+  ];
+  const state = { choice: page.choices[0], singled: new Set(), at: -1, values: {} };
+  let view = null;
+  let rows = {};
+
+  // CSV with quotes, as rows of text
+  function cells(text) {
+    const lines = [];
+    const piece = /("(?:[^"]|"")*"|[^,\n]*)(,|\n|$)/g;
+    for (let line = [], found; piece.lastIndex < text.length && (found = piece.exec(text)); ) {
+      const quoted = found[1].startsWith('"');
+      line.push(quoted ? found[1].slice(1, -1).replaceAll('""', '"') : found[1]);
+      if (found[2] !== ",") { lines.push(line); line = []; }
+    }
+    return lines;
+  }
+
+  // Columns of numbers begin with #, of truth with ?; a blank number is null, a blank text that
+  // of the row above, \N no text.
+  function unpacked(text) {
+    const [heads, ...lines] = cells(text);
+    const above = {};
+    return lines.map((line) => {
+      const row = {};
+      heads.forEach((head, i) => {
+        const cell = line[i] ?? "";
+        if (head[0] === "#") row[head.slice(1)] = cell === "" ? null : Number(cell);
+        else if (head[0] === "?") row[head.slice(1)] = cell === "1";
+        else {
+          if (cell !== "") above[head] = cell === "\\N" ? null : cell.replace(/^\\/, "");
+          row[head] = above[head];
+        }
+      });
+      return row;
+    });
+  }
+
+  const within = (value, [low, high]) => value >= low - 1e-9 && value <= high + 1e-9;
+
+  function specification() {
+    const spec = structuredClone(page.spec);
+    for (const one of spec.params) if (one.name in state.values) one.value = state.values[one.name];
+    spec.datasets = { ...spec.datasets, ...rows };
+    return spec;
+  }
+
+  // Title and legend are the page's own: they wrap, and a key can reach them.
+  function bare(node) {
+    if (Array.isArray(node)) node.forEach(bare);
+    else if (node && typeof node === "object") {
+      if ("legend" in node && ("scale" in node || "field" in node)) node.legend = null;
+      Object.entries(node).forEach(([name, value]) => name !== "datasets" && bare(value));
+    }
+    return node;
+  }
+
+  async function draw() {
+    rows = {};
+    for (const [name, pieces] of Object.entries(state.choice.rows)) {
+      rows[name] = pieces.flatMap((k) => unpacked(page.pieces[k]));
+    }
+    state.values = { ...structuredClone(home()), singled: [...state.singled], at: state.at };
+    const spec = bare(specification());
+    delete spec.title;
+    if (narrow()) spec.columns = 1;
+    view?.finalize();
+    view = (await vegaEmbed("#figure", spec, OPTIONS)).view;
+    const svg = document.querySelector("#figure svg.marks");
+    svg.style.maxWidth = `${1.5 * svg.viewBox.baseVal.width}px`;
+    say();
+  }
+
+  const OPTIONS = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
+  const home = () => ({ ...page.values, ...state.choice.values });
+  const narrow = () => $("figure").clientWidth < 0.85 * page.width;
+
+  // Parameters that changed go to the picture together.
+  let waiting = false;
+  function refresh() {
+    if (waiting) return;
+    waiting = true;
+    setTimeout(async () => {
+      waiting = false;
+      const spans = [...new Set(page.panels.flatMap((p) => [p.x, p.y]))].filter(Boolean);
+      state.values.zoomed = spans.some((name) => !atHome(name));
+      for (const name of spans) state.values[`${name}t`] = ticks(name);
+      state.values.singled = [...state.singled];
+      state.values.at = state.at;
+      for (const [name, value] of Object.entries(state.values)) view.signal(name, value);
+      await view.runAsync();
+    });
+  }
+
+  const atHome = (name) => state.values[name].every((end, i) => end === home()[name][i]);
+
+  function ticks(name) {
+    if (atHome(name)) return home()[`${name}t`];
+    const [low, high] = state.values[name];
+    const rough = Math.max((high - low) / 5, page.steps[name]);
+    const ten = 10 ** Math.floor(Math.log10(rough) + 1e-9);
+    const step = [1, 2, 5, 10].map((k) => k * ten).find((one) => one >= rough - 1e-9);
+    const first = Math.ceil(low / step - 1e-9);
+    const count = Math.floor(high / step + 1e-9) - first + 1;
+    return Array.from({ length: Math.max(count, 0) }, (_, i) => +((first + i) * step).toFixed(6));
+  }
+
+  // A span kept inside the whole one, and no smaller than three steps of the axis.
+  function span(name, low, high) {
+    const [least, most] = home()[name];
+    const size = Math.min(Math.max(high - low, 3 * page.steps[name]), most - least);
+    const start = Math.min(Math.max(low + (high - low - size) / 2, least), most - size);
+    state.values[name] = size >= most - least ? [least, most] : [start, start + size];
+  }
+
+  function zoom(name, factor, part = 0.5) {
+    const [low, high] = state.values[name];
+    const fixed = low + part * (high - low);
+    span(name, fixed - factor * (fixed - low), fixed + factor * (high - fixed));
+    refresh();
+  }
+
+  function move(name, from, part) {
+    const by = part * (from[1] - from[0]);
+    span(name, from[0] + by, from[1] + by);
+    refresh();
+  }
+
+  const layered = () => [...new Set(page.panels.map((panel) => panel.x).filter(Boolean))];
+
+  function reset() {
+    state.singled.clear();
+    state.at = -1;
+    Object.assign(state.values, structuredClone(home()));
+    refresh();
+    say();
+  }
+
+  // The panel under the pointer, and where in it, 0 to 1 from the left and from the bottom.
+  function under(event) {
+    for (const [p, panel] of page.panels.entries()) {
+      const area = document.querySelector(`#figure .panel${p}_group path.background`);
+      const box = area?.getBoundingClientRect();
+      if (!box || !box.width) continue;
+      const x = (event.clientX - box.left) / box.width;
+      const y = (box.bottom - event.clientY) / box.height;
+      if (within(x, [0, 1]) && within(y, [0, 1])) return { ...panel, at: { x, y }, box };
+    }
+    return null;
+  }
+
+  function say() {
+    const { choice, singled, at } = state;
+    $("title").textContent = choice.title;
+    $("caption").replaceChildren(...choice.caption.map((line) => make("p", line)));
+    for (const key of KEYS) $(key).value = choice[key];
+    $("legend").classList.toggle("some", singled.size > 0);
+    for (const button of $("legend").children) {
+      button.setAttribute("aria-pressed", String(singled.has(button.dataset.series)));
+    }
+    $("here").textContent = at < 0 ? "none" : String(at);
+    $("layer").setAttribute("aria-valuetext", at < 0 ? "none" : `layer ${at}`);
+    if (at >= 0) $("layer").value = at;
+    values();
+  }
+
+  // What all curves are at the chosen layer: a line a series, a column a panel.
+  function values() {
+    const shown = page.panels
+      .map((panel, p) => rows[`rows${p}_0`] ?? [])
+      .filter((panel) => panel.some((row) => "delta_p" in row));
+    $("values").hidden = state.at < 0 || !shown.length;
+    if ($("values").hidden) return;
+    const table = make("table");
+    table.append(make("caption", `ΔP [interval], n and probe AUC at layer ${state.at}`));
+    const head = table.createTHead().insertRow();
+    head.append(make("th"), ...shown.map((panel) => make("th", panel[0].model, { scope: "col" })));
+    for (const { name } of page.legend) {
+      if (state.singled.size && !state.singled.has(name)) continue;
+      const line = table.insertRow();
+      line.append(make("th", name, { scope: "row" }));
+      for (const panel of shown) line.insertCell().textContent = said(panel, name);
+    }
+    $("values").replaceChildren(table);
+  }
+
+  function said(panel, name) {
+    const row = panel.find((one) => one.series === name && one.layer === state.at);
+    if (!row) return "–";
+    const show = (value, digits = 1) =>
+      value === null ? "–" : value.toFixed(digits).replace("-", "−");
+    const ends = row.ci_low === null ? "" : ` [${show(row.ci_low)}, ${show(row.ci_high)}]`;
+    return `${show(row.delta_p)}${ends}, n ${row.n ?? "–"}, AUC ${show(row.probe_auc, 3)}`;
+  }
+
+  function point(layer) {
+    if (layer === state.at) return;
+    state.at = layer;
+    refresh();
+    say();
+  }
+
+  // The rows behind the view: its choice, the series singled out, the layers zoomed in on.
+  function visible() {
+    return page.panels.flatMap((panel, p) =>
+      Object.keys(rows).filter((name) => name.startsWith(`rows${p}_`)).flatMap((name) =>
+        rows[name].filter((row) =>
+          (!state.singled.size || state.singled.has(row.series)) &&
+          (!panel.x || !("layer" in row) || within(row.layer, state.values[panel.x])))));
+  }
+
+  function csv() {
+    const shown = visible();
+    const { readout, condition, grouping } = state.choice;
+    if (!readout) {
+      const names = [...new Set(shown.flatMap(Object.keys))];
+      return table(names.filter((name) => !["mark", "marker", "at"].includes(name)), shown);
+    }
+    const [site, position] = readout.split("/");
+    const kept = shown.filter((row) => "delta_p" in row || row.condition !== condition);
+    return table(COLUMNS, kept.map((row) => ({
+      condition, ...row, site, position, grouping,
+      anchor: row.anchor ? row.anchor[0] : "Q",
+      share: row.share === null ? null : +(row.share / 100).toFixed(6),
+    })));
+  }
+
+  // Text that a spreadsheet would run as a formula gets an apostrophe.
+  function table(names, lines) {
+    const cell = (value) => {
+      if (value === null || value === undefined) return "";
+      const text = typeof value === "string" && /^'*[=+\-@\t]/.test(value) ? `'${value}` : `${value}`;
+      return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+    };
+    return [names, ...lines.map((row) => names.map((name) => row[name]))]
+      .map((line) => `${line.map(cell).join(",")}\n`).join("");
+  }
+
+  async function copy() {
+    const text = csv();
+    $("numbers").value = text;
+    $("numbers").hidden = false;
+    $("numbers").select();
+    let done = false;
+    try { await navigator.clipboard.writeText(text); done = true; } catch { /* not allowed here */ }
+    done ||= document.execCommand("copy");
+    const count = text.split("\n").length - 2;
+    $("status").textContent = done ? `Copied ${count} rows.` : "Press Ctrl+C to copy the rows below.";
+    if (done) { $("numbers").hidden = true; $("copy").focus(); }
+  }
+
+  async function save() {
+    const aside = await vegaEmbed(make("div"), specification(), OPTIONS);
+    const svg = await aside.view.toSVG();
+    aside.view.finalize();
+    const href = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+    make("a", "", { href, download: "figure.svg" }).click();
+    setTimeout(() => URL.revokeObjectURL(href), 10000);
+    $("status").textContent = "Saved as figure.svg.";
+  }
+
+  function choose(key) {
+    const wanted = Object.fromEntries(KEYS.map((name) => [name, $(name).value]));
+    const near = (choice) => KEYS.filter((name) => choice[name] === wanted[name]).length;
+    const open = page.choices.filter((choice) => choice[key] === wanted[key]);
+    state.choice = open.reduce((best, one) => (near(one) > near(best) ? one : best));
+    const exact = near(state.choice) === KEYS.length;
+    $("status").textContent = exact ? "" : "That combination is not on this page; the nearest is shown.";
+    return draw();
+  }
+
+  function fill() {
+    for (const key of KEYS) {
+      const names = [...new Set(page.choices.map((choice) => choice[key]))];
+      $(key).replaceChildren(...names.map((name) => make("option", page.names[name] ?? name, { value: name })));
+      $(key).parentElement.hidden = names.length < 2;
+      $(key).addEventListener("change", () => choose(key));
+    }
+    $("choices").hidden = page.choices.length < 2;
+    $("cursor").hidden = !layered().length;
+    $("layer").max = Math.max(0, ...layered().map((name) => page.values[name][1]));
+    for (const button of ["zoom-in", "zoom-out", "earlier", "later"]) $(button).hidden = !layered().length;
+    $("legend").classList.toggle("four", page.legend.length % 4 === 0);
+    $("legend").replaceChildren(...page.legend.map(entry));
+  }
+
+  function entry({ name, colour, dash, path, size }) {
+    const button = make("button", "", { type: "button", "aria-pressed": "false", "data-series": name });
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const symbol = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    const look = {
+      d: path, fill: colour, stroke: colour, "stroke-width": 1.8, "stroke-dasharray": dash,
+      transform: `scale(${size})`, "vector-effect": "non-scaling-stroke",
+    };
+    for (const [key, value] of Object.entries(look)) symbol.setAttribute(key, value);
+    svg.setAttribute("viewBox", "-17 -8 34 16");
+    svg.setAttribute("aria-hidden", "true");
+    svg.append(symbol);
+    button.append(svg, name);
+    button.addEventListener("click", (event) => single(name, event.shiftKey || event.ctrlKey || event.metaKey));
+    return button;
+  }
+
+  function single(name, several) {
+    const only = state.singled.has(name) && (several || state.singled.size === 1);
+    if (!several) state.singled.clear();
+    if (only) state.singled.delete(name);
+    else state.singled.add(name);
+    refresh();
+    say();
+  }
+
+  function listen() {
+    const figure = $("figure");
+    let drag = null;
+    figure.addEventListener("wheel", (event) => {
+      const here = under(event);
+      const name = here && (event.shiftKey || !here.x ? here.y : here.x);
+      const by = event.deltaY || event.deltaX;
+      if (!name || (by > 0 && atHome(name))) return;
+      event.preventDefault();
+      zoom(name, Math.exp(Math.max(-0.4, Math.min(0.4, 0.002 * by))), event.shiftKey ? here.at.y : here.at.x);
+    }, { passive: false });
+    figure.addEventListener("pointerdown", (event) => {
+      const here = event.button === 0 && under(event);
+      if (!here) return;
+      drag = { here, x: event.clientX, y: event.clientY, from: structuredClone(state.values) };
+    });
+    addEventListener("pointerup", () => { drag = null; });
+    addEventListener("pointermove", (event) => {
+      if (drag) {
+        const { here, from, x, y } = drag;
+        if (here.x) move(here.x, from[here.x], (x - event.clientX) / here.box.width);
+        if (here.y) move(here.y, from[here.y], (event.clientY - y) / here.box.height);
+        return;
+      }
+      const here = figure.contains(event.target) && under(event);
+      if (!here?.x) return;
+      const [low, high] = state.values[here.x];
+      point(Math.round(low + here.at.x * (high - low)));
+    });
+    figure.addEventListener("dblclick", reset);
+    addEventListener("keydown", (event) => { if (event.key === "Escape") reset(); });
+    $("layer").addEventListener("input", () => point(Number($("layer").value)));
+    $("choices").addEventListener("submit", (event) => event.preventDefault());
+    const all = (act) => () => layered().forEach(act);
+    $("zoom-in").addEventListener("click", all((name) => zoom(name, 0.7)));
+    $("zoom-out").addEventListener("click", all((name) => zoom(name, 1 / 0.7)));
+    $("earlier").addEventListener("click", all((name) => move(name, state.values[name], -0.25)));
+    $("later").addEventListener("click", all((name) => move(name, state.values[name], 0.25)));
+    $("reset").addEventListener("click", reset);
+    $("copy").addEventListener("click", copy);
+    $("save").addEventListener("click", save);
+    let was = narrow();
+    addEventListener("resize", () => { if (was !== narrow()) { was = narrow(); draw(); } });
+  }
+
+  fill();
+  $("status").textContent = page.note;
+  window.drawn = draw().then(listen).catch((error) => {
+    $("status").textContent = `The picture could not be drawn: ${error}`;
+    throw error;
+  });
+})();

@@ -1,0 +1,78 @@
+"""Pages in a real browser: Debian's chromium, headless, with no network of any use to it.
+
+A test adds a script of its own to the page, which does what a reader does and leaves what it saw
+in the document; chromium prints the document. No driver is needed.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+CHROMIUM = shutil.which("chromium")
+ABSENT = "there is no chromium on this machine"
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
+    "--enable-logging=stderr", "--virtual-time-budget=20000",
+)  # fmt: skip
+BEFORE = """
+window.seen = { errors: [], blocked: [] };
+addEventListener("error", (event) => seen.errors.push(String(event.message)));
+addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
+addEventListener("securitypolicyviolation", (event) => seen.blocked.push(event.blockedURI));
+"""
+AFTER = """
+addEventListener("load", async () => {
+  const $ = (name) => document.querySelector(name);
+  const all = (name) => [...document.querySelectorAll(name)];
+  const wait = (time = 200) => new Promise((done) => setTimeout(done, time));
+  const set = async (element, value) => {
+    element.value = value;
+    for (const kind of ["input", "change"]) element.dispatchEvent(new Event(kind));
+    await wait();
+  };
+  try { %s } catch (error) { seen.errors.push(String(error)); }
+  seen.requests = performance.getEntriesByType("resource").map((entry) => entry.name)
+    .filter((name) => !name.startsWith("data:"));
+  seen.title = document.title;
+  document.body.append(Object.assign(document.createElement("pre"),
+    { id: "seen", textContent: JSON.stringify(seen) }));
+});
+"""
+
+
+def looked(page: str, script: str, folder: Path, width: int = 1400) -> dict[str, Any]:
+    """What the script, run in the finished page, left in `seen`; and what the console said.
+
+    The script knows `$`, `all` (elements by selector), `wait` and `set` (a form element's value).
+    """
+    path = folder / "page.html"
+    path.write_text(spied(page, script), encoding="utf-8")
+    said = subprocess.run(
+        [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}",
+         f"--window-size={width},1200", "--dump-dom", path.as_uri()],
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    found = re.search(r'<pre id="seen">(.*?)</pre>', said.stdout, re.DOTALL)
+    assert found, said.stderr[-2000:]
+    seen: dict[str, Any] = json.loads(html.unescape(found[1]))
+    seen["console"] = [line for line in said.stderr.splitlines() if ":CONSOLE" in line]
+    return seen
+
+
+def spied(page: str, script: str) -> str:
+    """The page with the test's own scripts, and they alone let in by its policy."""
+    scripts = [BEFORE, AFTER % script]
+    digests = [hashlib.sha256(one.encode()).digest() for one in scripts]
+    allowed = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
+    page = page.replace("script-src ", f"script-src {allowed} ", 1)
+    page = page.replace("<style>", f"<script>{scripts[0]}</script><style>", 1)
+    head, end, tail = page.rpartition("</body>")
+    return f"{head}<script>{scripts[1]}</script>{end}{tail}"

@@ -1,0 +1,316 @@
+"""A figure's page in a real browser: what a reader sees, points at, switches and copies."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from browser import ABSENT, CHROMIUM, looked
+from figure_tables import READOUTS, contrasts_of, controls_of, curve_of
+
+from anchorscope.figure_controls import controls_chart
+from anchorscope.figures import chart, choices, save
+
+MODELS = [("one", "Model One"), ("two", "=Model <b>Two</b>")]
+DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
+SERIES = [f"{anchor}-Anchored ({label})" for _, label in DATASETS for anchor in "QA"]
+LAYERS = 6
+FIRST, OTHER = READOUTS[3], READOUTS[0]
+Seen = dict[str, Any]
+Look = Callable[..., Seen]
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
+
+# a point's SVG element, by series, layer and model; what is drawn of a series; pointing
+HELP = """
+  await window.drawn;
+  const point = (series, layer, model) => all("#figure path").find((e) => {
+    const datum = e.__data__?.datum;
+    return datum && "delta_p" in datum && datum.series === series && datum.layer === layer
+      && datum.model === model && e.getAttribute("opacity") === "0";
+  });
+  const strength = (series) => [...new Set(all("#figure .mark-line path")
+    .filter((e) => e.__data__?.mark?.items?.[0]?.datum?.series === series)
+    .map((e) => Number(e.getAttribute("opacity") ?? 1)))];
+  const at = (element, kind, more = {}) => {
+    const box = element.getBoundingClientRect();
+    const place = { clientX: box.x + box.width / 2, clientY: box.y + box.height / 2 };
+    const known = { wheel: WheelEvent, click: MouseEvent };
+    const Kind = known[kind] ?? PointerEvent;
+    element.dispatchEvent(new Kind(kind, { bubbles: true, cancelable: true, ...place, ...more }));
+  };
+  const drawnAt = (series, layer) => point(series, layer, "Model One").__data__.datum.delta_p;
+  const button = (name) => all("#legend button").find((b) => b.textContent === name);
+  const layers = () => all("#figure .panel0_group .role-axis-label text").map((t) => t.textContent);
+"""
+
+
+@pytest.fixture(scope="module")
+def table() -> pd.DataFrame:
+    """Two models, four datasets, two read-outs, three controls."""
+    curve = curve_of(MODELS, DATASETS, LAYERS, [FIRST, OTHER])
+    more = curve[curve["condition"] == "random"].assign(condition="question")
+    return pd.concat([curve, more.assign(delta_p=more["delta_p"] - 7)], ignore_index=True)
+
+
+@pytest.fixture(scope="module")
+def made(table: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of that table's figure."""
+    looks: Any = {"title": "ΔP", "panels": MODELS, "datasets": DATASETS, "readout": FIRST}
+    folder = tmp_path_factory.mktemp("figure")
+    paths = save(chart(table, **looks), folder / "f", choices(table, **looks))
+    return paths[1].read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def look(made: str, tmp_path_factory: pytest.TempPathFactory) -> Look:
+    """`look(script, width=1400)`: what the script left in `seen`."""
+    folder = tmp_path_factory.mktemp("browser")
+    return lambda script, width=1400: looked(made, HELP + script, folder, width)
+
+
+def row_of(table: pd.DataFrame, series: str, layer: int, **wanted: str) -> pd.Series:
+    """A row of the table by a legend entry of the first model."""
+    names = {label: key for key, label in DATASETS}
+    site, position = FIRST
+    keys = {"model": "one", "site": site, "position": position, "condition": "knockout"}
+    keys |= {"anchor": series[0], "dataset": names[series.split("(")[1][:-1]]} | wanted
+    found = table[table["layer"] == layer]
+    for name, value in keys.items():
+        found = found[found[name] == value]
+    return found.squeeze()
+
+
+def test_page_opens_small_with_eight_entries_and_neither_error_nor_request(
+    look: Look, made: str
+) -> None:
+    seen = look("""
+      seen.legend = all("#legend button").map((b) => b.textContent);
+      seen.inside = all("#figure .role-legend").length;
+      seen.panels = all("#figure .role-title-text text").map((t) => t.textContent);
+      seen.heading = $("h1").textContent;
+      seen.caption = $("#caption").textContent;
+      seen.images = all("b, img").length;
+    """)
+    assert seen["errors"] == seen["blocked"] == seen["console"] == seen["requests"] == []
+    assert seen["legend"] == SERIES and seen["inside"] == 0
+    assert {label for _, label in MODELS} <= set(seen["panels"])
+    assert seen["heading"] == "ΔP" and "Read-out mlp/final" in seen["caption"]
+    assert seen["images"] == 0
+    assert len(made.encode()) < 3_000_000
+
+
+def test_a_tooltip_holds_the_tables_numbers(look: Look, table: pd.DataFrame) -> None:
+    seen = look("""
+      at(point("Q-Anchored (Beta)", 3, "Model One"), "pointermove");
+      await wait(500);
+      seen.tip = Object.fromEntries(all("#vg-tooltip-element tr").map((r) =>
+        [r.cells[0].textContent.replace(":", ""), r.cells[1].textContent.replace("−", "-")]));
+      seen.cursor = $("#here").textContent;
+    """)
+    row = row_of(table, "Q-Anchored (Beta)", 3)
+    tip = seen["tip"]
+    assert (tip["model"], tip["dataset"], tip["layer"]) == ("Model One", "Beta", "3")
+    assert tip["anchor"] == "Q-Anchored" and seen["cursor"] == "3"
+    shown = {"ΔP": "delta_p", "interval from": "ci_low", "interval to": "ci_high", "n": "n"}
+    for title, name in shown.items():
+        assert float(tip[title]) == pytest.approx(row[name], abs=0.06), title
+    assert float(tip["share (%)"]) == pytest.approx(100 * row["share"], abs=0.06)
+    assert float(tip["probe AUC"]) == pytest.approx(row["probe_auc"], abs=6e-4)
+
+
+def test_a_click_on_the_legend_dims_the_others(look: Look) -> None:
+    seen = look("""
+      const strengths = () => Object.fromEntries(all("#legend button").map((b) =>
+        [b.textContent, Math.max(...strength(b.textContent))]));
+      const pressed = () => all("#legend button[aria-pressed=true]").map((b) => b.textContent);
+      seen.before = strengths();
+      at(button("A-Anchored (Beta)"), "click"); await wait();
+      seen.one = [strengths(), pressed()];
+      at(button("Q-Anchored (Delta)"), "click", { shiftKey: true }); await wait();
+      seen.two = [strengths(), pressed()];
+      $("#figure").dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); await wait();
+      seen.after = [strengths(), pressed()];
+      at(button("A-Anchored (Beta)"), "click"); at(button("A-Anchored (Beta)"), "click");
+      await wait();
+      seen.again = pressed();
+    """)
+    everyone = dict.fromkeys(SERIES, 1)
+    assert seen["errors"] == [] and seen["before"] == everyone
+    for name, chosen in (("one", SERIES[3:4]), ("two", [SERIES[3], SERIES[6]])):
+        strengths, pressed = seen[name]
+        assert pressed == chosen
+        assert {s for s, value in strengths.items() if value == 1} == set(chosen)
+        assert all(value < 0.2 for s, value in strengths.items() if s not in chosen)
+    assert seen["after"] == [everyone, []] and seen["again"] == []
+
+
+def test_switching_readout_and_control_changes_the_drawn_numbers(
+    look: Look, table: pd.DataFrame
+) -> None:
+    seen = look(
+        f"""
+      const series = "Q-Anchored (Gamma)";
+      seen.options = all("#choices select").map((s) => [...s.options].map((o) => o.value));
+      seen.first = drawnAt(series, 4);
+      await set($("#readout"), "{"/".join(OTHER)}"); await wait(800);
+      seen.other = drawnAt(series, 4);
+      seen.caption = $("#caption").textContent;
+      await set($("#condition"), "question"); await wait(800);
+      seen.question = drawnAt(series, 4);
+      seen.heading = $("h1").textContent;
+      seen.note = all("#figure .role-title-text text").map((t) => t.textContent).join(" ");
+    """
+    )
+    series, (site, position) = "Q-Anchored (Gamma)", OTHER
+    there = {"site": site, "position": position}
+    assert seen["errors"] == []
+    assert seen["options"][:2] == [
+        ["/".join(FIRST), "/".join(OTHER)], ["knockout", "random", "question"]
+    ]  # fmt: skip
+    wanted = [
+        row_of(table, series, 4, **more)["delta_p"]
+        for more in ({}, there, there | {"condition": "question"})
+    ]
+    drawn = [seen[name] for name in ("first", "other", "question")]
+    assert drawn == pytest.approx(wanted, abs=0.006)
+    assert "Read-out attn/final" in seen["caption"]
+    assert "every question token" in seen["heading"] and "solid: whole question" in seen["note"]
+
+
+def test_the_copy_button_gives_the_numbers_of_the_view(look: Look, table: pd.DataFrame) -> None:
+    seen = look("""
+      Object.defineProperty(navigator, "clipboard",
+        { value: { writeText: async (text) => { seen.text = text; } } });
+      $("#copy").click(); await wait();
+      seen.whole = seen.text; seen.status = $("#status").textContent;
+      at(button("Q-Anchored (Alpha)"), "click");
+      $("#zoom-in").click(); await wait();
+      seen.labels = layers();
+      $("#copy").click(); await wait();
+    """)
+    rows = list(csv.DictReader(io.StringIO(seen["whole"])))
+    curves = [row for row in rows if row["delta_p"]]
+    assert seen["status"] == f"Copied {len(rows)} rows."
+    assert len(curves) == len(MODELS) * len(SERIES) * LAYERS
+    assert {row["model"] for row in rows} == {"Model One", "'=Model <b>Two</b>"}
+    for row in [row for row in curves if row["model"] == "Model One"]:
+        series = f"{row['anchor']}-Anchored ({row['dataset']})"
+        wanted = row_of(table, series, int(row["layer"]))
+        for name, off in {"delta_p": 6e-3, "ci_low": 6e-3, "share": 6e-4, "n": 0}.items():
+            assert float(row[name]) == pytest.approx(wanted[name], abs=off), (series, name)
+    beside = [row for row in rows if row["condition"] == "random"]
+    assert len(beside) == len(MODELS) * len(DATASETS) * LAYERS and len(rows) > len(curves)
+    part = list(csv.DictReader(io.StringIO(seen["text"])))
+    assert {(row["dataset"], row["anchor"]) for row in part} == {("Alpha", "Q")}
+    assert 0 < len({row["layer"] for row in part}) < LAYERS
+
+
+def test_a_wheel_zooms_the_column_and_all_is_shown_again(look: Look) -> None:
+    seen = look("""
+      const area = $("#figure .panel0_group path.background");
+      const labels = (name) => all(`#figure .${name}_group .role-axis-label text`)
+        .map((t) => t.textContent).sort().join();
+      const span = () => [labels("panel0"), labels("panel1")];
+      const other = () => labels("panel2");
+      seen.before = [span(), other()];
+      for (let i = 0; i < 5; i += 1) at(area, "wheel", { deltaY: -300 });
+      await wait(); seen.near = [span(), other()];
+      at(area, "pointerdown", { button: 0 });
+      dispatchEvent(new PointerEvent("pointermove", { clientX: 0, clientY: 0 }));
+      dispatchEvent(new PointerEvent("pointerup"));
+      await wait(); seen.moved = span();
+      addEventListener("wheel", (event) => { seen.kept = event.defaultPrevented; });
+      at(area, "wheel", { deltaY: -300 }); seen.taken = seen.kept;
+      dispatchEvent(new KeyboardEvent("keydown", { key: "Escape" })); await wait();
+      seen.after = [span(), other()];
+      at(area, "wheel", { deltaY: 300 });
+    """)
+    assert seen["errors"] == []
+    (before, other), (near, beside) = seen["before"], seen["near"]
+    assert near != before and beside == other
+    assert seen["moved"] != near and seen["after"] == seen["before"]
+    assert seen["taken"] and not seen["kept"], "the page must scroll where nothing can be zoomed"
+
+
+def test_all_can_be_reached_and_done_by_keyboard(look: Look, table: pd.DataFrame) -> None:
+    seen = look("""
+      const inputs = all("button, select, input").filter((e) => !e.hidden && e.offsetParent);
+      seen.unreached = inputs.filter((e) => e.tabIndex < 0 || e.disabled).length;
+      seen.unnamed = inputs.filter((e) => !(e.labels?.length || e.textContent
+        || e.getAttribute("aria-label"))).length;
+      seen.order = inputs.map((e) => e.id || e.textContent);
+      button("A-Anchored (Beta)").focus();
+      seen.ring = getComputedStyle(document.activeElement).outlineStyle;
+      seen.kind = document.activeElement.tagName;
+      await set($("#layer"), "2");
+      seen.spoken = $("#layer").getAttribute("aria-valuetext");
+      seen.values = Object.fromEntries(all("#values tbody tr, #values tr").slice(1).map((r) =>
+        [r.cells[0].textContent, r.cells[1].textContent.replace("−", "-")]));
+      seen.cursor = all("#figure .mark-rule line").filter((l) =>
+        l.getAttribute("stroke") === "#0b57d0" && Number(l.getAttribute("opacity")) > 0).length;
+      seen.named = $("#figure").getAttribute("aria-labelledby");
+    """)
+    assert (seen["unreached"], seen["unnamed"]) == (0, 0) and seen["errors"] == []
+    assert seen["order"].index("readout") < seen["order"].index(SERIES[0])
+    assert seen["order"].index(SERIES[-1]) < seen["order"].index("copy")
+    assert seen["kind"] == "BUTTON" and seen["ring"] == "solid"
+    assert seen["spoken"] == "layer 2" and seen["cursor"] == 4, "one cursor over all panels"
+    assert list(seen["values"]) == SERIES
+    for series, text in seen["values"].items():
+        assert float(text.split(" ")[0]) == pytest.approx(
+            row_of(table, series, 2)["delta_p"], abs=0.06
+        )
+    assert seen["named"] == "title"
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_nothing_sticks_out_and_narrow_windows_stack_the_panels(look: Look, width: int) -> None:
+    seen = look(
+        """
+      seen.wide = [document.documentElement.scrollWidth, innerWidth];
+      seen.out = all("main *").filter((e) => e.getBoundingClientRect().right > innerWidth + 1
+        && e.getClientRects().length).map((e) => e.outerHTML.slice(0, 80));
+      seen.tops = ["panel0", "panel2"].map((name) =>
+        Math.round($(`#figure .${name}_group path.background`).getBoundingClientRect().top));
+      seen.text = Math.min(...all("#figure text").filter((t) => t.textContent.trim())
+        .map((t) => t.getBoundingClientRect().height));
+    """,
+        width,
+    )
+    assert seen["errors"] == [] and seen["out"] == [] and seen["wide"][0] <= seen["wide"][1]
+    assert (seen["tops"][0] == seen["tops"][1]) == (width == 1400)
+    assert seen["text"] >= 9
+
+
+def test_other_figures_single_out_zoom_and_copy_too(tmp_path: Path) -> None:
+    figure = controls_chart(
+        controls_of(MODELS, DATASETS[:2], LAYERS),
+        contrasts_of(MODELS, DATASETS[:2], LAYERS),
+        title="Controls",
+        panels=MODELS,
+        datasets=DATASETS[:2],
+        readout=FIRST,
+    )
+    page = save(figure, tmp_path / "c")[1].read_text(encoding="utf-8")
+    script = """
+      Object.defineProperty(navigator, "clipboard",
+        { value: { writeText: async (text) => { seen.text = text; } } });
+      seen.entries = all("#legend button").length;
+      button("Flips: knockout").click(); await wait();
+      seen.strength = [strength("Flips: knockout"), strength("AUC: clean")];
+      $("#zoom-in").click(); await wait();
+      $("#copy").click(); await wait();
+      seen.choices = $("#choices").offsetParent === null;
+    """
+    seen = looked(page, HELP + script, tmp_path)
+    assert seen["errors"] == seen["console"] == [] and seen["choices"]
+    assert seen["entries"] == 11 and seen["strength"][0] == [1] and seen["strength"][1][0] < 0.2
+    rows = list(csv.DictReader(io.StringIO(seen["text"])))
+    assert {row["series"] for row in rows} == {"Flips: knockout"}
+    assert 0 < len({row["layer"] for row in rows}) < LAYERS
