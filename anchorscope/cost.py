@@ -206,14 +206,19 @@ def download_bytes(config: Config, model: str) -> int:
     return 2 * shape.parameters if shape else 0
 
 
+def prompt_tokens(config: Config, model: str) -> int:
+    """Tokens of a usual prompt in the style of the model."""
+    shots = config.generation.few_shot_examples * SHOT_TOKENS
+    return PROMPT_TOKENS.get(config.models[model].prompt, PROMPT_TOKENS["plain"] + shots)
+
+
 def _seconds(one: Work, samples: int) -> float:
     """Asking counts as one more row that is a few times as long."""
     entry = one.config.models[one.model]
     shape = sizes.of_model(entry)
     if shape is None:
         return CELL_SECONDS
-    shots = one.config.generation.few_shot_examples
-    prompt = PROMPT_TOKENS.get(entry.prompt, PROMPT_TOKENS["plain"] + shots * SHOT_TOKENS)
+    prompt = prompt_tokens(one.config, one.model)
     passed = rows_of(one.config, samples) * (prompt + ANSWER_TOKENS)
     asked = samples * (prompt + one.config.generation.max_new_tokens)
     rate = GPU_FLOPS if entry.resources.gpus and gpus_here() else CPU_FLOPS

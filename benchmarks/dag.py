@@ -38,14 +38,17 @@ class Resolved:
 
     Attributes:
         jobs: rule → count, `total` among them.
-        seconds: wall time.
-        cpu_seconds: processor time, which a busy machine hardly changes.
+        seconds: wall time until the DAG was resolved, as its table of jobs shows.
+        cpu_seconds: processor time until then, which a busy machine changes less.
+        listed_seconds, listed_cpu_seconds: the same until all jobs were gone through.
         peak_mb: largest resident memory.
     """
 
     jobs: dict[str, int]
     seconds: float
     cpu_seconds: float
+    listed_seconds: float
+    listed_cpu_seconds: float
     peak_mb: float
 
 
@@ -86,15 +89,29 @@ def resolve(config: dict[str, Any], *arguments: str) -> Resolved:
         (Path(folder) / "config.yaml").write_text(yaml.safe_dump(config), encoding="utf-8")
         command = [sys.executable, "-m", "snakemake", "-n", "--quiet", "rules", "--nocolor"]
         command += ["--cores", "2", "--snakefile", str(PROJECT / "Snakefile"), *arguments]
-        said, start = Path(folder) / "said", time.perf_counter()
-        with said.open("wb") as out:
-            process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=subprocess.STDOUT)
-            _, status, used = os.wait4(process.pid, 0)
-        seconds, text = time.perf_counter() - start, said.read_text(encoding="utf-8")
-    if status:
-        raise RuntimeError(text[-4000:])
-    cpu = used.ru_utime + used.ru_stime
-    return Resolved(_counted(text), seconds, cpu, used.ru_maxrss / 1024)
+        start = time.perf_counter()
+        process = subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        assert process.stdout
+        said, seconds, cpu = "", 0.0, 0.0
+        for line in process.stdout:
+            if line.startswith("Job stats:") and not seconds:
+                seconds, cpu = time.perf_counter() - start, _cpu_seconds(process.pid)
+            said += line
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    if status or not seconds:
+        raise RuntimeError(said[-4000:])
+    whole = used.ru_utime + used.ru_stime
+    listed = time.perf_counter() - start
+    return Resolved(_counted(said), seconds, cpu, listed, whole, used.ru_maxrss / 1024)
+
+
+def _cpu_seconds(pid: int) -> float:
+    """Processor time that a process has had, in user and system mode."""
+    after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _counted(said: str) -> dict[str, int]:
@@ -114,8 +131,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = resolve(catalogue(*sizes))
     print(f"{chosen.models} models × {chosen.datasets} datasets × {chosen.readouts} read-outs")
     print(", ".join(f"{name} {count:,}" for name, count in found.jobs.items()))
-    times = f"{found.seconds:.1f} s ({found.cpu_seconds:.1f} s of processor time)"
-    print(f"{times}, {found.peak_mb:,.0f} MB")
+    for what, wall, cpu in (
+        ("DAG resolved", found.seconds, found.cpu_seconds),
+        ("dry run over", found.listed_seconds, found.listed_cpu_seconds),
+    ):
+        print(f"{what} after {wall:.1f} s ({cpu:.1f} s of processor time)")
+    print(f"peak memory {found.peak_mb:,.0f} MB")
 
 
 if __name__ == "__main__":

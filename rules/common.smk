@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
@@ -13,6 +14,7 @@ from anchorscope.checkpoints import fits, parts
 from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
+from anchorscope.messages import Shown
 from anchorscope.reading import local_files
 from anchorscope import clock, cluster, demand, report_settings, studies
 from anchorscope.stage import check_writable, share_library
@@ -31,6 +33,9 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
 
 # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
 site = cluster.site(workflow.resource_settings.default_resources)
+
+# Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}}.
+shown = Shown(cfg)
 
 RESULTS = cfg.results
 ROOT = cfg.root
@@ -102,7 +107,7 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         size = demand.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
         share = demand.Share(
             demand.samples(cfg, wildcards.dataset, jobs),
-            demand.rows(study(wildcards).conditions),
+            rows_of_root(wildcards.root),
             len(readouts(wildcards)),
         )
         size = size or demand.guess(entry.gpu_mem_gb, entry.gpus)
@@ -112,6 +117,12 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         return getattr(wanted.at(attempt, site.max_runtime), what)
 
     return asked
+
+
+@cache
+def rows_of_root(root):
+    """Passes per sample of a study, looked up for every job."""
+    return demand.rows(STUDIES[root].config.conditions)
 
 
 def together(wildcards):
