@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hostile import MARKUP, cases, pieces, short, text
+from hostile import MARKUP, cases, huge, pieces, short, text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -98,7 +98,7 @@ def asked(draw: Any) -> list[dict[str, Any]]:
     """Rows with a response, some with a label of their own, some left to the model."""
     rows = []
     for number in range(draw(st.integers(1, 4))):
-        question = draw(pieces)
+        question = draw(st.one_of(*[pieces] * 9, huge))
         said = draw(st.one_of(st.none(), short, st.just(question)))
         rows.append(
             {

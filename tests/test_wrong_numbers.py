@@ -14,7 +14,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope import answers, checksums, files, models, prompts, provenance, questions, samples
+from anchorscope import (
+    activations,
+    answers,
+    checksums,
+    files,
+    models,
+    prompts,
+    provenance,
+    questions,
+    samples,
+)
 from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts, check_drops, check_inputs, funnel
 
@@ -47,6 +57,32 @@ def test_rows_in_another_order_are_joined_by_id() -> None:
     built, frame = tables()
     for row in answers._joined(built.iloc[::-1], frame):
         assert row["question"] in row["prompt"]
+
+
+@pytest.mark.parametrize("site", ["attn", "mlp", "resid"])
+@pytest.mark.parametrize(
+    ("value", "found"), [(np.nan, "not finite"), (np.inf, "not finite"), (0.0, "zero")]
+)
+def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
+    checkpoint: Callable[..., Path], tmp_path: Path, site: str, value: float, found: str
+) -> None:
+    """Zero all over is what a layer gives that was never loaded."""
+    loaded = models.load(checkpoint("llama"))
+    rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "Anna"} for n in "abc"]
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "a"}
+    frame, _ = questions.normalise(rows, fields, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    said, _ = answers.answer(built, frame, loaded.model, loaded.tokenizer, style="plain")
+    planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
+    layer = models.layers(loaded)[2]
+    models.part(loaded, layer, site).register_forward_hook(
+        lambda _, __, given: (
+            (given[0] * 0 + value, *given[1:]) if isinstance(given, tuple) else given * 0 + value
+        )
+    )
+    with pytest.raises(AnchorscopeError, match=f"{site} is {found} at layer 2") as caught:
+        activations.write(tmp_path / "cell", loaded, planned, [f"{site}/final"])
+    assert "sample " in str(caught.value.where) and "condition clean" in str(caught.value.where)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

@@ -28,6 +28,8 @@ TARGET = "results/tables/tiny.csv"
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL; a cluster gives thirty."""
 PATIENCE = 600.0
+TOKEN = "hf_PlantedInEveryRunOfTheFaults"
+"""In the environment of every run; it must turn up nowhere."""
 
 STAGES = {
     "dataset": ["data"],
@@ -178,7 +180,7 @@ def start(
         return subprocess.Popen(
             [sys.executable, "-m", module, *words, "--configfile", "config.yaml", "overlay.yaml"],
             cwd=clone.root,
-            env=clone._environment() | (env or {}),
+            env=clone._environment() | {"HF_TOKEN": TOKEN} | (env or {}),
             stdout=said,
             stderr=said,
             start_new_session=True,

@@ -14,6 +14,7 @@ from faults.harness import (
     FULL,
     PATIENCE,
     STAGES,
+    TOKEN,
     World,
     finish,
     job,
@@ -121,3 +122,10 @@ def test_a_clock_that_jumps_changes_no_number(
         same = tables(clone) == world.tables
         ledger.add("clock jumps", survived=same)
         assert same
+
+
+def test_nothing_that_a_run_leaves_holds_the_token(world: World) -> None:
+    """Products, records, logs, what was said, and Snakemake's own files."""
+    left = [path for path in world.finished.root.rglob("*") if path.is_file()]
+    assert len(left) > 100
+    assert [path for path in left if TOKEN.encode() in path.read_bytes()] == []
