@@ -34,7 +34,7 @@ rule calibration_cell:
         bootstrap=lambda w: study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "calibration of {wildcards.model} on {wildcards.dataset}"
+        "calibration of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: holding {shown.samples:{wildcards.dataset}/} against the truth"
     script:
         "../scripts/calibration_cell.py"
 

@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
@@ -34,7 +33,7 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
 # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
 site = cluster.site(workflow.resource_settings.default_resources)
 
-# Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}}.
+# Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}/}.
 shown = Shown(cfg)
 
 RESULTS = cfg.results
@@ -107,7 +106,7 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         size = demand.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
         share = demand.Share(
             demand.samples(cfg, wildcards.dataset, jobs),
-            rows_of_root(wildcards.root),
+            demand.rows(study(wildcards).conditions),
             len(readouts(wildcards)),
         )
         size = size or demand.guess(entry.gpu_mem_gb, entry.gpus)
@@ -117,12 +116,6 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         return getattr(wanted.at(attempt, site.max_runtime), what)
 
     return asked
-
-
-@cache
-def rows_of_root(root):
-    """Passes per sample of a study, looked up for every job."""
-    return demand.rows(STUDIES[root].config.conditions)
 
 
 def together(wildcards):

@@ -29,6 +29,6 @@ rule dataset:
         sample_size=lambda w: cfg.sample_size_of(w.dataset),
         seed=cfg.seed,
     message:
-        "questions of {wildcards.dataset}: loading and sampling"
+        "{shown.dataset:{wildcards.dataset}/}: loading the questions, {shown.samples:{wildcards.dataset}/} at most"
     script:
         "../scripts/dataset.py"

@@ -31,6 +31,6 @@ rule delta_p:
         bootstrap=lambda w: study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "ΔP of {wildcards.model} on {wildcards.dataset}"
+        "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: curve, controls and intervals of {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/delta_p.py"

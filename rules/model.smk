@@ -24,6 +24,6 @@ rule model:
         model=lambda w: numbers(cfg.models[w.model], "prompt", "dtype"),
         recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
     message:
-        "{wildcards.model}: locating the checkpoint"
+        "{shown.model:{wildcards.model}/}: locating the checkpoint"
     script:
         "../scripts/model.py"

@@ -27,6 +27,6 @@ rule prompts:
         replicate=lambda w: study(w).conditions.replicate is not None,
         seed=cfg.seed,
     message:
-        "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"
+        "prompts for {shown.cell:{wildcards.model}/{wildcards.dataset}/}: finding the question anchors of {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/prompts.py"

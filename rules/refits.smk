@@ -34,7 +34,7 @@ rule refits:
         draws=50,
         seed=cfg.seed,
     message:
-        "refits of {wildcards.model} on {wildcards.dataset}: fitting the probes to 50 draws"
+        "refits of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: fitting the probes to 50 draws of {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/refits.py"
 

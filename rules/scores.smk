@@ -32,6 +32,6 @@ rule scores:
         conditions=lambda w: study(w).conditions.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "scores of {wildcards.model} on {wildcards.dataset}: fitting the probes"
+        "scores of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: fitting the probes to {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/scores.py"

@@ -27,6 +27,6 @@ rule train:
         recipe=lambda w: cfg.recipe_hash(w.model),
         worlds=lambda w: cfg.worlds_of(w.model),
     message:
-        "{wildcards.model}: training from its recipe"
+        "{shown.model:{wildcards.model}/}: training from its recipe"
     script:
         "../scripts/train.py"

@@ -35,6 +35,6 @@ rule truth:
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:
-        "truth of {wildcards.model} on {wildcards.dataset}: swapping the questions"
+        "truth of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: swapping the questions of {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/truth.py"

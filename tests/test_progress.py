@@ -18,8 +18,11 @@ from threading import Event, Thread
 from types import SimpleNamespace
 
 import pytest
+import report_run
+from workflow import Workspace
 
-from anchorscope import progress
+from anchorscope import progress, provenance
+from anchorscope.messages import Shown
 from anchorscope.progress import Download, Progress
 from anchorscope.stage import stage
 
@@ -189,3 +192,20 @@ def test_two_on_a_terminal_do_not_draw_over_each_other(tmp_path: Path, terminal:
     assert "%" not in shown and "40 of 40 samples" in shown
     first.communicate("\n", timeout=60)
     assert first.returncode == 0
+
+
+def test_a_message_names_model_and_dataset_as_a_reader_does(fresh: Workspace) -> None:
+    said = fresh.dry("results/delta_p/qwen3-8b/nq.csv", "results/delta_p/qwen3-8b/popqa.csv")
+    for name in ("NQ", "PopQA"):  # a name that ends in q, which Snakemake takes for quotes
+        assert f"scores of Qwen3-8B on {name}: fitting the probes to 2,000 samples" in said
+
+
+def test_a_message_counts_the_samples_once_they_are_known(tmp_path: Path) -> None:
+    config = report_run.settings(tmp_path / "results")
+    shown = Shown(config)
+    assert f"{shown.samples:hard/}" == "2,000 samples"
+    questions = tmp_path / "results" / "data" / "hard.parquet"
+    counts = provenance.Counts(98, 71, {"empty": 27})
+    provenance.record(questions, identity="i", settings={}, counts=counts)
+    assert f"{shown.samples:hard/}" == "71 samples"
+    assert f"{shown.cell:first/hard/}" == "First <b>model</b> on hard"
