@@ -50,7 +50,7 @@ def damaged(path: Path, damage: Damage) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("damage", DAMAGES if FULL else [flipped])
 def test_a_damaged_batch_is_named_and_it_alone_made_anew(
     world: World, ledger: Ledger, tmp_path: Path, damage: Damage
 ) -> None:
@@ -102,10 +102,11 @@ PRODUCTS = {
     "data/rows.parquet": "prompts",
 }
 """Product → the stage that reads it next."""
+CURVE = f"delta_p/{CELL}.csv"
+CASES = [(name, flipped) for name in PRODUCTS] + [(CURVE, truncated)]
 
 
-@pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("product", PRODUCTS if FULL else [f"delta_p/{CELL}.csv"])
+@pytest.mark.parametrize(("product", "damage"), CASES if FULL else [(CURVE, flipped)])
 def test_a_damaged_product_is_named_and_made_anew_once_it_is_deleted(
     world: World, ledger: Ledger, tmp_path: Path, product: str, damage: Damage
 ) -> None:
