@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
@@ -106,7 +107,7 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         size = demand.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
         share = demand.Share(
             demand.samples(cfg, wildcards.dataset, jobs),
-            demand.rows(study(wildcards).conditions),
+            rows_of_root(wildcards.root),
             len(readouts(wildcards)),
         )
         size = size or demand.guess(entry.gpu_mem_gb, entry.gpus)
@@ -116,6 +117,12 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         return getattr(wanted.at(attempt, site.max_runtime), what)
 
     return asked
+
+
+@cache
+def rows_of_root(root):
+    """Passes per sample of a study, looked up for every job."""
+    return demand.rows(STUDIES[root].config.conditions)
 
 
 def together(wildcards):
