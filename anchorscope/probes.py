@@ -9,7 +9,8 @@ of weight two counts like two equal rows:
 
 The solver is L-BFGS over all problems at once. Its inverse Hessian starts at
 (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes correlated features converge like
-independent ones; Gram is the layer's correlation matrix, taken apart once for all problems.
+independent ones; Gram is the layer's correlation matrix, taken apart once for all problems, or the
+identity where it is close to that and problems are few.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ BUDGET_BYTES = 4 << 30
 STATE_BYTES = 16 << 20
 """What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
 would grow with the samples."""
+FEW = 16
+"""At most so many problems a layer cost less than taking its correlation matrix apart."""
+MILD = 2.0
+"""Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 ROWS_AT_ONCE = 1024
 """Rows whose statistics are taken at once, in float64."""
 CONSTANT = 1e-12
@@ -103,7 +108,7 @@ class _Block:
         size: sum of weights, [problems, 1].
         mean, inv_std: of the training rows, in units of `x`; [layers, problems, width].
         vectors, values: eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of
-            the correlation matrix.
+            the correlation matrix; of rank 0 where it is taken for the identity.
     """
 
     x: Tensor
@@ -158,6 +163,8 @@ class _Block:
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
         """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
         head = g[..., :-1]
+        if not self.values.numel():
+            return torch.cat([head / (1 + curvature), g[..., -1:] / curvature], dim=-1)
         shrink = curvature * self.values
         inside = (head @ self.vectors) * (shrink / (1 + shrink))
         return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
@@ -223,7 +230,7 @@ def fit(
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are. On a CPU layers are solved one by one, and problems in blocks of `STATE_BYTES`.
+            are. On a CPU a block is at most `STATE_BYTES`, or one layer if it has many problems.
 
     Returns:
         The probes, on `device`.
@@ -238,8 +245,10 @@ def fit(
     _check(z, masks)
     n, width = x.shape[1:]
     on_cpu = device.type == "cpu"
-    at_once = 1 if on_cpu else _layers_at_once(n, width, len(masks), budget_bytes)
-    together = _problems_at_once(n, width, min(budget_bytes, STATE_BYTES if on_cpu else 1 << 62))
+    budget = min(budget_bytes, STATE_BYTES) if on_cpu else budget_bytes
+    many = on_cpu and len(masks) > FEW
+    at_once = 1 if many else _layers_at_once(n, width, len(masks), budget)
+    together = _problems_at_once(n, width, budget)
     parts, iterations, unconverged = [], 0, 0
     with Progress(desc=f"probes of {len(x)} layers", total=n) as progress:
         for start in range(0, len(x), at_once):
@@ -344,7 +353,10 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Bloc
         square += share[:, rows] @ exact.square_()
     variance = square - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    vectors, values = _eigen(features)
+    mild = len(masks) <= FEW and _spread(features) <= MILD
+    layers, _, width = x.shape
+    none = features.new_zeros((layers, width, 0)), features.new_zeros((layers, 0))
+    vectors, values = none if mild else _eigen(features)
     weighted = bool(((masks != 0) & (masks != 1)).any())
     block = _Block(
         x=features,
@@ -374,6 +386,14 @@ def _centre_and_scale(x: Tensor) -> tuple[Tensor, Tensor]:
 def _rows_at_once(x: Tensor) -> list[slice]:
     n = x.shape[1]
     return [slice(start, start + ROWS_AT_ONCE) for start in range(0, n, ROWS_AT_ONCE)]
+
+
+def _spread(x: Tensor) -> float:
+    """Mean square eigenvalue of xᵀx / n, at least 1, of the worst layer; by random directions."""
+    draws = torch.Generator(x.device).manual_seed(0)
+    signs = torch.randint(0, 2, (x.shape[2], 8), generator=draws, device=x.device) * 2.0 - 1
+    seen = x.mT @ (x @ signs) / x.shape[1]
+    return float(seen.square().mean(dim=(1, 2)).max())
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:

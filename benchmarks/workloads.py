@@ -144,7 +144,7 @@ def features(work: Workload) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     layers, width, n = work.shape.layers, work.shape.width, work.samples
     z = draws.integers(0, 2, n)
     x = draws.standard_normal((layers, n, width), dtype=np.float32)
-    x[..., :8] += np.linspace(0.1, 0.8, layers, dtype=np.float32)[:, None, None] * z[:, None]
+    x[..., :8] += np.linspace(0.05, 0.35, layers, dtype=np.float32)[:, None, None] * z[:, None]
     if work.features == "steep":
         turn = np.linalg.qr(draws.standard_normal((width, width)))[0]
         x = x @ (turn / np.arange(1, width + 1)[:, None]).astype(np.float32)

@@ -49,6 +49,39 @@ def reference(x: np.ndarray, z: np.ndarray, train: np.ndarray, c: float) -> np.n
     return model.predict_proba(scaler.transform(exact))[:, 1]
 
 
+@pytest.mark.parametrize("few", [True, False])
+def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
+    few: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not few:
+        monkeypatch.setattr(probes, "FEW", 0)
+    n, width = 300, 12
+    x, z = features("plain", n, width)
+    ranks: list[int] = []
+    minimise = probes._minimise
+
+    def spied(block: probes._Block, *given: float) -> tuple[torch.Tensor, int, int]:
+        ranks.append(block.values.shape[-1])
+        return minimise(block, *given)
+
+    monkeypatch.setattr(probes, "_minimise", spied)
+    masks, c = np.stack([np.arange(n) % 5 != k for k in range(5)]), np.ones(5)
+    p = torch.sigmoid(fitted(x, z, masks, c).logits(torch.as_tensor(x))).numpy()
+    assert set(ranks) == ({0} if few else {width})
+    for layer in range(2):
+        for problem, train in enumerate(masks):
+            expected = reference(x[layer], z, train, 1.0)
+            assert np.abs(p[layer, problem] - expected).max() < 1e-3
+
+
+def test_correlated_features_are_taken_apart_however_few_the_probes() -> None:
+    x, _ = features("correlated", 150, 40)
+    assert probes._spread(torch.as_tensor(x / x.std(1, keepdims=True))) > probes.MILD
+    mild = np.random.default_rng(1).normal(size=(2, 2000, 40)).astype(np.float32)
+    exact = [np.square(np.linalg.eigvalsh(np.cov(layer.T))).mean() for layer in mild]
+    assert probes._spread(torch.as_tensor(mild)) == pytest.approx(max(exact), rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [
