@@ -38,6 +38,12 @@ audit: ## hold requirements.lock against the list of known weaknesses, where the
 test-slurm: $(READY) ## start a SLURM cluster of one node on this machine, and test on it
 	SLURM_TESTS=1 $(BIN)/python -m pytest tests/test_slurm.py $(ARGS)
 
+bench: $(READY) ## time every stage beside other ways to the same numbers, at most 15 minutes
+	$(BIN)/python benchmarks/bench.py $(ARGS)
+
+bench-full: $(READY) ## the same beside other projects, set up under build/peers, and how it scales
+	$(BIN)/python benchmarks/bench.py --peers $(ARGS)
+
 check: $(READY) ## formatters, linters, type checker, generated files; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
