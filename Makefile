@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume retrain ship test test-faults test-slurm audit check format docs site lock clean
+.PHONY: help setup run resume retrain ship test test-faults test-slurm bench bench-full audit check format docs site lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
