@@ -134,6 +134,7 @@ class Workspace:
         return Workspace(root, self.overlay)
 
     def _environment(self) -> dict[str, str]:
+        """Of a run: offline, on the CPU, with an empty hub cache."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
         return kept | {
             "HF_HOME": str(self.root / "empty-hub"),
@@ -169,7 +170,8 @@ def counted(said: str) -> dict[str, int]:
 
 
 STAGES = frozenset(
-    "dataset train model prompts answers activations scores delta_p table figure view truth refits"
+    "dataset train model prompts answers answers_shard activations activations_shard scores"
+    " delta_p table figure view truth refits"
     " refits_table calibration_cell calibration_table calibration_figure null_controls"
     " sensitivity_table reproduction_table report_page".split()
 )
