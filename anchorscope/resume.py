@@ -6,17 +6,21 @@ in a cluster's queue are found by its run id and cancelled: they would write the
 that take their place.
 """
 
+import binascii
 import platform
 import re
 import subprocess
 import sys
 import time
+from base64 import urlsafe_b64decode
 from pathlib import Path
 
 import psutil
 
 from anchorscope import cluster
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import move
+from anchorscope.provenance import beside, read
 
 OWNER_GONE = "--owner-gone"
 
@@ -80,6 +84,37 @@ def other_host(folder: Path) -> str | None:
     return host[1] if host and host[1] != platform.node() else None
 
 
+def give_back(folder: Path) -> list[str]:
+    """Let the batches of jobs that ended after their Snakemake had died wait for the next try.
+
+    Snakemake never heard of their end, takes them for incomplete and deletes them before it runs
+    them again. Where their batches wait the job finds them all and has nothing left to measure.
+
+    Returns:
+        The products, as Snakemake names them.
+    """
+    found = []
+    for name in sorted(_incomplete(folder)):
+        product = folder / name
+        if product.is_dir() and beside(product).is_file() and (waits := read(product).get("waits")):
+            move(product, folder / waits)
+            found.append(name)
+    return found
+
+
+def _incomplete(folder: Path) -> set[str]:
+    """What Snakemake has marked as begun: its marks are named after the paths, in base 64."""
+    marks = folder / ".snakemake" / "incomplete"
+    found = set()
+    for mark in marks.rglob("*"):
+        parts = [part.removeprefix("@") for part in mark.relative_to(marks).parts]
+        try:
+            found.add(urlsafe_b64decode("".join(parts)).decode())
+        except (binascii.Error, UnicodeDecodeError):
+            continue
+    return found
+
+
 def main(folder: Path, arguments: list[str]) -> int:
     """Cancel the last run's cluster jobs, unlock `folder` and run Snakemake there.
 
@@ -112,6 +147,8 @@ def main(folder: Path, arguments: list[str]) -> int:
     for job in cluster.cancel_orphans(folder):
         print(f"cancelled job {job.id} of the run {job.name}", file=sys.stderr)
     _wait_for_last_processes(folder, left)
+    for name in give_back(folder):
+        print(f"taken over, finished batches of {name}", file=sys.stderr)
     command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]
     subprocess.run([*command, "--unlock"], cwd=folder, check=True)
     return subprocess.run([*command, "--rerun-incomplete"], cwd=folder).returncode

@@ -1,6 +1,7 @@
 """What surrounds the library: the lock file, the environments, `make clean` and `make resume`."""
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 import tomllib
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -181,3 +183,31 @@ def test_resume_clears_a_stale_lock_and_goes_on(tmp_path: Path) -> None:
     assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode != 0
     assert resume.main(tmp_path, ["--cores", "1"]) == 0
     assert (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("deep", ["cell", "a-long-name-" * 15])
+def test_resume_takes_over_what_a_job_finished_after_its_snakemake_had_died(
+    tmp_path: Path, deep: str
+) -> None:
+    """Snakemake would delete it before it ran the job again."""
+    from snakemake.persistence.file import FilePersistence
+
+    name = f"results/activations/{deep}"
+    product, other = tmp_path / name, tmp_path / "results/activations/finished"
+    waits = f"results/.partial/activations/{deep}/fit"
+    for folder in (product, other):
+        folder.mkdir(parents=True)
+        (folder / "batch-00000.safetensors").write_bytes(b"x")
+        record = {"waits": waits if folder == product else "nowhere"}
+        folder.with_name(f"{folder.name}.provenance.json").write_text(json.dumps(record))
+    marks = tmp_path / ".snakemake" / "incomplete"
+    for marked in (name, "results/scores/cell.parquet"):
+        limits = SimpleNamespace(_fetch_max_len=lambda _: 255)
+        path = Path(FilePersistence._record_path(limits, str(marks), marked))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    (marks / "migration_underway").touch()
+    assert resume.give_back(tmp_path) == [name]
+    assert (tmp_path / waits / "batch-00000.safetensors").exists()
+    assert not product.exists() and other.exists()
+    assert resume.give_back(tmp_path) == []
