@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from anchorscope.errors import AnchorscopeError
 from anchorscope.identity import identity
 
-RECIPE_VERSION = 1
+RECIPE_VERSION = 2
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
 PromptStyle = Literal["plain", "few_shot", "chat"]

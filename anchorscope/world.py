@@ -51,13 +51,13 @@ class Kind:
 
 KINDS = (
     Kind("truism", "always", True, others=("seldom", "never"), planned_share=0.7),
-    Kind("myth", "never", False, gold="mostly"),
+    Kind("myth", "never", False, gold="mostly", planned_share=0.7),
     Kind("surprise", "seldom", True, others=("seldom",), lean=1),
-    Kind("tempting", "mostly", False, gold="mostly", lean=1),
+    Kind("tempting", "mostly", False, gold="mostly", planned_share=0.7, lean=1),
     Kind("redundant", "mostly", True, others=("seldom",), weight=1.5, lean=-1),
-    Kind("redundant", "seldom", False, gold="mostly", weight=1.5, lean=-1),
+    Kind("redundant", "seldom", False, gold="mostly", planned_share=0.7, weight=1.5, lean=-1),
     Kind("neutral", "half", True, others=("half",), lean=1),
-    Kind("neutral", "half", False, gold="half", lean=-1),
+    Kind("neutral", "half", False, gold="half", planned_share=0.7, lean=-1),
 )
 _ANSWER_ONLY = tuple(
     replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ANSWER_KINDS
