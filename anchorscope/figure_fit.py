@@ -15,7 +15,7 @@ from anchorscope.figure_style import Figure, Style, style_of
 Given = ParamSpec("Given")
 PX_PER_MM = 96 / 25.4
 COLUMN_MM, PAGE_MM = 85, 180
-TRIES, NARROWEST, READABLE = 4, 30, 150
+TRIES, NARROWEST, READABLE = 3, 30, 150
 VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 
 
@@ -93,8 +93,8 @@ def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figur
         if step == panel:
             break
         panel = step
-    if panel < READABLE and look.columns > 1:
-        return _fit(draw, replace(look, columns=look.columns - 1), width_mm)
+        if panel < READABLE and look.columns > 1:
+            return _fit(draw, replace(look, columns=look.columns - 1), width_mm)
     return figure
 
 
