@@ -29,6 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import floor
 import hidden
+import page
 import pandas as pd
 import timing
 import torch
@@ -157,18 +158,6 @@ def check(work: Sequence[workloads.Workload], say: Callable[[str], None]) -> Non
     say("all ways agree on small sizes")
 
 
-def show(table: pd.DataFrame) -> str:
-    """The ratios as a Markdown table for each workload and stage."""
-    lines = ["| workload | stage | way | seconds | ratio | largest difference | peak memory |"]
-    lines += ["| --- | --- | --- | ---: | ---: | ---: | ---: |"]
-    for row in table.to_dict("records"):
-        lines.append(
-            f"| {row['workload']} | {row['stage']} | {row['way']} | {row['seconds']:.2f} "
-            f"| {row['ratio']:.2f} | {row['max_difference']:.0e} | {row['peak_mb']:,.0f} MB |"
-        )
-    return "\n".join(lines)
-
-
 def main(given: Sequence[str] | None = None) -> None:
     """The command."""
     chosen = _arguments(given)
@@ -189,12 +178,15 @@ def main(given: Sequence[str] | None = None) -> None:
     table.to_csv(chosen.out / "bench.csv", index=False)
     (chosen.out / "bench.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
     _drawn(table, notes, chosen.out)
-    print(show(table))
-    print(f"\n{notes['machine']}; {notes['clock']}; load {notes['load']}; {notes['floor_said']}")
+    print(found := page.results(table, notes))
+    if chosen.page:
+        page.put(chosen.page, "bench", found)
     if chosen.peers:
         import scaling
 
-        scaling.main(chosen.out, quick=chosen.quick, kind=chosen.clock)
+        found = scaling.main(chosen.out, quick=chosen.quick, kind=chosen.clock)
+        if chosen.page:
+            page.put(chosen.page, "scaling", found)
 
 
 def _measured(
@@ -228,7 +220,6 @@ def _measured(
         "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "rounds": chosen.rounds,
         "floor": shares,
-        "floor_said": floor.said(shares),
     }
     return table_of(rows), notes
 
@@ -254,6 +245,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--page", type=Path, help="put the results into this Markdown page")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", default=["plain", "prefix", "hidden"])
     parser.add_argument("--stages", nargs="+", default=list(ways.STAGES[:3]))

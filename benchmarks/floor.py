@@ -8,7 +8,6 @@ the rate of a matrix product of the same shape, and bytes at the rate of reading
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import timing
@@ -55,9 +54,3 @@ def of(work: Workload, seconds: float, kind: str) -> dict[str, float]:
         "floor_seconds": round(floor, 4),
         "share": round(floor / seconds, 3),
     }
-
-
-def said(shares: Mapping[str, Mapping[str, float]]) -> str:
-    """The same in words."""
-    parts = [f"{name} {100 * found['share']:.0f} %" for name, found in shares.items()]
-    return "share of the floor in the measured passes: " + ", ".join(parts)

@@ -1,0 +1,234 @@
+"""One other project's ways to the measured states; runs in that project's own environment.
+
+    build/peers/nnsight/bin/python benchmarks/peer.py nnsight FOLDER
+
+The folder holds the model, the sequences and the expected states, as `peers.py` writes them. The
+plain one-pass way is timed here too, in turn with the others, and ratios are to it. Prints a line
+of JSON for each way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+
+AT_ONCE = 8
+States = dict[tuple[int, int], torch.Tensor]
+"""(sequence, 1 if blocked) → [layers, width]."""
+
+
+def mask_of(rows: list[dict[str, Any]], cuts: list[list[int]]) -> torch.Tensor:
+    """Additive mask [rows, 1, width, width]: causal, no padding, no attention to what is cut."""
+    width = max(len(row["ids"]) for row in rows)
+    index = torch.arange(width)
+    found = []
+    for row, cut in zip(rows, cuts, strict=True):
+        blocked = torch.isin(index, torch.tensor(cut, dtype=torch.long))
+        is_open = (index <= index[:, None]) & (index < len(row["ids"]))
+        is_open &= ~(blocked & ~blocked[:, None])
+        is_open |= index == index[:, None]
+        found.append(torch.zeros(width, width).masked_fill(~is_open, torch.finfo().min))
+    return torch.stack(found)[:, None]
+
+
+def padded(rows: list[dict[str, Any]]) -> torch.Tensor:
+    """Ids padded on the right, int64 [rows, longest]."""
+    return torch.nn.utils.rnn.pad_sequence([torch.tensor(r["ids"]) for r in rows], batch_first=True)
+
+
+def stacked(rows: list[dict[str, Any]]) -> Iterator[tuple[list[dict[str, Any]], Any, Any, Any]]:
+    """Batches sorted by length: rows, and ids, mask and read-out tokens of clean and blocked."""
+    ordered = sorted(rows, key=lambda row: len(row["ids"]))
+    for start in range(0, len(ordered), AT_ONCE):
+        some = ordered[start : start + AT_ONCE]
+        twice = [*some, *some]
+        cuts: list[list[int]] = [[]] * len(some) + [row["cut"] for row in some]
+        yield some, padded(twice), mask_of(twice, cuts), [row["final"] for row in twice]
+
+
+def named(some: list[dict[str, Any]], states: torch.Tensor) -> States:
+    """States [2 × rows, layers, width] by sequence and condition."""
+    halves = states.unflatten(0, (2, len(some)))
+    return {(row["id"], k): halves[k, n] for k in (0, 1) for n, row in enumerate(some)}
+
+
+def one_pass(model: Any, rows: list[dict[str, Any]]) -> States:
+    """The plain way: hooks on the base model."""
+    found: States = {}
+    for some, ids, mask, finals in stacked(rows):
+        seen: list[torch.Tensor] = []
+        handles = [
+            block.mlp.register_forward_hook(
+                lambda _, __, out, seen=seen, finals=finals: seen.append(
+                    out[range(len(finals)), finals]
+                )
+            )
+            for block in model.model.layers
+        ]
+        with torch.inference_mode():
+            model.model(input_ids=ids, attention_mask=mask, use_cache=False)
+        for handle in handles:
+            handle.remove()
+        found |= named(some, torch.stack(seen, 1))
+    return found
+
+
+def nnsight(model: Any, rows: list[dict[str, Any]]) -> dict[str, tuple[Callable[[], Any], float]]:
+    """The base model traced once a batch; and the literal loop on some sequences."""
+    from nnsight import NNsight
+
+    base, whole = NNsight(model.model), NNsight(model)
+    depth = len(model.model.layers)
+
+    def best() -> States:
+        found: States = {}
+        for some, ids, mask, finals in stacked(rows):
+            every = list(range(len(finals)))
+            with (
+                torch.inference_mode(),
+                base.trace(input_ids=ids, attention_mask=mask, use_cache=False),
+            ):
+                seen: Any = list().save()  # type: ignore[attr-defined]  # noqa: C408 -- nnsight's own
+                for layer in base.layers:
+                    seen.append(layer.mlp.output[every, finals])
+            found |= named(some, torch.stack(list(seen), 1))
+        return found
+
+    timed = rows[:: max(1, len(rows) // 8)][:8]
+
+    def literal() -> States:
+        found: States = {}
+        for row in timed:
+            ids, final = torch.tensor([row["ids"]]), row["final"]
+            clear, shut = mask_of([row], [[]]), mask_of([row], [row["cut"]])
+            with torch.inference_mode(), whole.trace(input_ids=ids):
+                clean: Any = list().save()  # type: ignore[attr-defined]  # noqa: C408
+                for layer in whole.model.layers:
+                    clean.append(layer.mlp.output[0, final])
+            blocked = []
+            for last in range(depth):
+                with torch.inference_mode(), whole.trace(input_ids=ids):
+                    for k, layer in enumerate(whole.model.layers):
+                        args, given = layer.self_attn.inputs
+                        given = {**given, "attention_mask": shut if k <= last else clear}
+                        layer.self_attn.inputs = (args, given)
+                        if k == last:
+                            state = layer.mlp.output[0, final].save()
+                blocked.append(state)
+            found |= {
+                (row["id"], 0): torch.stack(list(clean)),
+                (row["id"], 1): torch.stack(blocked),
+            }
+        return found
+
+    return {"nnsight": (best, 1.0), "nnsight-literal-1": (literal, len(rows) / len(timed))}
+
+
+def pyvene(model: Any, rows: list[dict[str, Any]]) -> dict[str, tuple[Callable[[], Any], float]]:
+    """One pass of the base model a batch, the states collected; it cannot loop over layers."""
+    import pyvene as pv
+
+    depth = len(model.model.layers)
+    representations = [{"layer": k, "component": "mlp_output", "unit": "pos"} for k in range(depth)]
+    config = pv.IntervenableConfig(
+        [one | {"intervention_type": pv.CollectIntervention} for one in representations]
+    )
+    wrapped = pv.IntervenableModel(config, model=model.model)
+
+    def best() -> States:
+        found: States = {}
+        for some, ids, mask, finals in stacked(rows):
+            places = [[[final] for final in finals]] * depth
+            with torch.inference_mode():
+                (_, seen), _ = wrapped(
+                    {"input_ids": ids, "attention_mask": mask, "use_cache": False},
+                    unit_locations={"base": places},
+                )
+            states = torch.stack([one.reshape(len(finals), -1) for one in seen], 1)
+            found |= named(some, states)
+        return found
+
+    return {"pyvene": (best, 1.0)}
+
+
+def transformer_lens(
+    model: Any, rows: list[dict[str, Any]]
+) -> dict[str, tuple[Callable[[], Any], float]]:
+    """The bridge, one pass a batch, with the cache of what is read alone."""
+    from transformer_lens.model_bridge import TransformerBridge
+
+    bridge = TransformerBridge.boot_transformers(model.config.name_or_path, hf_model=model)
+    depth = len(model.model.layers)
+    names = [f"blocks.{k}.mlp.hook_out" for k in range(depth)]
+
+    def best() -> States:
+        found: States = {}
+        for some, ids, mask, finals in stacked(rows):
+            with torch.inference_mode():
+                _, cache = bridge.run_with_cache(
+                    ids, attention_mask=mask, names_filter=names, return_type=None
+                )
+            every = range(len(finals))
+            found |= named(some, torch.stack([cache[name][every, finals] for name in names], 1))
+        return found
+
+    return {"transformer-lens": (best, 1.0)}
+
+
+PEERS = {"nnsight": nnsight, "pyvene": pyvene, "transformer-lens": transformer_lens}
+
+
+def peak_mb() -> float:
+    """Most memory of the process so far; NaN but on Linux."""
+    status = Path("/proc/self/status")
+    if not status.exists():
+        return float("nan")
+    line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
+    return int(line.split()[1]) * 1024 / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("name", choices=PEERS)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--clock", default="wall")
+    chosen = parser.parse_args()
+    torch.set_num_threads(chosen.threads)
+    from transformers import AutoModelForCausalLM
+
+    model = AutoModelForCausalLM.from_pretrained(chosen.folder, dtype=torch.float32)
+    model = model.eval().requires_grad_(False)
+    rows = json.loads((chosen.folder / "sequences.json").read_text(encoding="utf-8"))
+    expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
+    ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)} | PEERS[chosen.name](model, rows)
+    now = time.process_time if chosen.clock == "cpu" else time.perf_counter
+    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    apart = dict.fromkeys(ways, 0.0)
+    for _ in range(chosen.rounds):
+        for name, (run, scale) in ways.items():
+            gc.collect()
+            start = now()
+            found = run()
+            seconds[name].append(scale * (now() - start))
+            for (number, cut), states in found.items():
+                difference = float((states - expected[number, cut]).abs().max())
+                apart[name] = max(apart[name], difference)
+    plain = statistics.median(seconds["one-pass"])
+    for name in list(ways)[1:]:
+        ratio = statistics.median(seconds[name]) / plain
+        print(json.dumps({"way": name, "ratio": ratio, "max_difference": apart[name],
+                          "peak_mb": peak_mb()}))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
