@@ -23,6 +23,8 @@ STAGES = {
 }
 """Folder of a stage → what its samples are called."""
 
+BEYOND_LIMIT = "beyond the limit of this run"
+
 RUNNING_ORDER = (
     "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",
     "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
@@ -40,6 +42,8 @@ class Funnel:
         kept: stage → samples left after it.
         dropped: (stage, reason, how many), each sample where it was lost.
         wrong: share of wrong answers among the kept; None where unknown.
+
+    Rows less dropped are the kept of the last stage: nothing is lost without a reason.
     """
 
     model: str
@@ -80,6 +84,9 @@ def _lost(counts: Mapping[str, Mapping[str, Any]]) -> list[tuple[str, str, int]]
     found: list[tuple[str, str, int]] = []
     before: dict[str, int] = {}
     for stage in STAGES:
+        if stage == "prompts" and {"data", "prompts"} <= set(counts):
+            beyond = int(counts["data"]["kept"]) - int(counts["prompts"]["in"])
+            found += [(stage, BEYOND_LIMIT, beyond)] if beyond > 0 else []
         dropped = counts.get(stage, {}).get("dropped", {})
         for reason, count in dropped.items():
             if (new := int(count) - before.get(reason, 0)) > 0:

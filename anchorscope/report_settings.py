@@ -55,4 +55,7 @@ def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
 
 
 def _shown(value: Any) -> str:
-    return str(value) if isinstance(value, str) else json.dumps(value, default=str)
+    """A value as Snakemake's command line reads it: True and False, nothing for null."""
+    if value is None or isinstance(value, (str, bool)):
+        return "" if value is None else str(value)
+    return json.dumps(value, default=str)

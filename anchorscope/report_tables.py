@@ -255,10 +255,12 @@ def funnels(found: Sequence[Funnel], models: Labels, datasets: Labels) -> str:
     """Samples in, kept and dropped by reason, over the stages."""
     columns = [*NAMES, Column("rows read", "of the dataset")]
     columns += [Column(name, "samples left") for name in STAGES.values()]
-    columns += [Column("wrong answers"), Column("dropped", "at which stage, why", False, True)]
+    columns += [Column("wrong answers"), Column("left out", "at which stage, why", False, True)]
     made = [_funnel_row(one, models, datasets) for one in found]
-    said = "Samples left after each stage, and why the others were dropped. A sample drawn from"
-    return table("funnel", f"{said} a larger dataset is not counted as dropped.", columns, made)
+    said = (
+        "Samples left after each stage, and why the others were left out, each where it was lost:"
+    )
+    return table("funnel", f"{said} rows read less all of these are the last.", columns, made)
 
 
 def _funnel_row(one: Funnel, models: Labels, datasets: Labels) -> list[Cell]:

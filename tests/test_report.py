@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,14 @@ import pandas as pd
 import pytest
 from report_run import CELLS, HOSTILE, RESOURCES, SAMPLES, finished, question
 
-from anchorscope import report, report_data, report_html, report_samples, report_settings
+from anchorscope import (
+    provenance,
+    report,
+    report_data,
+    report_html,
+    report_samples,
+    report_settings,
+)
 from anchorscope.files import write_csv
 from anchorscope.provenance import record
 from anchorscope.settings import Config
@@ -233,6 +241,21 @@ def test_the_funnel_counts_each_lost_sample_once(run: Config) -> None:
     assert found.rows - sum(count for *_, count in found.dropped) == SAMPLES
 
 
+def test_what_a_limit_leaves_out_is_in_the_funnel(run: Config, tmp_path: Path) -> None:
+    product = Path(run.root) / "delta_p" / "first" / "easy.csv"
+    before = provenance.read(product)
+    kept = {"in": 50, "kept": 50, "dropped": {}}
+    inputs = {
+        path: found if "/data/" in path else {**found, "counts": kept}
+        for path, found in before["inputs"].items()
+    }
+    other = tmp_path / "delta_p" / "first" / "easy.csv"
+    provenance.record(other, identity="d", settings={}, inputs=inputs)
+    found = report_data.funnel(tmp_path, "first", "easy")
+    assert ("prompts", report_data.BEYOND_LIMIT, 48) in found.dropped
+    assert found.rows - sum(count for *_, count in found.dropped) == 50
+
+
 def test_timings_add_up_by_stage(run: Config) -> None:
     (found,) = report_data.timings(run.root).to_dict("records")
     assert (found["stage"], found["jobs"], found["seconds"]) == ("scores", 2, 102.5)
@@ -257,10 +280,17 @@ def test_only_what_is_shown_of_the_catalogue_is_told(run: Config) -> None:
         ([], {}, ""),
         (["a b.yaml"], {}, " --configfile 'a b.yaml'"),
         ([], {"limit": 50, "results": "out"}, " --config limit=50 results=out"),
+        ([], {"keep_activations": False}, " --config keep_activations=False"),
+        ([], {"limit": None, "targets": ["a", "b"]}, """ --config limit= 'targets=["a", "b"]'"""),
     ],
 )
 def test_options_can_be_pasted(files: list[str], given: dict[str, Any], said: str) -> None:
-    assert report_settings.options(files, given) == said
+    from snakemake.cli import parse_config
+
+    options = report_settings.options(files, given)
+    assert options == said
+    _, _, keys = options.partition(" --config ")
+    assert parse_config(shlex.split(keys)) == given
 
 
 def test_same_products_give_the_same_page(run: Config) -> None:
