@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import onenode
@@ -88,6 +89,8 @@ class Clone:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 text=True,
+                # What a shell starts in the background ignores SIGINT, its children too.
+                preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
     def run(self, module: str = "snakemake", *more: str) -> int:
