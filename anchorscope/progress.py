@@ -62,6 +62,8 @@ class Progress(tqdm):
         self._terminal: int | None = None
         self._began = self._said = time.monotonic()
         unit = f" {given.pop('unit', 'samples')}"
+        if given.get("desc"):
+            given["desc"] = f"{given['desc'].removesuffix(': ')}: "
         ours = {"bar_format": BAR, "dynamic_ncols": True, "leave": False, "miniters": 1}
         super().__init__(
             *args, **{"delay": 1, **given, **ours, "unit": unit, "file": io.StringIO()}
