@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -260,3 +261,24 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
     assert clone.planned(change=change) == {}
+
+
+def test_a_cell_shared_by_several_jobs_gives_the_same_tables_to_the_byte(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    run = tiny_run.copy(tmp_path / "clone")
+    for stage in ("answers", "activations", "scores", "delta_p", "tables"):
+        shutil.rmtree(run.results / stage)
+    change = {"models": {"tiny-llama": {"resources": {"shards": 3}}}}
+    jobs = run.planned("results/tables/tiny.csv", change=change)
+    assert (jobs["answers_shard"], jobs["activations_shard"]) == (3, 3)
+    run.build("results/tables/tiny.csv", change=change)
+    made = sorted((run.results / "tables").glob("*.csv"))
+    assert made
+    for table in made:
+        assert table.read_bytes() == (tiny_run.results / "tables" / table.name).read_bytes()
+    whole, shared = (provenance(one, f"activations/{CELL}") for one in (tiny_run, run))
+    assert shared["identity"] == whole["identity"]
+    assert shared["passes"]["rows_by_condition"] == whole["passes"]["rows_by_condition"]
+    assert not list(run.results.glob(".shards/*/*/*/*"))
+    assert not list(run.results.glob(".partial/*"))
