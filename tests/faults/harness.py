@@ -247,7 +247,8 @@ def job(pid: int, stage: str) -> psutil.Process | None:
 def batches(clone: Workspace, stage: str = "activations") -> dict[str, int]:
     """Finished batches, of a finished job or not: name → time of writing, in nanoseconds."""
     found: dict[str, int] = {}
-    for folder in (clone.results / ".partial" / stage, clone.results / stage):
+    waiting = (clone.results / ".partial").glob(f"{stage}*")
+    for folder in (*waiting, clone.results / stage):
         for path in folder.rglob("batch-*.safetensors"):
             with suppress(FileNotFoundError):  # it was moved to where it belongs meanwhile
                 found[path.name] = path.stat().st_mtime_ns
@@ -261,15 +262,17 @@ class Moment:
     share: float | None = None
     batches: int | None = None
 
-    def come(self, clone: Workspace, stage: str, process: psutil.Process, seconds: float) -> bool:
-        """Wait for it; whether the stage still ran then."""
+    def come(
+        self, clone: Workspace, stage: str, process: psutil.Process, seconds: float
+    ) -> dict[str, int] | None:
+        """Wait for it: the batches finished by then, None where the stage had ended before."""
         end = process.create_time() + (self.share or 0) * seconds
         while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
             counted = self.batches is not None and len(batches(clone, stage)) >= self.batches
             if counted or (self.batches is None and time.time() >= end):
-                return True
+                return batches(clone, stage)
             time.sleep(0.002)
-        return False
+        return None
 
 
 def sigkill(running: subprocess.Popen[bytes], process: psutil.Process) -> None:
@@ -328,21 +331,25 @@ class Trial:
     kill: Kill
 
 
-def disturb(world: World, clone: Workspace, trial: Trial) -> bool:
-    """Run until the moment, then kill; False where the stage had ended before."""
+def disturb(world: World, clone: Workspace, trial: Trial) -> dict[str, int] | None:
+    """Run until the moment, then kill.
+
+    Returns:
+        The batches that were finished at that moment, None where the stage had ended before.
+    """
     running = start(clone)
     try:
         process = wait(
             lambda: job(running.pid, trial.stage) or running.poll() is not None,
             f"a job of {trial.stage}",
         )
-        if process is True or not trial.moment.come(
-            clone, trial.stage, process, world.seconds[trial.stage]
-        ):
+        seconds = world.seconds[trial.stage]
+        done = None if process is True else trial.moment.come(clone, trial.stage, process, seconds)
+        if done is None:
             running.wait(PATIENCE)
-            return False
-        trial.kill(running, process)
-        return True
+        else:
+            trial.kill(running, process)
+        return done
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
@@ -369,8 +376,9 @@ def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
     injected, kept = 0, dict[str, int]()
     with world.before(trials[0].stage, root) as clone:
         for trial in trials:
-            injected += disturb(world, clone, trial)
-            kept |= batches(clone)
+            done = disturb(world, clone, trial)
+            injected += done is not None
+            kept |= (done or {}) if trial.stage == "activations" else {}
         finish(clone)
         made = batches(clone)
         lost = [name for name, at in kept.items() if made.get(name) != at]
