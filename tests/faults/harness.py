@@ -27,7 +27,7 @@ CELL = "tiny/rows"
 TARGET = "results/tables/tiny.csv"
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL; a cluster gives thirty."""
-PATIENCE = 600.0
+PATIENCE = 1800.0
 TOKEN = "hf_PlantedInEveryRunOfTheFaults"
 """In the environment of every run; it must turn up nowhere."""
 
