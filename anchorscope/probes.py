@@ -230,7 +230,8 @@ def fit(
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are. On a CPU a block is at most `STATE_BYTES`, or one layer if it has many problems.
+            are. On a CPU layers are solved one by one, since one layer's features stay in the
+            cache and several do not, and problems in blocks of `STATE_BYTES`.
 
     Returns:
         The probes, on `device`.
@@ -246,8 +247,7 @@ def fit(
     n, width = x.shape[1:]
     on_cpu = device.type == "cpu"
     budget = min(budget_bytes, STATE_BYTES) if on_cpu else budget_bytes
-    many = on_cpu and len(masks) > FEW
-    at_once = 1 if many else _layers_at_once(n, width, len(masks), budget)
+    at_once = 1 if on_cpu else _layers_at_once(n, width, len(masks), budget)
     together = _problems_at_once(n, width, budget)
     parts, iterations, unconverged = [], 0, 0
     with Progress(desc=f"probes of {len(x)} layers", total=n) as progress:
