@@ -236,15 +236,17 @@ def _cursor(layers: Sequence[Spec], panel: Panel) -> Spec | None:
         view["encoding"]["x"] for view in layers
         if view.get("encoding", {}).get("x", {}).get("field") == "layer"
     )  # fmt: skip
-    own = {"scale": x["scale"], "type": "quantitative", "datum": {"expr": "at"}}
+    # kept inside even while unseen: a mark outside would widen the picture
+    inside = f"max({panel.x}[0], min({panel.x}[1], at))"
+    own = {"scale": x["scale"], "type": "quantitative", "datum": {"expr": inside}}
     own |= {"axis": x["axis"]} if "axis" in x else {}
-    inside = f"at >= {panel.x}[0] && at <= {panel.x}[1]"
+    seen = f"at >= {panel.x}[0] && at <= {panel.x}[1]"
     return {
         "data": {"values": [{}]},
         "mark": {"type": "rule", "color": "#0b57d0", "strokeWidth": 1.2, "tooltip": None},
         "encoding": {
             "x": own,
-            "opacity": {"condition": {"test": inside, "value": 0.7}, "value": 0},
+            "opacity": {"condition": {"test": seen, "value": 0.7}, "value": 0},
         },
     }
 

@@ -165,6 +165,10 @@ def test_switching_readout_and_control_changes_the_drawn_numbers(
       seen.question = drawnAt(series, 4);
       seen.heading = $("h1").textContent;
       seen.note = all("#figure .role-title-text text").map((t) => t.textContent).join(" ");
+      URL.createObjectURL = (blob) => {{ seen.blob = blob; return "data:,"; }};
+      HTMLAnchorElement.prototype.click = () => {{}};
+      $("#save").click(); await wait(1500);
+      seen.saved = await seen.blob.text();
     """
     )
     series, (site, position) = "Q-Anchored (Gamma)", OTHER
@@ -181,6 +185,9 @@ def test_switching_readout_and_control_changes_the_drawn_numbers(
     assert drawn == pytest.approx(wanted, abs=0.006)
     assert "Read-out attn/final" in seen["caption"]
     assert "every question token" in seen["heading"] and "solid: whole question" in seen["note"]
+    saved = seen["saved"]
+    assert saved.startswith("<svg") and seen["heading"] in saved and "attn/final" in saved
+    assert all(f">{name}<" in saved for name in SERIES), "the saved picture has its legend"
 
 
 def test_the_copy_button_gives_the_numbers_of_the_view(look: Look, table: pd.DataFrame) -> None:

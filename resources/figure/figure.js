@@ -263,8 +263,26 @@
     if (done) { $("numbers").hidden = true; $("copy").focus(); }
   }
 
+  function wrapped(text, most) {
+    const lines = [""];
+    for (const word of text.split(" ")) {
+      const longer = `${lines.at(-1)} ${word}`.trim();
+      if (longer.length > most && lines.at(-1)) lines.push(word);
+      else lines[lines.length - 1] = longer;
+    }
+    return lines;
+  }
+
+  // The picture with the title and legend that the page sets beside it.
   async function save() {
-    const aside = await vegaEmbed(make("div"), specification(), OPTIONS);
+    const spec = specification();
+    const { title, caption, readout } = state.choice;
+    if (readout) {
+      spec.title.text = wrapped(title, page.width / (0.6 * spec.title.fontSize));
+      const most = page.width / (0.5 * spec.title.subtitleFontSize);
+      spec.title.subtitle = caption.flatMap((line) => wrapped(line, most));
+    }
+    const aside = await vegaEmbed(make("div"), spec, OPTIONS);
     const svg = await aside.view.toSVG();
     aside.view.finalize();
     const href = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
