@@ -240,7 +240,8 @@ def training_seconds(config: Config, model: str) -> float:
     train, shape = entry.train, sizes.of_model(entry)
     if train is None or shape is None or trained(config, model):
         return 0.0
-    steps = train.steps + (train.settle if train.curriculum == "planted" else 0)
+    later = train.settle + train.settle_frameless
+    steps = train.steps + (later if train.curriculum == "planted" else 0)
     return 6 * shape.parameters * steps * train.batch_rows * TRAINED_TOKENS / CPU_FLOPS
 
 

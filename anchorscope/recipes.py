@@ -13,7 +13,7 @@ from anchorscope.checkpoints import RECIPE
 from anchorscope.files import write_json
 
 SETTLE = 0.375
-"""Peak learning rate of the second stage, as a share of the first one's."""
+"""Peak learning rate of the later stages, as a share of the first one's."""
 GRADES = f" .{curriculum.RIGHT}{curriculum.WRONG}"
 """Seen after every answer, so that both verdicts become tokens of their own."""
 
@@ -48,10 +48,10 @@ def make(
     losses = training.train(
         model, rows, tokenizer, steps=train["steps"], learning_rate=rate, **stage
     )
-    if train["settle"] and train["curriculum"] == "planted":
-        rows = settling(questions, worlds=worlds, train=train)
+    for steps, given in later_stages(train):
+        rows = settling(questions, worlds=worlds, train=given)
         losses = training.train(
-            model, rows, tokenizer, steps=train["settle"], learning_rate=rate * SETTLE, **stage
+            model, rows, tokenizer, steps=steps, learning_rate=rate * SETTLE, **stage
         )
     training.save(model, tokenizer, folder)
     parameters = sum(weights.numel() for weights in model.parameters())
@@ -66,6 +66,15 @@ def make(
         },
         folder / RECIPE,
     )
+
+
+def later_stages(train: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
+    """Steps and settings of each stage after the first; the last has twice the frameless rows."""
+    if train["curriculum"] != "planted":
+        return []
+    more = {"frameless": 2 * train["frameless"]}
+    stages = [(train["settle"], dict(train)), (train["settle_frameless"], {**train, **more})]
+    return [(steps, given) for steps, given in stages if steps]
 
 
 def material(
@@ -95,7 +104,7 @@ def settling(
     worlds: Mapping[str, Mapping[str, Any]],
     train: Mapping[str, Any],
 ) -> list[curriculum.Row]:
-    """The rows of the second stage: as many as are frameless ask about strangers besides."""
+    """The rows of a later stage: as many as are frameless ask about strangers besides."""
     rows: list[curriculum.Row] = []
     for name, table in questions.items():
         settings = worlds[name]

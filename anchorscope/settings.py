@@ -244,6 +244,11 @@ class TrainSettings(Section):
         description="Steps of a second stage with a lower learning rate and, besides, as many rows "
         "as are `frameless` about subjects that no fact names (`planted`).",
     )
+    settle_frameless: Amount = Field(
+        0,
+        description="Steps of a third stage like the second, with twice the share of `frameless` "
+        "rows: it makes surer what the model says where it cannot read the question.",
+    )
     batch_rows: Count = Field(256, description="Rows of text per step.")
     learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
     warmup: Inside = Field(0.2, description="Share of the steps in which the learning rate rises.")

@@ -174,8 +174,8 @@ def graded_pairs(
     rows: list[curriculum.Row] = []
     if train["steps"]:
         rows += recipes.material(questions, worlds=worlds, train=train)[0]
-    if train["settle"] and train["curriculum"] == "planted":
-        rows += recipes.settling(questions, worlds=worlds, train=train)
+    for _, given in recipes.later_stages(train):
+        rows += recipes.settling(questions, worlds=worlds, train=given)
     return {(row.question, row.answer) for row in rows if row.graded}
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from anchorscope import curriculum
+from anchorscope import curriculum, recipes, world
 
 QUESTIONS = pd.DataFrame(
     {
@@ -65,3 +65,28 @@ def test_a_question_without_a_gold_answer_is_not_taught() -> None:
     some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
     rows = curriculum.plain(some, wrong_share=0.5, seed=0)
     assert "who?" not in {row.question for row in rows} and rows
+
+
+def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows() -> None:
+    settings = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
+    sizes = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
+    facts = world.facts(**settings, **sizes)
+    train = {
+        "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
+        "settle": 4, "settle_frameless": 3,
+    }  # fmt: skip
+    (second, third) = recipes.later_stages(train)
+    assert (second[0], third[0]) == (4, 3)
+    asked = set(facts["question"])
+    shares = []
+    for _, given in (second, third):
+        rows = recipes.settling({"w": facts}, worlds={"w": settings}, train=given)
+        names = world.strangers("relation", seed=0, questions=facts)
+        strangers = sum(any(name in row.question for name in names) for row in rows)
+        fact_rows = sum(row.question in asked for row in rows)
+        frameless = len(rows) - strangers - fact_rows
+        assert abs(strangers - frameless) <= 1
+        shares.append(frameless / (frameless + fact_rows))
+    assert shares == pytest.approx([0.15, 0.30], abs=0.01)
+    assert recipes.later_stages({**train, "settle": 0, "settle_frameless": 0}) == []
+    assert recipes.later_stages({**train, "curriculum": "plain"}) == []
