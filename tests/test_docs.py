@@ -32,7 +32,7 @@ WHOLE = r"(snakemake .*(--cores|--profile|-n)|make |anchorscope )[^<\[…]*$"
 """In running text: other words with `snakemake` are mentions of it, not commands."""
 HERE = ("source", "cd", "export")
 """Commands of the shell alone, which there is nothing to try about."""
-ELSEWHERE = ("git clone", "pip download", "hf cache")
+ELSEWHERE = ("git clone", "pip download", "hf cache", "python benchmarks/")
 """Commands of others that change something or need a network: marked, and not tried."""
 
 
