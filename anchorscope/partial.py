@@ -78,10 +78,11 @@ def place(root: str | Path, product: str | Path, fit: str) -> Path:
 
 @contextmanager
 def kept(folder: Path) -> Iterator[Path]:
-    """Make the folder of a product's batches, and remove it if the block ends well.
+    """Make the folder of a product's batches; those that fit no longer are dropped.
 
-    The block may move it to where it belongs instead. Batches of the same product that fit no
-    longer are dropped.
+    It stays when the block has ended: a job that is killed in its last moment, or whose Snakemake
+    has died, loses its product, and finds all batches here. The first stage that reads the finished
+    product drops it (`drop`). The block may move it to where it belongs instead.
     """
     product = folder.name.rpartition("+")[0]
     for other in folder.parent.glob("*+*"):
@@ -90,8 +91,24 @@ def kept(folder: Path) -> Iterator[Path]:
             shutil.rmtree(other)
     folder.mkdir(parents=True, exist_ok=True)
     yield folder
-    if folder.is_dir():
-        shutil.rmtree(folder)
+
+
+def linked(folder: Path, product: str | Path) -> None:
+    """Put what waits in a folder into a finished product, by links; moved where there are none."""
+    try:
+        with atomic(product) as draft:
+            draft.mkdir()
+            for path in folder.iterdir():
+                (draft / path.name).hardlink_to(path)
+    except OSError:  # a file system without hard links: what a late kill would lose is made again
+        move(folder, product)
+
+
+def drop(inputs: Iterable[str | Path]) -> None:
+    """Remove what waited for products that are finished and read now."""
+    for path in inputs:
+        if provenance.beside(path).is_file() and (waits := provenance.read(path).get("waits")):
+            shutil.rmtree(waits, ignore_errors=True)
 
 
 def parts_of(shard: str | None) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from anchorscope import checksums
+from anchorscope import checksums, partial
 from anchorscope.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.progress import Lines
 from anchorscope.provenance import beside, check_funnel, check_inputs
@@ -39,6 +39,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         checksums.verify(inputs)
         check_inputs(inputs)
         check_losses(inputs, getattr(snakemake, "config", {}))
+        partial.drop(inputs)
         yield
         checksums.seal(getattr(snakemake, "output", ()))
     except Exception as error:

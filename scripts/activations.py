@@ -43,7 +43,10 @@ with stage(snakemake):
     with partial.kept(waits) as folder:
         activations.gather(shards, folder, planned)
         passes = activations.write(folder, loaded, planned, chosen.readouts, numbers=part)
-        move(folder, product)
+        if snakemake.wildcards.get("shard"):
+            move(folder, product)
+        else:
+            partial.linked(folder, product)
     if not snakemake.wildcards.get("shard"):
         provenance.of_stage(
             snakemake,

@@ -46,4 +46,5 @@ with stage(snakemake):
                 model=located,
                 device=partial.devices(folder) or str(loaded.device),
                 dtype=chosen.dtype,
+                waits=str(folder),
             )

@@ -84,7 +84,13 @@ def test_batches_wait_where_the_job_died_and_go_when_it_is_done(tmp_path: Path) 
         raise KeyboardInterrupt
     with partial.kept(waits) as folder:
         assert partial.finished(folder / "batch-00000.safetensors") is not None
+    assert waits.exists()
+    product = tmp_path / "activations/m/d"
+    partial.linked(waits, product)
+    product.with_name("d.provenance.json").write_text(f'{{"waits": "{waits}"}}')
+    partial.drop([product])
     assert not waits.exists()
+    assert partial.finished(product / "batch-00000.safetensors") is not None
 
 
 def test_batches_that_fit_no_longer_are_dropped_those_of_others_are_not(tmp_path: Path) -> None:
