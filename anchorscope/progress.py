@@ -62,12 +62,11 @@ class Progress(tqdm):
         self._terminal: int | None = None
         self._began = self._said = time.monotonic()
         unit = f" {given.pop('unit', 'samples')}"
-        if given.get("desc"):
-            given["desc"] = f"{given['desc'].removesuffix(': ')}: "
-        ours = {"bar_format": BAR, "dynamic_ncols": True, "leave": False, "miniters": 1}
-        super().__init__(
-            *args, **{"delay": 1, **given, **ours, "unit": unit, "file": io.StringIO()}
-        )
+        desc = given.pop("desc", None)
+        given["desc"] = f"{desc.removesuffix(': ')}: " if desc else None
+        ours: dict[str, Any] = {"unit": unit, "file": io.StringIO(), "bar_format": BAR}
+        ours |= {"dynamic_ncols": True, "leave": False, "miniters": 1}
+        super().__init__(*args, **{"delay": 1, **given, **ours})
         if not self.waits:
             self._speaks()
 
