@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +24,7 @@ from anchorscope.passes import (
     plan,
     share,
 )
-from anchorscope.progress import Pace
+from anchorscope.progress import Progress
 from anchorscope.room import Room
 
 if TYPE_CHECKING:
@@ -37,8 +36,6 @@ __all__ = [
 ]  # fmt: skip
 
 PARTNERS = tuple(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values()))
-
-log = logging.getLogger(__name__)
 
 
 def write(
@@ -71,16 +68,19 @@ def write(
     wanted = range(len(planned.batches)) if numbers is None else list(numbers)
     paths = {number: folder / f"batch-{number:05d}.safetensors" for number in wanted}
     todo = [number for number in wanted if partial.finished(paths[number]) is None]
-    counted = _Counter(planned, wanted, forked=forks(loaded))
+    counted = _Counter(planned, forked=forks(loaded))
     for number in sorted({*wanted} - {*todo}):
         counted.add(planned.batches[number], partial.notes(paths[number]))
-    counted.begin()
     room = Room()
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
-    for number, (batch, tensors) in zip(todo, passes, strict=True):
-        notes = counted.notes(room, loaded)
-        partial.save(tensors, paths[number], **notes)
-        counted.add(batch, notes)
+    rest = {sample for number in todo for sample in planned.batches[number].samples}
+    with Progress(total=len(rest)) as progress:
+        for number, (batch, tensors) in zip(todo, passes, strict=True):
+            notes = counted.notes(progress.seconds, room.halved, loaded.device.type)
+            partial.save(tensors, paths[number], **notes)
+            counted.add(batch, notes)
+            progress.update(len(rest.intersection(batch.samples)))
+            rest.difference_update(batch.samples)
     write_parquet(index(planned), folder / "index.parquet")
     return counted.stats() | {"dtype": str(loaded.model.dtype).removeprefix("torch.")}
 
@@ -110,34 +110,24 @@ def gather(shards: Sequence[Path], folder: Path, planned: Plan) -> None:
 
 
 class _Counter:
-    """Counts the rows passed, as they are passed, and logs how far the work is."""
+    """Counts the rows passed, as they are passed."""
 
-    def __init__(self, planned: Plan, wanted: Iterable[int], *, forked: bool) -> None:
+    def __init__(self, planned: Plan, *, forked: bool) -> None:
         self.planned, self.forked = planned, forked
         self.rows: Counter[str] = Counter()
         self.samples: dict[str, set[int]] = {}
         self.devices: set[str] = set()
         self.batches = self.halved = self.tokens = self.padded = 0
-        self.seconds = 0.0
+        self.seconds = self.noted = 0.0
+        self.known = 0
         heads = sharing.head_rows(planned)
         self.passed = len(heads) * max(map(len, heads), default=0)
-        batches = [planned.batches[number] for number in wanted]
-        self.total = sum(len(batch.rows) * batch.length for batch in batches)
-        self.all_samples = len({sample for batch in batches for sample in batch.samples})
-        self.begin()
 
-    def begin(self) -> None:
-        """What was added before comes from an earlier try."""
-        self.pace, self.noted, self.known = Pace(), 0.0, 0
-        self.padded_before = self.padded
-        self.samples_before = len(self.samples.get("clean", ()))
-
-    def notes(self, room: Room, loaded: models.Loaded) -> dict[str, str]:
-        """What is to be known of the batch just passed."""
-        seconds, halved = self.pace.seconds - self.noted, room.halved - self.known
-        self.noted, self.known = self.pace.seconds, room.halved
-        device = loaded.device.type
-        return {"seconds": f"{seconds:.6f}", "halved": str(halved), "device": device}
+    def notes(self, seconds: float, halved: int, device: str) -> dict[str, str]:
+        """What is to be known of the batch just passed, from what all so far have taken."""
+        took, parted = seconds - self.noted, halved - self.known
+        self.noted, self.known = seconds, halved
+        return {"seconds": f"{took:.6f}", "halved": str(parted), "device": device}
 
     def add(self, batch: Batch, notes: Mapping[str, str]) -> None:
         for row in batch.rows:
@@ -150,17 +140,6 @@ class _Counter:
         self.devices.add(notes["device"])
         self.padded += len(batch.rows) * batch.length
         self.passed += sharing.tokens_passed(self.planned, batch, forked=self.forked)
-        if self.pace.due(finished=self.padded == self.total):
-            self._log(self.pace.seconds)
-
-    def _log(self, seconds: float) -> None:
-        done, passed = len(self.samples.get("clean", ())), self.padded - self.padded_before
-        left = seconds / max(passed, 1) * (self.total - self.padded)
-        log.info(
-            "%d of %d samples, %.1f samples/s, %d:%02d left",
-            *(done, self.all_samples, (done - self.samples_before) / seconds),
-            *(left // 60, left % 60),
-        )
 
     def stats(self) -> dict[str, Any]:
         return {

@@ -159,7 +159,9 @@ def _remedy(kind: str, value: Any) -> str:
     """What to do about a value of the wrong type."""
     if kind == "string_type" and isinstance(value, (int, float)):
         return f'put it in quotes: "{value}"'
-    if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str):
+    if kind == "bool_type" and isinstance(value, str):
+        return "write true or false without quotes, on the command line True or False; " + _SEE
+    if kind in ("int_type", "float_type") and isinstance(value, str):
         return "write it without quotes; " + _SEE
     if kind == "list_type" and isinstance(value, str):
         return f"put it in brackets: [{value}]"

@@ -6,7 +6,6 @@ no scores are kept.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from anchorscope import answer_anchors, models, partial, tokens
 from anchorscope.errors import AnchorscopeError
 from anchorscope.partial import share
-from anchorscope.progress import Pace
+from anchorscope.progress import Progress
 from anchorscope.room import Room
 from anchorscope.sharing import Cache, common, head_inputs
 
@@ -29,8 +28,6 @@ CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its le
 LEAVE_AT = 0.75
 """Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
 copy of the cache, staying costs the passes."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -91,18 +88,14 @@ def generate(
     stopper = _Stopper(tokenizer, ending)
     writer = _Writer(prompts, model, stopper, max_new_tokens, room or Room())
     written = {row: new for batch in found.values() if batch for row, new in batch.items()}
-    total, pace, before = sum(len(batches[number]) for number in chosen), Pace(), len(written)
-    for number in [number for number, batch in found.items() if batch is None]:
-        new = writer.write(batches[number])
-        if keep:
-            _keep(keep, number, new, _device(model))
-        written.update(new)
-        if pace.due(finished=len(written) == total):
-            rate = (len(written) - before) / pace.seconds
-            left = (total - len(written)) / rate
-            log.info(
-                "%d of %d answers, %.1f a second, %.0f s left", len(written), total, rate, left
-            )
+    todo = [number for number, batch in found.items() if batch is None]
+    with Progress(total=sum(len(batches[number]) for number in todo), unit="answers") as progress:
+        for number in todo:
+            new = writer.write(batches[number])
+            if keep:
+                _keep(keep, number, new, models.device_of(model))
+            written.update(new)
+            progress.update(len(new))
     return [written[row] for row in sorted(written)]
 
 
@@ -125,9 +118,7 @@ def _kept(
     return {row: tuple(ids[start:end]) for row, start, end in zip(rows, starts, ends, strict=True)}
 
 
-def _keep(
-    keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device
-) -> None:
+def _keep(keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device) -> None:
     """Write a batch's answers for the next try."""
     import torch
 
@@ -214,16 +205,10 @@ def _head(model: PreTrainedModel, ids: Sequence[int]) -> Layers:
 
     cache = Cache(keep=True)
     if len(ids):
-        given = head_inputs([ids], model.dtype, _device(model))
+        given = head_inputs([ids], model.dtype, models.device_of(model))
         with torch.inference_mode():
             model.base_model(**given, past_key_values=cache, use_cache=True)
     return cache.own
-
-
-def _device(model: PreTrainedModel) -> torch.device:
-    """Where the input ids belong."""
-    device: torch.device = model.get_input_embeddings().get_parameter("weight").device
-    return device
 
 
 @dataclass
@@ -308,7 +293,7 @@ def _generate_batch(
     ended: set[int] = set()
     contexts = [prompt[-CONTEXT:] for prompt in prompts]
     with torch.inference_mode():
-        rows = _left_padded(prompts, shared, max_new_tokens, _device(model))
+        rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
         cache = _Growing(head, rows.shut.shape[1] - shared, shared)
         while len(ended) < len(prompts):
             for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):

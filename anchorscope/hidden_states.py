@@ -149,6 +149,8 @@ def measure(
         AnchorscopeError: an activation is not finite, or a whole vector is zero; one sample alone
             does not fit in memory.
     """
+    import torch
+
     pairs = parse(readouts)
     positions = list(dict.fromkeys(position for _, position in pairs))
     room = room or Room()
@@ -157,11 +159,15 @@ def measure(
         heads = _heads(loaded, planned) if todo else []
 
         def passed(batch: Batch) -> dict[str, torch.Tensor]:
-            if batch.masked:
-                states = _shared(loaded, planned, batch, positions, recorder, heads)
-            else:
+            if not batch.masked:
                 states = _plain(loaded, planned, batch, positions, recorder)
-            return _tensors(planned, batch, pairs, positions, states)
+                return _tensors(planned, batch, pairs, positions, states)
+            found = []
+            for some in sharing.parts(planned, batch, forked=forks(loaded)):
+                part = narrowed(batch, some)
+                states = _shared(loaded, planned, part, positions, recorder, heads)
+                found.append(_tensors(planned, part, pairs, positions, states))
+            return {name: torch.cat([part[name] for part in found]) for name in found[0]}
 
         for batch in (planned.batches[number] for number in todo):
             yield batch, _fitting(batch, passed, room)

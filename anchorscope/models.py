@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
+from anchorscope.progress import Download
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -239,6 +240,7 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
             revision=revision,
             allow_patterns=list(WANTED_FILES),
             ignore_patterns=list(UNWANTED_FILES),
+            tqdm_class=Download,  # type: ignore[arg-type]
         )
 
     path = Path(hub.fetch(download, "model", hub_id, revision))

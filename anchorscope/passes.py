@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ FEW_SHOT = "few-shot"
 """Stands for a partner's id where the second prompt shows other worked examples."""
 
 Conditions = Mapping[str, Mapping[str, Any] | None]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,23 @@ def plan(
         samples = _behind_others(name, samples, table, chosen, limits, notes)
     batches = _all_batches(samples, conditions, batch_tokens, seed)
     counts = replace(counts, notes=dict(notes))
+    _warn_of_budget(samples, batches, batch_tokens)
     return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, _heads(samples))
+
+
+def _warn_of_budget(
+    samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int
+) -> None:
+    """Say it if single samples are larger than a batch should be: they are passed whole."""
+    over = [b for b in batches if len(b.rows) * b.length > batch_tokens]
+    if over:
+        largest = max(over, key=lambda batch: len(batch.rows) * batch.length)
+        log.warning(
+            "batch_tokens: %d is too small for %d samples, which are passed one by one; the "
+            "largest, %s, takes %d tokens under all its conditions",
+            *(batch_tokens, len(over), samples[largest.samples[0]].id),
+            len(largest.rows) * largest.length,
+        )
 
 
 def _heads(samples: Sequence[Sample]) -> tuple[int, int]:

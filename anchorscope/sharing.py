@@ -256,7 +256,13 @@ def tokens_passed(planned: Plan, batch: Batch, *, forked: bool = True) -> int:
     """Rows × padded tokens of all calls for a batch, the heads left out."""
     if not batch.masked:
         return len(batch.rows) * batch.length
-    return sum(len(step.rows) * step.width for step in steps(planned, batch, forked=forked))
+    from anchorscope.passes import narrowed
+
+    return sum(
+        len(step.rows) * step.width
+        for some in parts(planned, batch, forked=forked)
+        for step in steps(planned, narrowed(batch, some), forked=forked)
+    )
 
 
 def head_rows(planned: Plan) -> list[tuple[int, ...]]:

@@ -1,7 +1,5 @@
 """Training of the small models that the calibration and the real-rows demonstration measure."""
 
-import logging
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,11 +18,12 @@ from transformers import (
 )
 
 from anchorscope.curriculum import Row
-
-log = logging.getLogger(__name__)
+from anchorscope.progress import Progress
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 FALL = 0.6
+RECENT = 50
+"""Steps over which the loss shown is averaged."""
 ARCHITECTURES: dict[str, tuple[Any, Any]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
@@ -116,7 +115,6 @@ def train(
     warmup: float,
     early_verdict: float,
     seed: int,
-    report_every: int = 50,
 ) -> list[float]:
     """Train in place: AdamW, gradients clipped at 1, loss on all tokens.
 
@@ -138,22 +136,22 @@ def train(
         optimizer, lambda step: _share_of_rate(step, steps, warmup)
     )
     losses: list[float] = []
-    started = time.monotonic()
     model.train()
     source = batches(rows, tokenizer, size=min(batch_rows, len(rows)), seed=seed)
-    for step, (ids, labels) in enumerate(islice(source, steps), start=1):
-        on_tokens, states = _on_tokens(model, ids, labels)
-        loss = on_tokens
-        if early_verdict:
-            loss = loss + early_verdict * _on_verdict(model, ids, labels, states)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        losses.append(on_tokens.item())
-        if step % report_every == 0 or step == steps:
-            _report(losses[-report_every:], step, steps, time.monotonic() - started)
+    with Progress(total=steps * min(batch_rows, len(rows)), unit="rows") as progress:
+        for ids, labels in islice(source, steps):
+            on_tokens, states = _on_tokens(model, ids, labels)
+            loss = on_tokens
+            if early_verdict:
+                loss = loss + early_verdict * _on_verdict(model, ids, labels, states)
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            losses.append(on_tokens.item())
+            progress.set_postfix_str(f"loss {np.mean(losses[-RECENT:]):.3f}", refresh=False)
+            progress.update(len(ids))
     return losses
 
 
@@ -187,17 +185,6 @@ def _on_verdict(
         states = model.base_model.norm(hidden[layer + 1][each, verdict - 1])
         loss = loss + torch.nn.functional.cross_entropy(model.lm_head(states), ids[each, verdict])
     return loss
-
-
-def _report(losses: Sequence[float], step: int, steps: int, seconds: float) -> None:
-    log.info(
-        "step %d of %d, loss %.3f, %.2f s a step, %.0f min left",
-        step,
-        steps,
-        float(np.mean(losses)),
-        seconds / step,
-        seconds / step * (steps - step) / 60,
-    )
 
 
 def save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

@@ -38,7 +38,7 @@ rule activations:
         swap_folds=lambda w: cfg.probe.folds if study(w).conditions.swap is not None else None,
         seed=cfg.seed,
     message:
-        "activations of {wildcards.model} on {wildcards.dataset}: measuring"
+        "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/activations.py"
 
@@ -54,4 +54,4 @@ use rule activations as activations_shard with:
     benchmark:
         f"{{root}}/benchmarks/activations/{{model}}/{{dataset}}.{{shard}}.tsv"
     message:
-        "activations of {wildcards.model} on {wildcards.dataset}: measuring shard {wildcards.shard}"
+        "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}, part {wildcards.shard}"

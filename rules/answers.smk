@@ -36,7 +36,7 @@ rule answers:
         max_prompt_tokens=cfg.max_prompt_tokens,
         batch_tokens=cfg.batch_tokens,
     message:
-        "answers of {wildcards.model} on {wildcards.dataset}: generating"
+        "answers of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: generating {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/answers.py"
 
@@ -53,4 +53,4 @@ use rule answers as answers_shard with:
     benchmark:
         f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.{{shard}}.tsv"
     message:
-        "answers of {wildcards.model} on {wildcards.dataset}: generating shard {wildcards.shard}"
+        "answers of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: generating {shown.samples:{wildcards.dataset}/}, part {wildcards.shard}"

@@ -64,7 +64,8 @@ rule calibration_table:
 
 rule calibration_figure:
     input:
-        f"{ROOT}/tables/calibration.csv",
+        table=f"{ROOT}/tables/calibration.csv",
+        page=FIGURE_PAGE,
     output:
         **drawn("calibration", "calibration", "Calibration"),
         provenance=f"{ROOT}/figures/calibration.provenance.json",

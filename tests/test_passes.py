@@ -319,3 +319,17 @@ def test_without_other_prompts_the_passes_stay_what_they_always_were(more):
 
 def digest(text):
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(load, caplog):
+    loaded = load("llama")
+    table = answers_table(loaded.tokenizer)
+    plan = planned(table, batch_tokens=1)
+    (said,) = [record.getMessage() for record in caplog.records if "batch_tokens" in record.msg]
+    assert all(len(batch.samples) == 1 for batch in plan.batches)
+    first = plan.batches[0]
+    assert plan.samples[first.samples[0]].id in said
+    assert str(len(first.rows) * first.length) in said
+    caplog.clear()
+    planned(table, batch_tokens=10**6)
+    assert not caplog.records
