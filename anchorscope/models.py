@@ -393,10 +393,11 @@ def _empty(folder: Path, dtype: str) -> PreTrainedModel:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
 
-    local: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-    config = AutoConfig.from_pretrained(folder, **local)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     with torch.device("meta"):
-        model: Any = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
+        model: Any = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, dtype), trust_remote_code=False
+        )
     if (folder / "generation_config.json").is_file():
         model.generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
     empty: PreTrainedModel = model.eval().requires_grad_(False)

@@ -287,47 +287,38 @@ def test_items_are_split_into_the_runs_that_cost_least(items, price):
     assert cost(found) == min(map(cost, every))
 
 
-def split_up(plan):
-    """The plan with every batch cut into its parts."""
-    batches = [
-        dataclasses.replace(
-            batch, samples=some, rows=tuple(row for row in batch.rows if row.sample in some)
-        )
-        for batch in plan.batches
-        for some in sharing.parts(plan, batch)
-    ]
-    return dataclasses.replace(plan, batches=tuple(batches))
-
-
 def long_and_short(tokenizer):
     texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
     return answers_table(tokenizer, texts)
 
 
-def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
+def in_one_part(monkeypatch):
+    monkeypatch.setattr(sharing, "parts", lambda planned, batch, **_: [batch.samples])
+
+
+def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, monkeypatch):
     loaded = load("llama", "metaspace")
     plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
-    apart = split_up(plan)
-    assert len(apart.batches) > len(plan.batches)
-    expected, found = measured(loaded, plan), measured(loaded, apart)
+    assert len(sharing.parts(plan, plan.batches[0])) > 1
+    found = measured(loaded, plan)
+    in_one_part(monkeypatch)
+    expected = measured(loaded, plan)
     assert expected.keys() == found.keys()
     for key, states in found.items():
         torch.testing.assert_close(states, expected[key], **CLOSE)
 
 
-def test_parts_pass_fewer_tokens_and_keep_a_samples_rows_together(byte_level):
+def test_parts_pass_fewer_tokens_and_keep_a_samples_rows_together(byte_level, monkeypatch):
     plan = planned(long_and_short(byte_level), batch_tokens=10**6)
     batch = plan.batches[0]
     found = sharing.parts(plan, batch)
     assert sorted(n for some in found for n in some) == sorted(batch.samples)
-    passed = [
-        sum(sharing.tokens_passed(one, b) for b in one.batches if b.masked)
-        for one in (plan, split_up(plan))
-    ]
-    assert passed[1] + sharing.WORTH_A_CALL < passed[0]
     assert sharing.parts(plan, batch, forked=False) == [batch.samples]
     alike = planned(answers_table(byte_level, [CORPUS[0]] * 6), batch_tokens=10**6)
     assert sharing.parts(alike, alike.batches[0]) == [alike.batches[0].samples]
+    passed = sharing.tokens_passed(plan, batch)
+    in_one_part(monkeypatch)
+    assert passed + sharing.WORTH_A_CALL < sharing.tokens_passed(plan, batch)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))

@@ -311,7 +311,8 @@ def test_an_answer_without_its_question_is_refused(model):
 SMALL = {"scored": 4, "redundant": 4, "neutral": 4, "unseen": 4, "words_per_group": 3}
 SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", **SMALL}
 TRAIN = {
-    "curriculum": "planted", "graded": True, "steps": 10, "settle": 4, "settle_frameless": 0, "frameless": 0.15, "seed": 0,
+    "curriculum": "planted", "graded": True, "steps": 10, "settle": 4,
+    "settle_frameless": 0, "frameless": 0.15, "seed": 0,
 }  # fmt: skip
 
 
