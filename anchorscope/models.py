@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import read_json
 from anchorscope.progress import Download
 
 if TYPE_CHECKING:
@@ -398,8 +399,9 @@ def _empty(folder: Path, dtype: str) -> PreTrainedModel:
         model: Any = AutoModelForCausalLM.from_config(
             config, dtype=getattr(torch, dtype), trust_remote_code=False
         )
-    if (folder / "generation_config.json").is_file():
-        model.generation_config = GenerationConfig.from_pretrained(folder, local_files_only=True)
+    said = folder / "generation_config.json"
+    if said.is_file():
+        model.generation_config = GenerationConfig.from_dict(read_json(said))
     empty: PreTrainedModel = model.eval().requires_grad_(False)
     return empty
 
