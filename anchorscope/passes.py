@@ -177,9 +177,7 @@ def plan(
     return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, _heads(samples))
 
 
-def _warn_of_budget(
-    samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int
-) -> None:
+def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
     """Say it if single samples are larger than a batch should be: they are passed whole."""
     over = [b for b in batches if len(b.rows) * b.length > batch_tokens]
     if over:
