@@ -150,6 +150,10 @@ def shards(stage):
     return parts
 
 
+def drawn_readouts(wildcards):
+    return sorted({cfg.figures[figure].readout for figure in cfg.targets})
+
+
 def study(wildcards):
     """The settings that hold under a root."""
     return STUDIES[wildcards.root].config

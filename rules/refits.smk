@@ -4,10 +4,6 @@
 # out: results/refits/<model>/<dataset>.csv   results/tables/<figure>.refits.csv
 
 
-def drawn_readouts(wildcards):
-    return sorted({cfg.figures[figure].readout for figure in cfg.targets})
-
-
 rule refits:
     input:
         answers=frozen_answers,
