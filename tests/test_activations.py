@@ -297,7 +297,7 @@ def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
     )
     head = loaded.model.lm_head.register_forward_pre_hook(lambda *_: pytest.fail("LM head ran"))
     plan = planned(answers_table(loaded.tokenizer))
-    with caplog.at_level(logging.INFO, "anchorscope.activations"):
+    with caplog.at_level(logging.INFO, "anchorscope.progress"):
         stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     hook.remove(), head.remove()
     n = len(CORPUS)
