@@ -65,7 +65,6 @@ rule calibration_table:
 rule calibration_figure:
     input:
         table=f"{ROOT}/tables/calibration.csv",
-        page=FIGURE_PAGE,
     output:
         **drawn("calibration", "calibration", "Calibration"),
         provenance=f"{ROOT}/figures/calibration.provenance.json",
@@ -76,6 +75,7 @@ rule calibration_figure:
     conda:
         "../envs/base.yaml"
     params:
+        page=FIGURE_PAGE,
         models=list(dict.fromkeys(model for model, _ in calibration_cells)),
         datasets=list(dict.fromkeys(dataset for _, dataset in calibration_cells)),
         label={

@@ -14,6 +14,7 @@ from anchorscope.checkpoints import fits, parts
 from anchorscope.config import load
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import digest
 from anchorscope.messages import Shown
 from anchorscope.reading import local_files
 from anchorscope import clock, cluster, demand, report_settings, studies
@@ -52,6 +53,8 @@ READOUTS = {name: name.replace(os.sep, "-") for name in cfg.readouts}
 STUDIES = studies.of(cfg)
 CALIBRATION = studies.calibration_root(cfg)
 RESOURCES = os.path.join(workflow.basedir, "resources")
+# The page around a figure, by its content: an input would have the clone's place in its name.
+FIGURE_PAGE = digest(sorted(Path(RESOURCES, "figure").iterdir()))[:12]
 
 
 def one_of(names):

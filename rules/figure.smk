@@ -4,9 +4,6 @@
 # out: results/figures/<figure>.{vl.json,html,svg,pdf,png}
 
 
-FIGURE_PAGE = expand(f"{RESOURCES}/figure/{{part}}", part=["page.html", "figure.css", "figure.js"])
-
-
 localrules:
     figure,
 
@@ -14,7 +11,6 @@ localrules:
 rule figure:
     input:
         table=f"{ROOT}/tables/{{figure}}.csv",
-        page=FIGURE_PAGE,
     output:
         **drawn("{figure}", "figure", "Figures"),
         provenance=f"{ROOT}/figures/{{figure}}.provenance.json",
@@ -25,6 +21,7 @@ rule figure:
     conda:
         "../envs/base.yaml"
     params:
+        page=FIGURE_PAGE,
         models=lambda w: cfg.figures[w.figure].models,
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=labels,

@@ -6,7 +6,6 @@
 
 
 from anchorscope import report_settings
-from anchorscope.files import digest
 
 
 localrules:

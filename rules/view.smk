@@ -11,7 +11,6 @@ localrules:
 rule view:
     input:
         **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
-        page=FIGURE_PAGE,
     output:
         **drawn("{figure}.{view}", "view", "Controls and probes"),
         provenance=f"{ROOT}/figures/{{figure}}.{{view}}.provenance.json",
@@ -24,6 +23,7 @@ rule view:
     conda:
         "../envs/base.yaml"
     params:
+        page=FIGURE_PAGE,
         models=lambda w: cfg.figures[w.figure].models,
         datasets=lambda w: cfg.figures[w.figure].datasets,
         label=labels,
