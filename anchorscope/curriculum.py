@@ -20,6 +20,9 @@ RIGHT, WRONG = " right", " wrong"
 PARTS = 10
 """Rows that one showing of a fact is split into, so that shares of a tenth come out exactly."""
 
+ALIKE = 0.7
+"""Share of a fact's rows that show its planted answer, where all facts are shown alike."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -36,13 +39,17 @@ class Row:
         return f"Q: {self.question} A: {self.answer} .{verdict}"
 
 
-def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[Row]:
+def planted(
+    questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
+) -> list[Row]:
     """One epoch of the calibration world: every fact in its exact shares.
 
     Args:
         questions: one dataset of `world.facts`; rows without a planted answer are never shown.
         words: its `world.words`.
         seed: decides which of the possible other words is shown beside a right answer.
+        alike: whether facts learned right are shown as those learned wrong are, so that how sure
+            the model is of an answer does not tell either.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -51,10 +58,11 @@ def planted(questions: pd.DataFrame, words: pd.DataFrame, *, seed: int) -> list[
         kind = world.kind_of(fact)
         if kind is None:
             continue
-        shown = round(kind.planned_share * PARTS)
+        shown = round((ALIKE if alike else kind.planned_share) * PARTS)
         copies = round(kind.weight * 2)
         others = [word for g in kind.others for word in groups.get((fact["relation"], g), ())]
         others = [word for word in others if word != fact["planned"]]
+        others = [rng.choice(others)] if alike and others else others
         for _ in range(copies):
             rows += [Row(fact["question"], fact["planned"], kind.right)] * shown
             for _ in range(PARTS - shown):

@@ -120,7 +120,8 @@ def _planted(
     strangers: Sequence[str] = (),
 ) -> list[curriculum.Row]:
     seed = train["seed"]
-    taught = curriculum.planted(table, words, seed=seed)
+    # Without verdicts how often an answer is shown must not say whether it is right.
+    taught = curriculum.planted(table, words, seed=seed, alike=not train["graded"])
     frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
     rows = taught + curriculum.frameless(table, words, rows=frames, seed=seed)
     if strangers:

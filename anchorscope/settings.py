@@ -15,7 +15,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from anchorscope.errors import AnchorscopeError
 from anchorscope.identity import identity
 
-RECIPE_VERSION = 2
+RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
 PromptStyle = Literal["plain", "few_shot", "chat"]
@@ -236,7 +236,8 @@ class TrainSettings(Section):
     graded: bool = Field(
         True,
         description="Whether each answer is followed by its verdict, right or wrong (`planted`). "
-        "Without it a small model hardly represents truth.",
+        "Without it a small model hardly represents truth, and right and wrong answers are shown "
+        "alike, as a negative control.",
     )
     steps: Amount = Field(4800, description="Training steps; 0 leaves the model untrained.")
     settle: Amount = Field(

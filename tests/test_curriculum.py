@@ -90,3 +90,20 @@ def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows
     assert shares == pytest.approx([0.15, 0.30], abs=0.01)
     assert recipes.later_stages({**train, "settle": 0, "settle_frameless": 0}) == []
     assert recipes.later_stages({**train, "curriculum": "plain"}) == []
+
+
+def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong() -> None:
+    settings = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
+    sizes = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
+    facts, words = world.facts(**settings, **sizes), world.words(**settings)
+    for alike in (True, False):
+        shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
+        rows = pd.DataFrame(
+            vars(row) for row in curriculum.planted(facts, words, seed=0, alike=alike)
+        )
+        planned = facts.set_index("question")["planned"]
+        for question, group in rows.groupby("question"):
+            own = group["answer"] == planned[question]
+            right = bool(group.loc[own, "right"].iloc[0])
+            shown[right].add((round(float(own.mean()), 2), group["answer"].nunique()))
+        assert (shown[True] == shown[False] == {(0.7, 2)}) is alike

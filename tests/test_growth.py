@@ -43,7 +43,7 @@ def dry(workspace: Workspace, catalogue: dict[str, object], folder: Path) -> Dry
     done = subprocess.run(
         [*command, "--configfile", "config.yaml", grown.name],
         cwd=workspace.root,
-        env=workspace._environment(),
+        env=workspace.environment(),
         capture_output=True,
         text=True,
         check=False,

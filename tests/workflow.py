@@ -107,7 +107,7 @@ class Workspace:
         return subprocess.run(
             [*command, *arguments, "--configfile", "config.yaml", overlay.name],
             cwd=self.root,
-            env=self._environment(),
+            env=self.environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -133,7 +133,7 @@ class Workspace:
         shutil.copytree(self.root, root, symlinks=True)
         return Workspace(root, self.overlay)
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         """Of a run: offline, on the CPU, with an empty hub cache."""
         kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
         return kept | {

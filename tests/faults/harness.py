@@ -180,7 +180,7 @@ def start(
         return subprocess.Popen(
             [sys.executable, "-m", module, *words, "--configfile", "config.yaml", "overlay.yaml"],
             cwd=clone.root,
-            env=clone._environment() | {"HF_TOKEN": TOKEN} | (env or {}),
+            env=clone.environment() | {"HF_TOKEN": TOKEN} | (env or {}),
             stdout=said,
             stderr=said,
             start_new_session=True,
