@@ -93,7 +93,7 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[
     """A root with a config, rows and a checkpoint; the network is shut, and the cache empty."""
     (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
     (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "a": "Ann"}\n', encoding="utf-8")
-    (tmp_path / "checkpoint").symlink_to(checkpoint("llama"))
+    shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
@@ -197,7 +197,7 @@ def test_every_mistake_of_the_config_is_a_finding(run: Callable[..., Said], clon
 
 def test_what_is_missing_here_is_an_error(run: Callable[..., Said], clone: Path) -> None:
     (clone / "rows.jsonl").unlink()
-    (clone / "checkpoint").unlink()
+    shutil.rmtree(clone / "checkpoint")
     (clone / "checkpoint").mkdir()
     said = run("check")
     assert said.code == 1
