@@ -44,6 +44,12 @@ with stage.stage(job), progress.Progress(total=40, delay=0, mininterval=0) as wo
 
 
 @pytest.fixture(autouse=True)
+def nobody_speaks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that another test has left unfinished is not spoken for here."""
+    monkeypatch.setattr(Progress, "_speaker", None)
+
+
+@pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line is due whenever something is done."""
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.0)
