@@ -126,7 +126,9 @@ def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     first = raised["model"] == "one"
     raised.loc[first, "ci_high"] = raised.loc[first, "ci_high"].clip(lower=19.5)
     svg = as_svg(chart(raised, **LOOKS, readout=READOUTS[3]).to_dict())
-    tops = re.findall(r'concat_\d_concat_0_group"><g transform="translate\([^,]*,([^)]*)\)', svg)
+    tops = re.findall(
+        r'concat_\d_concat_0_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)', svg
+    )
     assert len(tops) == 2 and len(set(tops)) == 1
     curves = [{"delta_p": 0, "ci_low": -3, "ci_high": top} for top in (14, 19.5, 20, 39, -1)]
     assert all(delta_range([row])[1] % 20 for row in curves)
