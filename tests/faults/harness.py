@@ -361,25 +361,30 @@ class Outcome:
     """What a disturbed run came to.
 
     Attributes:
-        injected: whether the stage still ran at the moment chosen.
+        hits: for each disturbance whether its stage still ran at the moment chosen.
         same: whether the final tables are those of the undisturbed run, to the byte.
         lost: finished batches that were made again.
     """
 
-    injected: int
+    hits: tuple[bool, ...]
     same: bool
     lost: int
+
+    @property
+    def injected(self) -> int:
+        """How many came in time."""
+        return sum(self.hits)
 
 
 def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
     """Disturb one run, again and again, then let the same command finish."""
-    injected, kept = 0, dict[str, int]()
+    hits, kept = list[bool](), dict[str, int]()
     with world.before(trials[0].stage, root) as clone:
         for trial in trials:
             done = disturb(world, clone, trial)
-            injected += done is not None
+            hits.append(done is not None)
             kept |= (done or {}) if trial.stage == "activations" else {}
         finish(clone)
         made = batches(clone)
         lost = [name for name, at in kept.items() if made.get(name) != at]
-        return Outcome(injected, tables(clone) == world.tables, len(lost))
+        return Outcome(tuple(hits), tables(clone) == world.tables, len(lost))
