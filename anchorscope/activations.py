@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
@@ -66,7 +66,7 @@ def write(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     wanted = range(len(planned.batches)) if numbers is None else list(numbers)
-    paths = {number: folder / f"batch-{number:05d}.safetensors" for number in wanted}
+    paths = {number: partial.batch(folder, number) for number in wanted}
     todo = [number for number in wanted if partial.finished(paths[number]) is None]
     counted = _Counter(planned, forked=forks(loaded))
     for number in sorted({*wanted} - {*todo}):
@@ -262,8 +262,8 @@ def read(
     if where is None:
         raise _not_measured(name, folder)
     out: torch.Tensor | None = None
-    for batch, rows in where.groupby(f"{prefix}batch"):
-        states = _stored(folder / f"batch-{batch:05d}.safetensors", name)
+    for number, rows in where.groupby(f"{prefix}batch"):
+        states = _stored(partial.batch(folder, cast("int", number)), name)
         if out is None:
             out = states.new_empty((states.shape[1], len(where), states.shape[2])).float()
         taken = states[rows[f"{prefix}row"].to_list()]

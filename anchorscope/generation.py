@@ -109,7 +109,7 @@ def _kept(
     keep: Path | None, number: int, batch: Sequence[int]
 ) -> dict[int, tuple[int, ...]] | None:
     """A batch's answers that an earlier try has written."""
-    tensors = partial.finished(_file(keep, number)) if keep else None
+    tensors = partial.finished(partial.batch(keep, number)) if keep else None
     if tensors is None or tensors["rows"].tolist() != list(batch):
         return None
     ids, rows = tensors["ids"].tolist(), tensors["rows"].tolist()
@@ -127,11 +127,7 @@ def _keep(keep: Path, number: int, new: Mapping[int, Sequence[int]], device: tor
         "lengths": torch.tensor([len(ids) for ids in new.values()]),
         "ids": torch.tensor([token for ids in new.values() for token in ids]),
     }
-    partial.save(tensors, _file(keep, number), device=device.type)
-
-
-def _file(keep: Path, number: int) -> Path:
-    return keep / f"batch-{number:05d}.safetensors"
+    partial.save(tensors, partial.batch(keep, number), device=device.type)
 
 
 class _Writer:

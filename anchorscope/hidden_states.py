@@ -149,8 +149,6 @@ def measure(
         AnchorscopeError: an activation is not finite, or a whole vector is zero; one sample alone
             does not fit in memory.
     """
-    import torch
-
     pairs = parse(readouts)
     positions = list(dict.fromkeys(position for _, position in pairs))
     room = room or Room()
@@ -167,7 +165,7 @@ def measure(
                 part = narrowed(batch, some)
                 states = _shared(loaded, planned, part, positions, recorder, heads)
                 found.append(_tensors(planned, part, pairs, positions, states))
-            return {name: torch.cat([part[name] for part in found]) for name in found[0]}
+            return _joined(found)
 
         for batch in (planned.batches[number] for number in todo):
             yield batch, _fitting(batch, passed, room)
@@ -177,13 +175,18 @@ def _fitting(
     batch: Batch, passed: Callable[[Batch], dict[str, torch.Tensor]], room: Room
 ) -> dict[str, torch.Tensor]:
     """The tensors of a batch, passed in as many parts as it takes to fit in memory."""
-    import torch
-
     parts = room.run(
         batch.samples,
         lambda some: len(some) * len(batch.columns) * batch.length,
         lambda some: passed(narrowed(batch, some)),
     )
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """The tensors of several runs of samples, one behind the other."""
+    import torch
+
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 

@@ -76,6 +76,11 @@ def place(root: str | Path, product: str | Path, fit: str) -> Path:
     return Path(root) / FOLDER / name
 
 
+def batch(folder: Path, number: int) -> Path:
+    """The file of a batch."""
+    return folder / f"batch-{number:05d}.safetensors"
+
+
 @contextmanager
 def kept(folder: Path) -> Iterator[Path]:
     """Make the folder of a product's batches; those that fit no longer are dropped.

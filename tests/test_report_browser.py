@@ -1,56 +1,19 @@
-"""The report in a real browser: Debian's chromium, headless, with no network of any use to it.
-
-A test adds a script of its own to the page, which does what a reader does and leaves what it saw
-in the document; chromium prints the document. No driver is needed.
-"""
+"""The report in a real browser, see `browser`."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
-import shutil
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from browser import ABSENT, CHROMIUM, looked
 from report_run import HOSTILE, RESOURCES, SAMPLES, finished
 
 from anchorscope import report
 
-CHROMIUM = shutil.which("chromium")
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
-    "--enable-logging=stderr", "--virtual-time-budget=8000",
-)  # fmt: skip
-BEFORE = """
-window.seen = { errors: [], blocked: [] };
-addEventListener("error", (event) => seen.errors.push(String(event.message)));
-addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
-addEventListener("securitypolicyviolation", (event) => seen.blocked.push(event.blockedURI));
-"""
-AFTER = """
-addEventListener("load", async () => {
-  const $ = (name) => document.querySelector(name);
-  const all = (name) => [...document.querySelectorAll(name)];
-  const set = (element, value) => {
-    element.value = value;
-    for (const kind of ["input", "change"]) element.dispatchEvent(new Event(kind));
-  };
-  try { %s } catch (error) { seen.errors.push(String(error)); }
-  seen.requests = performance.getEntriesByType("resource").map((entry) => entry.name)
-    .filter((name) => !name.startsWith("data:"));
-  seen.title = document.title;
-  document.body.append(Object.assign(document.createElement("pre"),
-    { id: "seen", textContent: JSON.stringify(seen) }));
-});
-"""
 Look = Callable[..., dict[str, Any]]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
 
 
 @pytest.fixture(scope="module")
@@ -58,32 +21,7 @@ def look(tmp_path_factory: pytest.TempPathFactory) -> Look:
     """`look(script, width=1400)`: what the script, run in the finished page, left in `seen`."""
     folder = tmp_path_factory.mktemp("browser")
     made = report.build(finished(folder / "results"), resources=RESOURCES).html
-
-    def looked(script: str, width: int = 1400) -> dict[str, Any]:
-        page = folder / "page.html"
-        page.write_text(spied(made, script), encoding="utf-8")
-        said = subprocess.run(
-            [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}",
-             f"--window-size={width},1200", "--dump-dom", page.as_uri()],
-            capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        found = re.search(r'<pre id="seen">(.*?)</pre>', said.stdout, re.DOTALL)
-        assert found, said.stderr[-2000:]
-        seen: dict[str, Any] = json.loads(html.unescape(found[1]))
-        seen["console"] = [line for line in said.stderr.splitlines() if ":CONSOLE" in line]
-        return seen
-
-    return looked
-
-
-def spied(page: str, script: str) -> str:
-    """The page with the test's own scripts, and they alone let in by its policy."""
-    scripts = [BEFORE, AFTER % script]
-    digests = [hashlib.sha256(one.encode()).digest() for one in scripts]
-    allowed = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
-    page = page.replace("script-src ", f"script-src {allowed} ", 1)
-    page = page.replace("<style>", f"<script>{scripts[0]}</script><style>", 1)
-    return page.replace("</body>", f"<script>{scripts[1]}</script></body>", 1)
+    return lambda script, width=1400: looked(made, script, folder, width)
 
 
 def test_page_opens_without_error_or_request_and_nothing_planted_runs(look: Look) -> None:
