@@ -21,7 +21,8 @@ def squad_normalise(text: str) -> str:
     spaces, marks of direction, soft hyphens) go.
     """
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    plain = "".join(c for c in folded if not _dropped(c))
+    kept = "".join(c for c in folded if not _dropped(c))
+    plain = unicodedata.normalize("NFKC", kept)  # what stood between two marks may be gone
     return " ".join(_ARTICLES.sub(" ", plain).split())
 
 

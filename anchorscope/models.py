@@ -236,13 +236,14 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     from huggingface_hub import snapshot_download
 
     def download() -> str:
-        return snapshot_download(
-            hub_id,
-            revision=revision,
-            allow_patterns=list(WANTED_FILES),
-            ignore_patterns=list(UNWANTED_FILES),
-            tqdm_class=Download,  # type: ignore[arg-type]
-        )
+        with Download.closed_after() as bars:
+            return snapshot_download(
+                hub_id,
+                revision=revision,
+                allow_patterns=list(WANTED_FILES),
+                ignore_patterns=list(UNWANTED_FILES),
+                tqdm_class=bars,  # type: ignore[arg-type]
+            )
 
     path = Path(hub.fetch(download, "model", hub_id, revision))
     _check_safetensors(path, hub_id)

@@ -7,6 +7,8 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from tqdm import tqdm
@@ -127,6 +129,16 @@ class Download(Progress):
     """What the hub's client makes several of: of bytes in parts, as they come, and of files."""
 
     waits = True
+
+    @classmethod
+    @contextmanager
+    def closed_after(cls) -> Iterator[type[Download]]:
+        """Closes those that a failed download has left open: they would keep all others silent."""
+        try:
+            yield cls
+        finally:
+            for bar in [bar for bar in tqdm._instances if isinstance(bar, cls)]:
+                bar.close()
 
 
 class Lines(logging.StreamHandler):

@@ -153,17 +153,19 @@ def of_samples(loaded: Loaded, planned: activations.Plan) -> pd.DataFrame:
 
     deciding = head(loaded)
     records: list[tuple[str, str, int, float]] = []
-    for batch in Progress(planned.batches, desc="own verdicts", unit="passes"):
-        samples = [planned.passed(row) for row in batch.rows]
-        finals = [sample.positions["final"] for sample in samples]
-        with torch.inference_mode():
-            fed = activations.inputs(loaded, planned, batch)
-            states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
-            logits = deciding.logits(states[range(len(finals)), finals]).tolist()
-        records += [
-            (sample.id, row.condition, row.draw, logit)
-            for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
-        ]
+    with Progress(desc="own verdicts", total=len(planned.batches), unit="passes") as progress:
+        for batch in planned.batches:
+            samples = [planned.passed(row) for row in batch.rows]
+            finals = [sample.positions["final"] for sample in samples]
+            with torch.inference_mode():
+                fed = activations.inputs(loaded, planned, batch)
+                states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
+                logits = deciding.logits(states[range(len(finals)), finals]).tolist()
+            records += [
+                (sample.id, row.condition, row.draw, logit)
+                for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
+            ]
+            progress.update()
     return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
 
 

@@ -40,6 +40,7 @@ def test_normalisation_is_squads_on_ascii(text: str) -> None:
         ("the", ""),
         ("New\u200b York", "new york"),
         ("\ufeffco\u00adop", "coop"),
+        ("c\u0301\u200b\u0327", "\u1e09"),
     ],
 )
 def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str) -> None:

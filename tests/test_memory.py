@@ -25,7 +25,7 @@ import torch
 
 from anchorscope import probes
 
-LAYERS, WIDTH = 24, 256
+LAYERS, WIDTH = 64, 96
 n = int(sys.argv[1])
 
 

@@ -122,6 +122,18 @@ def test_a_stage_that_fails_lets_the_next_one_speak(caplog: pytest.LogCaptureFix
     assert "4 of 4" in lines(caplog)[-1]
 
 
+def test_a_download_that_fails_lets_the_next_one_speak(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    left_open = []
+    with pytest.raises(RuntimeError), Download.closed_after() as bars:
+        left_open.append(bars(total=10, unit="B"))
+        left_open[0].update(5)
+        raise RuntimeError
+    with Progress(total=4) as work:
+        work.update(4)
+    assert "4 of 4" in lines(caplog)[-1]
+
+
 def test_a_pipe_gets_lines_and_no_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     job = SimpleNamespace(log=[str(tmp_path / "log")], input=[], rule="r", wildcards={})
     with stage(job), Progress(total=40, delay=0) as work:
