@@ -133,12 +133,12 @@ class Download(Progress):
     @classmethod
     @contextmanager
     def closed_after(cls) -> Iterator[type[Download]]:
-        """Closes those that a failed download has left open: they would keep all others silent."""
+        """Closes the one that speaks, should a failed download leave it open: others wait for it."""
         try:
             yield cls
         finally:
-            for bar in [bar for bar in tqdm._instances if isinstance(bar, cls)]:
-                bar.close()
+            if isinstance(Progress._speaker, cls):
+                Progress._speaker.close()
 
 
 class Lines(logging.StreamHandler):
