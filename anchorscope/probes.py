@@ -38,8 +38,9 @@ FEW = 16
 MILD = 2.0
 """Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 ROWS_AT_ONCE = 1024
-"""Rows whose statistics are taken at once, in float64."""
+"""Rows whose statistics are taken at once."""
 CONSTANT = 1e-12
+CANCELLED = 1e-3
 SURE = 30.0
 SLOPE_KEPT = 0.3
 SEARCH_STEPS = 10
@@ -337,21 +338,13 @@ def _solve_layers(
 def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Block, Tensor, Tensor]:
     """The block, and the centre and scale [layers, width] that its features were given.
 
-    Statistics in float64. A feature that is constant gets weight 0 by way of an infinite std:
-    that is what the penalty would make of it.
+    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
+    would make of it.
     """
     centre, scale = _centre_and_scale(x)
+    features = (x.float() - centre[:, None]).div_(scale[:, None])
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
-    share = different.double() / different.double().sum(-1, keepdim=True)
-    mean = x.new_zeros((len(x), len(share), x.shape[2]), dtype=torch.float64)
-    square = torch.zeros_like(mean)
-    features = torch.empty(x.shape, dtype=torch.float32, device=x.device)
-    for rows in _rows_at_once(x):
-        exact = (x[:, rows].double() - centre.double()[:, None]) / scale.double()[:, None]
-        features[:, rows] = exact.float()
-        mean += share[:, rows] @ exact
-        square += share[:, rows] @ exact.square_()
-    variance = square - mean.square()
+    mean, variance = _mean_and_variance(features, different)
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
     mild = len(masks) <= FEW and _spread(features) <= MILD
     layers, _, width = x.shape
@@ -373,14 +366,39 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Bloc
     return block, centre, scale
 
 
+def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Of standardised features [layers, n, width] by weights [problems, n]; float64.
+
+    A float32 matrix product serves nearly all features; those of which it leaves too few digits,
+    since the rows' spread is small beside their mean, are taken again in float64.
+    """
+    share = (weights.double() / weights.double().sum(-1, keepdim=True)).to(x.dtype)
+    mean = x.new_zeros((len(x), len(share), x.shape[2]), dtype=torch.float64)
+    square = torch.zeros_like(mean)
+    for rows in _rows_at_once(x):
+        mean += share[:, rows] @ x[:, rows]
+        square += share[:, rows] @ x[:, rows].square()
+    variance = square - mean.square()
+    if x.dtype == torch.float32:
+        few_digits = (variance < CANCELLED * square).flatten(0, 1).any(0).nonzero()[:, 0]
+        if len(few_digits):
+            exact = _mean_and_variance(x[..., few_digits].double(), weights)
+            mean[..., few_digits], variance[..., few_digits] = exact
+    return mean, variance
+
+
 def _centre_and_scale(x: Tensor) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation, 1 where it is 0, of all rows: float32 [layers, width]."""
     n = x.shape[1]
     total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
     centre = total.sum(0) / n
-    squares = [(x[:, rows] - centre[:, None]).square_().sum(1) for rows in _rows_at_once(x)]
+    centre = centre.float()
+    squares = [
+        (x[:, rows].float() - centre[:, None]).square_().sum(1, dtype=torch.float64)
+        for rows in _rows_at_once(x)
+    ]
     std = (torch.stack(squares).sum(0) / n).sqrt()
-    return centre.float(), torch.where(std > 0, std, 1.0).float()
+    return centre, torch.where(std > 0, std, 1.0).float()
 
 
 def _rows_at_once(x: Tensor) -> list[slice]:
@@ -391,8 +409,8 @@ def _rows_at_once(x: Tensor) -> list[slice]:
 def _spread(x: Tensor) -> float:
     """Mean square eigenvalue of xᵀx / n, at least 1, of the worst layer; by random directions."""
     draws = torch.Generator(x.device).manual_seed(0)
-    signs = torch.randint(0, 2, (x.shape[2], 8), generator=draws, device=x.device) * 2.0 - 1
-    seen = x.mT @ (x @ signs) / x.shape[1]
+    signs = torch.randint(0, 2, (4, x.shape[2]), generator=draws, device=x.device) * 2.0 - 1
+    seen = (signs @ x.mT) @ x / x.shape[1]
     return float(seen.square().mean(dim=(1, 2)).max())
 
 
@@ -419,10 +437,10 @@ def _minimise(block: _Block, tolerance: float, max_iterations: int) -> tuple[Ten
     logits = block.logits(w)
     residuals = block.residuals(logits.clone())
     gradient = block.gradient(w, residuals)
-    pairs: list[tuple[Tensor, Tensor, Tensor]] = []
+    past = _Past.none(w)
     for step in range(max_iterations + 1):
         curvature = block.curvature(residuals)
-        direction = _direction(block, gradient, pairs, curvature)
+        direction = past.direction(block, gradient, curvature)
         ahead = block.logits(direction)
         change = ahead / logits.abs().clamp_(min=SURE)
         done = torch.linalg.vector_norm(change, torch.inf, dim=-1) < tolerance / SURE
@@ -433,43 +451,80 @@ def _minimise(block: _Block, tolerance: float, max_iterations: int) -> tuple[Ten
         if open_problems < 0.8 * len(finished):
             solution[:, places[finished]] = w[:, finished]
             keep = ~finished
-            block, places, done = block.take(keep), places[keep], done[:, keep]
+            block, past = block.take(keep), past.take(keep)
+            places, done = places[keep], done[:, keep]
             w, logits, gradient = w[:, keep], logits[:, keep], gradient[:, keep]
             direction, ahead = direction[:, keep], ahead[:, keep]
-            pairs = [(s[:, keep], y[:, keep], rho[:, keep]) for s, y, rho in pairs]
         length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
         move = length[..., None] * direction
         logits.addcmul_(length[..., None], ahead)
         w = w + move
         before, gradient = gradient, block.gradient(w, residuals)
-        pairs = [*pairs[1 - MEMORY :], _pair(move, gradient - before)]
+        past = past.add(move, gradient - before)
     solution[:, places] = w
     return solution, step, int((~done).sum())
 
 
-def _pair(s: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """A step, its change of gradient and 1 / sᵀy; 0 where rounding has eaten the curvature."""
-    product = (s * y).sum(-1, keepdim=True)
-    usable = product > 1e-7 * s.norm(dim=-1, keepdim=True) * y.norm(dim=-1, keepdim=True)
-    return s, y, torch.where(usable, 1 / product, 0.0)
+@dataclass(frozen=True)
+class _Past:
+    """The last steps, from which L-BFGS knows the curvature.
+
+    Attributes:
+        s: steps, [layers, problems, steps, width + 1], the newest last.
+        y: what the gradient changed by at each.
+        r: upper triangle of s yᵀ, [layers, problems, steps, steps].
+    """
+
+    s: Tensor
+    y: Tensor
+    r: Tensor
+
+    @classmethod
+    def none(cls, w: Tensor) -> _Past:
+        """Before the first step, of weights such as `w`."""
+        empty = w.new_zeros((*w.shape[:2], 0, w.shape[2]))
+        return cls(empty, empty, w.new_zeros((*w.shape[:2], 0, 0)))
+
+    def take(self, keep: Tensor) -> _Past:
+        """The past of some problems."""
+        return _Past(self.s[:, keep], self.y[:, keep], self.r[:, keep])
+
+    def add(self, s: Tensor, y: Tensor) -> _Past:
+        """With one step more, and the oldest forgotten beyond `MEMORY`.
+
+        A step whose curvature rounding has eaten is kept as zeros, which change nothing.
+        """
+        product = (s * y).sum(-1, keepdim=True)
+        usable = product > 1e-7 * _norm(s) * _norm(y)
+        s, y = torch.where(usable, s, 0.0)[..., None, :], torch.where(usable, y, 0.0)[..., None, :]
+        kept = slice(1, None) if self.s.shape[2] == MEMORY else slice(None)
+        steps = torch.cat([self.s[:, :, kept], s], dim=2)
+        corner = torch.where(usable, product, 1.0)[..., None]
+        column = torch.cat([steps[:, :, :-1] @ y.mT, corner], dim=2)
+        r = torch.nn.functional.pad(self.r[:, :, kept, kept], (0, 0, 0, 1))
+        changes = torch.cat([self.y[:, :, kept], y], dim=2)
+        return _Past(steps, changes, torch.cat([r, column], dim=3))
+
+    def direction(self, block: _Block, gradient: Tensor, curvature: Tensor) -> Tensor:
+        """Downhill: −H g of all problems.
+
+        The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
+        triangular systems, r from its columns and diagonal: r a = s g, then
+        rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
+        """
+        if not self.s.shape[2]:
+            return -block.precondition(gradient, curvature)
+        solve = torch.linalg.solve_triangular
+        a = solve(self.r, self.s @ gradient[..., None], upper=True)
+        rest = gradient - (a.mT @ self.y)[..., 0, :]
+        start = block.precondition(rest, curvature)
+        diagonal = self.r.diagonal(dim1=-2, dim2=-1)[..., None]
+        b = solve(self.r.mT, diagonal * a - self.y @ start[..., None], upper=False)
+        return -(start + (b.mT @ self.s)[..., 0, :])
 
 
-def _direction(
-    block: _Block,
-    gradient: Tensor,
-    pairs: list[tuple[Tensor, Tensor, Tensor]],
-    curvature: Tensor,
-) -> Tensor:
-    """Two-loop recursion (Nocedal & Wright, algorithm 7.4), over all problems."""
-    q, shares = gradient, []
-    for s, y, rho in reversed(pairs):
-        share = rho * (s * q).sum(-1, keepdim=True)
-        q = q - share * y
-        shares.append(share)
-    q = block.precondition(q, curvature)
-    for (s, y, rho), share in zip(pairs, reversed(shares), strict=True):
-        q = q + (share - rho * (y * q).sum(-1, keepdim=True)) * s
-    return -q
+def _norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True)
 
 
 def _line_search(
