@@ -26,9 +26,10 @@ from anchorscope.passes import (
 )
 from anchorscope.progress import Progress
 from anchorscope.room import Room
+from anchorscope.stored import Rows, Stored
 
 if TYPE_CHECKING:
-    import torch
+    from anchorscope.probes import Features
 
 __all__ = [
     "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",
@@ -242,13 +243,13 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
 
 def read(
     folder: str | Path, readout: str, condition: str, draw: int = 0
-) -> tuple[list[str], torch.Tensor]:
-    """Read one read-out under one condition, file by file.
+) -> tuple[list[str], Features]:
+    """Find one read-out under one condition in the files of a cell.
 
     Returns:
-        The ids in the order of the answers, and float32 [layers, samples, width]. `noop`, `swap`
-        and the `replicate-` conditions hold the samples that were measured so; none at all where
-        no sample has another prompt.
+        The ids in the order of the answers, and float32 [layers, samples, width], read when layers
+        are asked for; `[:]` are all. `noop`, `swap` and the `replicate-` conditions hold the
+        samples that were measured so; none at all where no sample has another prompt.
 
     Raises:
         AnchorscopeError: this was not measured, or a file is missing or broken.
@@ -257,20 +258,24 @@ def read(
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
     prefix = "noop_" if condition == "noop" else ""
-    whole = read_parquet(folder / "index.parquet")
-    where = _covered(whole, condition, prefix)
+    where = _covered(read_parquet(folder / "index.parquet"), condition, prefix)
     if where is None:
         raise _not_measured(name, folder)
-    out: torch.Tensor | None = None
-    for number, rows in where.groupby(f"{prefix}batch"):
-        states = _stored(partial.batch(folder, cast("int", number)), name)
-        if out is None:
-            out = states.new_empty((states.shape[1], len(where), states.shape[2])).float()
-        taken = states[rows[f"{prefix}row"].to_list()]
-        out[:, rows.index.to_list()] = taken.transpose(0, 1).float()
-    if out is None:
-        return [], read(folder, readout, "clean")[1][:, :0]
-    return where["id"].tolist(), out
+    if where.empty:
+        _, clean = read(folder, readout, "clean")
+        return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
+    batches = [
+        Rows(
+            partial.batch(folder, cast("int", number)),
+            rows[f"{prefix}row"].to_list(),
+            rows.index.to_list(),
+        )
+        for number, rows in where.groupby(f"{prefix}batch")
+    ]
+    try:
+        return where["id"].tolist(), Stored(name, batches, len(where))
+    except KeyError as error:
+        raise _not_measured(name, folder) from error
 
 
 def _covered(where: pd.DataFrame, condition: str, prefix: str) -> pd.DataFrame | None:
@@ -282,14 +287,6 @@ def _covered(where: pd.DataFrame, condition: str, prefix: str) -> pd.DataFrame |
     if partner not in where:
         return None
     return where[where[partner].notna()].reset_index(drop=True)
-
-
-def _stored(path: Path, name: str) -> torch.Tensor:
-    """One tensor of a batch file: [samples, layers, width]."""
-    found = partial.read(path, [name])
-    if name not in found:
-        raise _not_measured(name, path)
-    return found[name]
 
 
 def _not_measured(name: str, where: Path) -> AnchorscopeError:

@@ -190,6 +190,14 @@ def read(path: Path, names: Iterable[str] | None = None) -> dict[str, torch.Tens
     return found
 
 
+def layers(path: Path, name: str, some: slice) -> torch.Tensor:
+    """Some layers of a tensor [rows, layers, width] of a batch that was found sound before."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="pt") as file:
+        return file.get_slice(name)[:, some]
+
+
 def devices(folder: Path) -> str:
     """Where the batches of a folder were made, as `save` was told."""
     return ", ".join(sorted({notes(path)["device"] for path in folder.glob("batch-*")}))

@@ -207,6 +207,34 @@ class Features(Protocol):
     def __getitem__(self, layers: slice, /) -> Tensor: ...
 
 
+@dataclass(frozen=True)
+class Reordered:
+    """Features whose rows come in another order.
+
+    Attributes:
+        x: the features, [layers, n, width].
+        order: which of their rows come, int64 [n].
+    """
+
+    x: Features
+    order: Tensor
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return (len(self.x), len(self.order), self.x.shape[2])
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, layers: slice) -> Tensor:
+        return self.x[layers][:, self.order]
+
+
+def at(x: Features, layers: Sequence[int]) -> Tensor:
+    """The features of some layers, [len(layers), n, width]."""
+    return torch.cat([x[layer : layer + 1] for layer in layers])
+
+
 def fit(
     x: Features,
     z: Tensor,

@@ -133,7 +133,7 @@ class Download(Progress):
     @classmethod
     @contextmanager
     def closed_after(cls) -> Iterator[type[Download]]:
-        """Closes the one that speaks, should a failed download leave it open: others wait for it."""
+        """Closes the one that speaks, should a failed download leave it open."""
         try:
             yield cls
         finally:

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import folds, intervals, scores
+from anchorscope import folds, intervals, probes, scores
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
 from anchorscope.progress import Progress
@@ -101,7 +101,9 @@ def refit(
     cell = scores.cell_of(answers, settings, readout)
     clean, cut = (scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT))
     chosen, fitted = _chosen(clean, cell, settings, layers, device)
-    passes = _Passes(clean[chosen], cut[chosen], cell.plan, settings, fitted.c)
+    passes = _Passes(
+        probes.at(clean, chosen), probes.at(cut, chosen), cell.plan, settings, fitted.c
+    )
     weights = _usable(_drawn(answers, draws, seed), cell)
     replicates = _replicates(passes, fitted, weights, device)
     said = {"desc": f"probes of {readout} fitted anew", "unit": "draws"}
@@ -119,7 +121,7 @@ def refit(
 
 
 def _chosen(
-    clean: torch.Tensor,
+    clean: probes.Features,
     cell: scores.Cell,
     settings: scores.Settings,
     layers: Sequence[int] | None,
@@ -141,7 +143,7 @@ def _chosen(
             f"name layers from 0 to {depth - 1}",
             see="config",
         )
-    return chosen, scores.fit(clean[chosen], cell.plan, settings, device=device)
+    return chosen, scores.fit(probes.at(clean, chosen), cell.plan, settings, device=device)
 
 
 def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:

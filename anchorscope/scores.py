@@ -29,7 +29,7 @@ CLEAN = ("clean", 0)
 REFITTED = (("knockout", 0), ("random", 0))
 OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
-Activations = Callable[[str, int], tuple[Sequence[str], torch.Tensor]]
+Activations = Callable[[str, int], tuple[Sequence[str], probes.Features]]
 
 log = logging.getLogger(__name__)
 
@@ -126,9 +126,10 @@ def score(
     """Fit the probes of one read-out on the clean pass and score every condition.
 
     Args:
-        activations: `(condition, draw)` → ids and float [layers, len(ids), width]; asked once for
-            each. A condition may cover some of the samples only, `clean` covers all. A sample is
-            scored by the probe of its own fold, whatever its prompt was.
+        activations: `(condition, draw)` → ids and float [layers, len(ids), width], a tensor or
+            what reads layers when they are asked for; called once for each. A condition may cover
+            some of the samples only, `clean` covers all. A sample is scored by the probe of its
+            own fold, whatever its prompt was.
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: written into the table.
         conditions: (condition, draw) to score; `clean` comes first in any case.
@@ -177,7 +178,9 @@ def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
     return Cell(ids, design(answers, settings, readout), readout)
 
 
-def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell) -> torch.Tensor:
+def of_everyone(
+    activations: Activations, condition: tuple[str, int], cell: Cell
+) -> probes.Features:
     """The activations of all samples in the order of the cell, [layers, n, width].
 
     Raises:
@@ -220,7 +223,7 @@ def _offset(fitted: Fitted, scored: pd.DataFrame, rows: np.ndarray, cell: Cell) 
 
 def _shuffled(
     fitted: Fitted,
-    clean: torch.Tensor,
+    clean: probes.Features,
     cell: Cell,
     settings: Settings,
     device: str | torch.device,
@@ -260,7 +263,7 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
 
 
 def fit(
-    x: torch.Tensor,
+    x: probes.Features,
     plan: Design,
     settings: Settings,
     *,
@@ -287,7 +290,7 @@ def fit(
 
 
 def fit_draws(
-    x: torch.Tensor,
+    x: probes.Features,
     plan: Design,
     settings: Settings,
     c: np.ndarray,
@@ -306,7 +309,7 @@ def fit_draws(
 
 
 def _fit(
-    x: torch.Tensor,
+    x: probes.Features,
     plan: Design,
     settings: Settings,
     grid: np.ndarray,
@@ -353,7 +356,7 @@ def _inner_folds(plan: Design) -> list[tuple[int, int]]:
 
 def _calibrated(
     solved: probes.Probes,
-    x: torch.Tensor,
+    x: probes.Features,
     plan: Design,
     settings: Settings,
     grid: np.ndarray,
@@ -383,7 +386,7 @@ def _shift(share: np.ndarray, settings: Settings) -> np.ndarray:
 
 
 def _inner_logits(
-    solved: probes.Probes, x: torch.Tensor, plan: Design, penalties: int
+    solved: probes.Probes, x: probes.Features, plan: Design, penalties: int
 ) -> np.ndarray:
     """Inner out-of-fold logits, float64 [layers, folds, penalties, n]; NaN outside the training
     fold."""
@@ -492,7 +495,7 @@ def _p(s: np.ndarray) -> np.ndarray:
 
 def _rows(
     activations: Activations, condition: tuple[str, int], cell: Cell
-) -> tuple[np.ndarray, torch.Tensor]:
+) -> tuple[np.ndarray, probes.Features]:
     """Places among the cell's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
     rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
@@ -509,8 +512,8 @@ def _rows(
 
 
 def _complete(
-    rows: np.ndarray, x: torch.Tensor, cell: Cell, condition: tuple[str, int]
-) -> torch.Tensor:
+    rows: np.ndarray, x: probes.Features, cell: Cell, condition: tuple[str, int]
+) -> probes.Features:
     """The activations in the order of the cell's ids.
 
     Raises:
@@ -524,12 +527,14 @@ def _complete(
             "measure the cell again: delete its folder of activations and run snakemake again",
             see="stale-product",
         )
-    return x[:, torch.as_tensor(np.argsort(rows))]
+    order = np.argsort(rows)
+    in_order = (order == np.arange(len(rows))).all()
+    return x if in_order else probes.Reordered(x, torch.as_tensor(order))
 
 
 def _scored(
     fitted: Fitted,
-    x: torch.Tensor,
+    x: probes.Features,
     rows: np.ndarray,
     cell: Cell,
     condition: tuple[str, int],
@@ -557,7 +562,7 @@ def _scored(
     return pd.DataFrame(columns)[list(COLUMNS)]
 
 
-def out_of_fold(fitted: Fitted, x: torch.Tensor, fold: np.ndarray) -> np.ndarray:
+def out_of_fold(fitted: Fitted, x: probes.Features, fold: np.ndarray) -> np.ndarray:
     """Each sample's score s by the probe of its own fold [n], float64 [layers, n]."""
     raw = np.empty((len(x), len(fold)))
     for layer in range(len(x)):

@@ -328,6 +328,7 @@ def test_what_is_read_back_is_what_was_measured_in_the_order_of_the_answers(load
         READOUTS, [("clean", 0), ("random", 1), ("noop", 0)]
     ):
         ids, states = activations.read(tmp_path / "cell", readout, condition, draw)
+        states = states[:]
         assert ids == answers["id"].tolist()[: 3 if condition == "noop" else None]
         assert states.shape == (LAYERS, len(ids), WIDTH) and states.dtype == torch.float32
         for number, id_ in enumerate(ids):
@@ -347,7 +348,7 @@ def test_activations_are_kept_in_the_models_dtype(checkpoint, tmp_path):
         }
     assert stored.dtype == torch.bfloat16 and stats["dtype"] == "bfloat16"
     assert stored.shape == (len(plan.batches[0].samples), LAYERS, WIDTH)
-    assert activations.read(tmp_path / "cell", "mlp/final", "clean")[1].dtype == torch.float32
+    assert activations.read(tmp_path / "cell", "mlp/final", "clean")[1][:].dtype == torch.float32
 
 
 def test_the_index_says_how_much_was_cut(byte_level):

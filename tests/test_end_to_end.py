@@ -113,7 +113,7 @@ def test_activations_hold_every_layer_and_condition(tiny_run: Workspace) -> None
         ids, states = activations.read(folder, "mlp/final", condition, 0)
         assert states.shape == (LAYERS, len(ids), 32)
         assert len(ids) == (8 if condition == "noop" else SAMPLES)
-        assert bool(states.isfinite().all())
+        assert bool(states[:].isfinite().all())
 
 
 def test_scores_hold_every_sample_layer_and_condition_once(tiny_run: Workspace) -> None:

@@ -185,7 +185,7 @@ def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load,
         read, states = activations.read(tmp_path / "cell", "attn/last_answer", condition)
         assert read == ids and states.shape == (LAYERS, len(ids), WIDTH)
         for number, id_ in enumerate(ids):
-            assert torch.equal(states[:, number], found[id_, f"{condition}.0/attn.last_answer"])
+            assert torch.equal(states[:][:, number], found[id_, f"{condition}.0/attn.last_answer"])
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
     assert facts["swap_partner"].dropna().to_dict() == SWAPS
     assert facts["replicate_partner"].dropna().to_dict() == WORDINGS | {"q4": "few-shot"}

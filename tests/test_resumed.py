@@ -54,7 +54,7 @@ def states(folder: Path) -> dict[tuple[str, str], Any]:
 
 def same(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
     return first.keys() == second.keys() and all(
-        first[key][0] == second[key][0] and torch.equal(first[key][1], second[key][1])
+        first[key][0] == second[key][0] and torch.equal(first[key][1][:], second[key][1][:])
         for key in first
     )
 

@@ -1,0 +1,86 @@
+"""Activations that stay on disk: some layers of all samples at a time come to memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anchorscope import partial
+
+if TYPE_CHECKING:
+    import torch
+
+BLOCK_BYTES = 512 << 20
+"""At most so much of one read-out and condition is held between two readings."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Samples of one batch file.
+
+    Attributes:
+        path: the file.
+        rows: which of its rows.
+        places: where they belong among all samples.
+    """
+
+    path: Path
+    rows: list[int]
+    places: list[int]
+
+
+class Stored:
+    """One read-out under one condition, float [layers, samples, width]; takes slices of layers.
+
+    Every file is held against its checksum once. Where all layers of all samples take more than
+    `block_bytes`, as many layers as do not are read and held, until others are asked for.
+
+    Args:
+        name: of the tensor in the files, each [rows, layers, width].
+        batches: which rows of which files.
+        samples: how many there are in all.
+        block_bytes: how much to hold.
+
+    Raises:
+        Damaged: a file is not there, or not as it was written.
+        KeyError: a file does not hold the tensor.
+    """
+
+    def __init__(
+        self, name: str, batches: Sequence[Rows], samples: int, *, block_bytes: int = BLOCK_BYTES
+    ) -> None:
+        self.name, self.batches = name, batches
+        self._held = range(0)
+        self._block: torch.Tensor | None = None
+        layers, width = {
+            tuple(partial.read(batch.path, [name])[name].shape[1:]) for batch in batches
+        }.pop()
+        self.shape = (layers, samples, width)
+        self._at_once = max(1, block_bytes // (4 * width * max(1, samples)))
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, layers: slice) -> torch.Tensor:
+        wanted = range(len(self))[layers]
+        if wanted.step != 1:
+            raise ValueError(f"layers are read one after another, not in steps of {wanted.step}")
+        if len(wanted) > self._at_once:
+            return self._read(wanted.start, wanted.stop)
+        if self._block is None or not {*wanted} <= {*self._held}:
+            self._block = None  # let go first
+            self._held = range(len(self))[wanted.start : wanted.start + self._at_once]
+            self._block = self._read(self._held.start, self._held.stop)
+        first = wanted.start - self._held.start
+        return self._block[first : first + len(wanted)]
+
+    def _read(self, start: int, stop: int) -> torch.Tensor:
+        import torch
+
+        out = torch.empty((stop - start, *self.shape[1:]))
+        for batch in self.batches:
+            states = partial.layers(batch.path, self.name, slice(start, stop))
+            out[:, batch.places] = states[batch.rows].transpose(0, 1).float()
+        return out
