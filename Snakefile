@@ -16,6 +16,9 @@ gc.set_threshold(100_000, 50, 100)
 configfile: "config.yaml"
 
 
+report: "resources/report/workflow.rst"
+
+
 include: "rules/common.smk"
 
 

@@ -185,7 +185,8 @@ def drawn(stem, caption, category):
     """A figure's pictures, the vector one captioned for `snakemake --report`."""
     paths = {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
     text = os.path.join(RESOURCES, "report", "captions", f"{caption}.rst")
-    return paths | {"svg": report(paths["svg"], caption=text, category=category)}
+    labels = {"picture": stem}
+    return paths | {"svg": report(paths["svg"], caption=text, category=category, labels=labels)}
 
 
 def views(figure):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -282,3 +283,18 @@ def test_a_cell_shared_by_several_jobs_gives_the_same_tables_to_the_byte(
     assert shared["passes"]["rows_by_condition"] == whole["passes"]["rows_by_condition"]
     assert not list(run.results.glob(".shards/*/*/*/*"))
     assert not list(run.results.glob(".partial/*"))
+
+
+def test_snakemakes_own_report_says_what_each_picture_shows(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    tiny_run.build("--report", str(page))
+    said = page.read_text("utf-8")
+    shown = json.loads(re.search(r"var results = (\{.*?\});\n", said)[1])
+    pictures = {one["labels"]["picture"]: one["caption"] for one in shown.values()}
+    assert {"tiny", "tiny.controls", "tiny.probes"} <= set(pictures)
+    assert all("bootstrap intervals" in caption for caption in pictures.values())
+    places = json.loads(re.search(r"var categories = (\{.*?\});\n", said)[1])
+    assert set(places) == {"Figures", "Controls and probes"}
+    assert "A-Anchored" in re.search(r"var workflow_desc = (.*);", said)[1]
