@@ -16,10 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anchorscope import question_anchors, questions
+from anchorscope import questions
 from anchorscope.english import FUNCTION
 from anchorscope.errors import AnchorscopeError
-from anchorscope.question_anchors import PROPERTY, SUBJECT, Span, find, word_count, words_in
+from anchorscope.own_anchors import PROPERTY, SUBJECT
+from anchorscope.question_anchors import find
+from anchorscope.question_spans import Span
+from anchorscope.question_words import word_count, word_places, words_in
 
 EXAMPLES = 3
 TOGETHER = "together"
@@ -104,7 +107,7 @@ def agreement(rows: Iterable[tuple[str, str]]) -> Agreement:
         if not _from_metadata(truth):
             continue
         found = subjects(find(question))
-        chunks = question_anchors.word_places(question)
+        chunks = word_places(question)
         right, given = _touched(chunks, truth), _touched(chunks, found)
         hits, marked, wanted = hits + len(right & given), marked + len(given), wanted + len(right)
         exact += places(found) == places(truth)

@@ -11,8 +11,9 @@ import yaml
 
 from anchorscope import question_anchors
 from anchorscope.errors import AnchorscopeError
+from anchorscope.own_anchors import SUBJECT
 from anchorscope.provenance import Counts
-from anchorscope.question_anchors import SUBJECT, Span
+from anchorscope.question_spans import Span
 
 STYLES = ("plain", "few_shot", "chat")
 ANCHORS = ("subject+property", "subject")

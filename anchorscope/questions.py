@@ -486,7 +486,7 @@ def _subjects(row: Mapping[Any, Any]) -> set[str]:
     if not row["subject"]:
         question = row["question"]
         spans = question_anchors.find(question, titles=row["titles"], own=row.get("anchors"))
-        names += [question[s.start : s.end] for s in spans if s.role == question_anchors.SUBJECT]
+        names += [question[s.start : s.end] for s in spans if s.role == own_anchors.SUBJECT]
     return {folded for name in names if (folded := key(name)) is not None}
 
 

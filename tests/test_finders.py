@@ -7,7 +7,9 @@ import pytest
 
 from anchorscope import finders
 from anchorscope.finders import agreement, misses, reason, shown, usable
-from anchorscope.question_anchors import PROPERTY, SUBJECT, Span, find
+from anchorscope.own_anchors import PROPERTY, SUBJECT
+from anchorscope.question_anchors import find
+from anchorscope.question_spans import Span
 
 DATA = Path(__file__).resolve().parent.parent / ".." / "shared" / "data"
 

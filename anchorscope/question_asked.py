@@ -1,0 +1,107 @@
+"""What a question asks for: the words that name the property, and those left over."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from anchorscope.english import VERBS, WH
+from anchorscope.own_anchors import PROPERTY, SUBJECT
+from anchorscope.question_spans import Candidate, Span, is_free, ranked
+from anchorscope.question_words import Word
+
+
+def property_candidates(
+    words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
+) -> list[Candidate]:
+    """Runs of content words outside `taken`: what asks for the property, and the rest.
+
+    Args:
+        words: the question's words, see `words_of`.
+        taken: spans of the names in it.
+        with_subject: whether the rest is the subject of a query without names, else mere filler.
+    """
+    free = [is_free(Span(w.start, w.end, "", ""), taken) for w in words]
+    rest = (SUBJECT, "query words") if with_subject else (PROPERTY, "more words")
+    kinds = {i: rest for i, word in enumerate(words) if free[i] and _counts(words, i)}
+    asked = {
+        **{i: (PROPERTY, "verb") for i in kinds if _verb(words, free, i)},
+        **dict.fromkeys(_asked(words, free), (PROPERTY, "asked words")),
+    }
+    kinds.update({i: kind for i, kind in asked.items() if i in kinds})
+    return [
+        ranked(words[run[0]].start, words[run[-1]].end, *kinds[run[0]])
+        for run in _runs(words, kinds)
+    ]
+
+
+def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:
+    """Words that name the property: the phrase after the question word, after `'s`, before `of`."""
+    wh = _question_word(words)
+    asked = set() if wh is None else set(_phrase_after(words, free, wh))
+    for i in range(len(words)):
+        owned = i > 0 and words[i - 1].possessive and not words[i - 1].function
+        owns = i + 2 < len(words) and words[i + 1].lower in ("of", "for") and not free[i + 2]
+        if owned or owns:
+            asked.add(i)
+    return asked
+
+
+def _verb(words: Sequence[Word], free: Sequence[bool], i: int) -> bool:
+    """Whether word i is a verb of the question, not one inside a title written in small letters."""
+    if not _verblike(words[i]):
+        return False
+    last = i + 1 == len(words)
+    return last or words[i + 1].breaks or words[i + 1].function or not free[i + 1]
+
+
+def _verblike(word: Word) -> bool:
+    return word.lower in VERBS or (len(word.lower) > 4 and word.lower.endswith("ed"))
+
+
+def _question_word(words: Sequence[Word]) -> int | None:
+    """The word that asks: at the start (also after a preposition), else the last one."""
+    for i, word in enumerate(words[:2]):
+        if word.lower in WH and all(w.function for w in words[:i]):
+            return i
+    places = [i for i, word in enumerate(words) if word.lower in WH]
+    return places[-1] if places else None
+
+
+def _phrase_after(words: Sequence[Word], free: Sequence[bool], wh: int) -> list[int]:
+    """The noun phrase that the question word asks for: its last words, three at most."""
+    following = words[wh + 1].lower if wh + 1 < len(words) else ""
+    # "When was X built", "What does X mean": the subject stands here, not the property.
+    if words[wh].lower in ("when", "where", "why") or following in ("do", "does", "did"):
+        return []
+    i = wh + 1
+    while i < len(words) and not _counts(words, i):
+        i += 1
+    who_does = words[wh].lower == "who" and i == wh + 1
+    if i < len(words) and free[i] and (who_does or _verblike(words[i])):
+        return [i]
+    group: list[int] = []
+    while i < len(words) and (words[i].content or not free[i]):
+        if group and (words[i].breaks or _verblike(words[i])):
+            break
+        # Words before a name describe it: "late singer Michael Jackson's first single".
+        group = [*group, i] if free[i] else []
+        i += 1
+    return group[-3:]
+
+
+def _runs(words: Sequence[Word], kinds: Mapping[int, tuple[str, str]]) -> Iterator[list[int]]:
+    """Longest stretches of neighbouring words of one kind, cut at punctuation."""
+    run: list[int] = []
+    for i in sorted(kinds):
+        if run and i == run[-1] + 1 and kinds[i] == kinds[run[-1]] and not words[i].breaks:
+            run.append(i)
+            continue
+        if run:
+            yield run
+        run = [i]
+    if run:
+        yield run
+
+
+def _counts(words: Sequence[Word], i: int) -> bool:
+    """Content words; `us` after `the` is the country, not the pronoun."""
+    word = words[i]
+    return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")
