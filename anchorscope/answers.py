@@ -49,6 +49,26 @@ FLAGS = ("repeats_subject", "teacher_forced_close", "from_user")
 
 
 @dataclass(frozen=True)
+class Settings:
+    """How prompts are answered.
+
+    Attributes:
+        style: `plain` (the model stops after a full stop), `few_shot` (after a line break) or
+            `chat` (at an end-of-sequence token; the prompt's text holds its special tokens).
+        max_new_tokens: most tokens of an answer.
+        max_prompt_tokens: longer prompts are dropped.
+        batch_tokens: most rows × (prompt + answer) tokens of a batch.
+        window: the model's sliding window in tokens; what may reach beyond it is dropped.
+    """
+
+    style: str
+    max_new_tokens: int = 32
+    max_prompt_tokens: int = 1024
+    batch_tokens: int = 8192
+    window: int | None = None
+
+
+@dataclass(frozen=True)
 class Prompt:
     """One prompt as tokens, with what is known of its question.
 
@@ -94,12 +114,8 @@ def answer(
     questions: pd.DataFrame,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
+    settings: Settings,
     *,
-    style: str,
-    max_new_tokens: int = 32,
-    max_prompt_tokens: int = 1024,
-    batch_tokens: int = 8192,
-    window: int | None = None,
     keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     """Answer every prompt greedily, find E_A, cut after the closing token, and label.
@@ -115,12 +131,7 @@ def answer(
         questions: the questions table.
         model: a causal language model in evaluation mode.
         tokenizer: its fast tokenizer.
-        style: `plain` (the model stops after a full stop), `few_shot` (after a line break) or
-            `chat` (at an end-of-sequence token; the prompt's text holds its special tokens).
-        max_new_tokens: most tokens of an answer.
-        max_prompt_tokens: longer prompts are dropped.
-        batch_tokens: most rows × (prompt + answer) tokens of a batch.
-        window: the model's sliding window in tokens; what may reach beyond it is dropped.
+        settings: see `Settings`.
         keep: folder for the finished batches of an unfinished job, see `generate`. Where all lie
             there, the model needs no weights.
 
@@ -133,9 +144,10 @@ def answer(
     Raises:
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
             end-of-sequence token, not enough memory.
+        ValueError: a style that there is not.
     """
-    ending = _ending(model, tokenizer, style)
-    room = _room(model, ending, max_new_tokens, max_prompt_tokens, window)
+    ending = _ending(model, tokenizer, settings.style)
+    room = _room(model, ending, settings)
     rows = _joined(prompts, questions)
     notes: Counter[str] = Counter()
     asked = _asked(rows, tokenizer, ending, room, notes)
@@ -145,8 +157,8 @@ def answer(
         model,
         tokenizer,
         ending,
-        max_new_tokens=max_new_tokens,
-        batch_tokens=batch_tokens,
+        max_new_tokens=settings.max_new_tokens,
+        batch_tokens=settings.batch_tokens,
         keep=keep,
         room=memory,
     )
@@ -159,7 +171,7 @@ def answer(
         records.append(_record(prompt, trimmed, notes))
     columns: tuple[str, ...] = COLUMNS
     if "replicate_prompt" in prompts:
-        seconds = _second_prompts(rows, tokenizer, style, room, len(ending.closing), notes)
+        seconds = _second_prompts(rows, tokenizer, settings.style, room, len(ending.closing), notes)
         records = [
             record | _replicate(record, second, notes)
             for record, second in zip(records, seconds, strict=True)
@@ -173,33 +185,32 @@ def write_part(
     questions: pd.DataFrame,
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
+    settings: Settings,
     *,
-    style: str,
     part: tuple[int, int],
     keep: Path,
-    max_new_tokens: int = 32,
-    max_prompt_tokens: int = 1024,
-    batch_tokens: int = 8192,
-    window: int | None = None,
 ) -> None:
     """Write some of the batches that `answer` would write into `keep`: one of several jobs.
 
     Args:
+        prompts, questions, model, tokenizer, settings: as for `answer`.
         part: which run of the batches, and of how many, see `generate`.
         keep: folder of the batches.
-        prompts, questions, model, tokenizer, style, max_new_tokens, max_prompt_tokens,
-            batch_tokens, window: as for `answer`.
+
+    Raises:
+        AnchorscopeError: as for `answer`, and fewer prompts than parts.
+        ValueError: as for `answer`.
     """
-    ending = _ending(model, tokenizer, style)
-    room = _room(model, ending, max_new_tokens, max_prompt_tokens, window)
+    ending = _ending(model, tokenizer, settings.style)
+    room = _room(model, ending, settings)
     asked = _asked(_joined(prompts, questions), tokenizer, ending, room, Counter())
     generate(
         _open(asked),
         model,
         tokenizer,
         ending,
-        max_new_tokens=max_new_tokens,
-        batch_tokens=batch_tokens,
+        max_new_tokens=settings.max_new_tokens,
+        batch_tokens=settings.batch_tokens,
         keep=keep,
         part=part,
     )
@@ -408,18 +419,14 @@ def _response(
 
 
 def _room(
-    model: PreTrainedModel,
-    ending: Ending,
-    max_new_tokens: int,
-    max_prompt_tokens: int,
-    window: int | None,
+    model: PreTrainedModel, ending: Ending, settings: Settings
 ) -> dict[str, tuple[int | None, int]]:
     """Reason to drop a prompt → most tokens, and how many of them its answer needs."""
-    needed = max_new_tokens + len(ending.closing)
+    needed = settings.max_new_tokens + len(ending.closing)
     positions = getattr(model.config, "max_position_embeddings", None)
     return {
-        TOO_LONG: (max_prompt_tokens, 0),
-        BEYOND_WINDOW: (window, needed),
+        TOO_LONG: (settings.max_prompt_tokens, 0),
+        BEYOND_WINDOW: (settings.window, needed),
         BEYOND_POSITIONS: (positions, needed),
     }
 

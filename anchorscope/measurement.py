@@ -157,16 +157,10 @@ def measure(
         seed=seed,
     )
     limits: dict[str, Any] = {"batch_tokens": batch_tokens, "window": loaded.window}
-    answered, _ = answers.answer(
-        prompted,
-        asked,
-        model,
-        tokenizer,
-        style=style,
-        max_new_tokens=max_new_tokens,
-        max_prompt_tokens=max_prompt_tokens,
-        **limits,
+    asking = answers.Settings(
+        style, max_new_tokens=max_new_tokens, max_prompt_tokens=max_prompt_tokens, **limits
     )
+    answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
     planned = activations.plan(
         answered,
         conditions=cut,

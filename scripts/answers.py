@@ -1,5 +1,6 @@
 """Generate, anchor and label one cell's answers; or generate those of one shard."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 from anchorscope import partial, provenance
@@ -7,7 +8,7 @@ from anchorscope.files import move, read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope.answers import answer, write_part
+    from anchorscope.answers import Settings, answer, write_part
     from anchorscope.devices import best_device
     from anchorscope.models import load
 
@@ -18,26 +19,24 @@ with stage(snakemake):
     shards = [Path(path) for path in snakemake.input.get("shards", [])]
     loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
-    settings = {
-        "style": chosen.style,
-        "max_new_tokens": chosen.max_new_tokens,
-        "max_prompt_tokens": chosen.max_prompt_tokens,
-        "batch_tokens": chosen.batch_tokens,
-        "window": loaded.window,
-    }
+    settings = Settings(
+        style=chosen.style,
+        max_new_tokens=chosen.max_new_tokens,
+        max_prompt_tokens=chosen.max_prompt_tokens,
+        batch_tokens=chosen.batch_tokens,
+        window=loaded.window,
+    )
     shard = snakemake.wildcards.get("shard")
     product = snakemake.output.answers
-    fit = partial.fit(snakemake, loaded.device.type, settings)
+    fit = partial.fit(snakemake, loaded.device.type, asdict(settings))
     with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
         if shard:
             part = partial.parts_of(shard)
-            write_part(*tables, loaded.model, loaded.tokenizer, **settings, part=part, keep=folder)
+            write_part(*tables, loaded.model, loaded.tokenizer, settings, part=part, keep=folder)
             move(folder, product)
         else:
             partial.take(shards, folder)
-            answers, counts = answer(
-                *tables, loaded.model, loaded.tokenizer, **settings, keep=folder
-            )
+            answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=folder)
             write_parquet(answers, product)
             provenance.of_stage(
                 snakemake,

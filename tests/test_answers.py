@@ -23,7 +23,7 @@ from anchorscope import (
     questions,
     tokens,
 )
-from anchorscope.answers import answer, trim
+from anchorscope.answers import Settings, answer, trim
 from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import Ending, settled
 from anchorscope.provenance import Counts
@@ -80,7 +80,7 @@ def _tables(
 
 def _run(loaded: Any, style: str = "plain", rows: Any = None, **options: Any) -> Any:
     prompts, questions = _tables(style, rows)
-    return answer(prompts, questions, loaded.model, loaded.tokenizer, style=style, **options)
+    return answer(prompts, questions, loaded.model, loaded.tokenizer, Settings(style, **options))
 
 
 def _with_decoder(loaded: Any) -> Any:
@@ -263,8 +263,8 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     prompts, questions = _tables()
     order = [3, 7, 0, 5]
     some, _ = answer(
-        prompts.iloc[order], questions, loaded.model, loaded.tokenizer, style="plain",
-        max_new_tokens=12,
+        prompts.iloc[order], questions, loaded.model, loaded.tokenizer,
+        Settings("plain", max_new_tokens=12),
     )  # fmt: skip
     pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
 
@@ -320,7 +320,7 @@ def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         frame, _ = answer(
-            prompts, questions, model, llama.tokenizer, style="plain", max_new_tokens=8
+            prompts, questions, model, llama.tokenizer, Settings("plain", max_new_tokens=8)
         )
     pd.testing.assert_frame_equal(frame, plain)
     assert model.generation_config is saved
@@ -373,10 +373,9 @@ def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
     frame, asked = _with_second()
     given = (asked, loaded.model, loaded.tokenizer)
-    found, counts = answer(frame, *given, style="few_shot", max_new_tokens=4)
-    plain, plain_counts = answer(
-        frame[list(prompts.COLUMNS)], *given, style="few_shot", max_new_tokens=4
-    )
+    settings = Settings("few_shot", max_new_tokens=4)
+    found, counts = answer(frame, *given, settings)
+    plain, plain_counts = answer(frame[list(prompts.COLUMNS)], *given, settings)
     pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
     assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
     for row, prompt in zip(found.to_dict("records"), frame.to_dict("records"), strict=True):
@@ -401,17 +400,14 @@ def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted
     frame, asked = _with_second()
     lengths = [len(llama.tokenizer.encode(text)) for text in frame["replicate_prompt"]]
     own = [len(llama.tokenizer.encode(text)) for text in frame["prompt"]]
-    settings: dict[str, Any] = {"style": "few_shot", "max_new_tokens": 4}
+    settings = Settings("few_shot", max_new_tokens=4, max_prompt_tokens=max(lengths + own))
     blank = {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
     frame = pd.DataFrame(
         [row | (blank if n == 0 else {}) for n, row in enumerate(frame.to_dict("records"))]
     )
     longer = frame["replicate_prompt"].str.replace("Who painted", "Who has painted " * 40)
     longer_frame = frame.assign(replicate_prompt=[*frame["replicate_prompt"][:4], *longer[4:]])
-    found, counts = answer(
-        longer_frame, asked, llama.model, llama.tokenizer,
-        max_prompt_tokens=max(lengths + own), **settings,
-    )  # fmt: skip
+    found, counts = answer(longer_frame, asked, llama.model, llama.tokenizer, settings)
     assert counts.kept == len(ASKED)
     assert [bool(ids) for ids in found["replicate_ids"]] == [False, True, True, True] + [False] * 4
     assert counts.notes["second prompt, spans do not decode back"] == 1
@@ -424,7 +420,7 @@ def test_second_prompts_are_measured_end_to_end(llama: Any, tmp_path: Path) -> N
     files.write_parquet(frame, tmp_path / "prompts.parquet")
     found, counts = answer(
         files.read_parquet(tmp_path / "prompts.parquet"), asked, llama.model, llama.tokenizer,
-        style="few_shot", max_new_tokens=8,
+        Settings("few_shot", max_new_tokens=8),
     )  # fmt: skip
     files.write_parquet(found, tmp_path / "answers.parquet")
     table = files.read_parquet(tmp_path / "answers.parquet")
@@ -443,7 +439,7 @@ def test_prompts_without_a_second_one_leave_it_empty(llama: Any) -> None:
     none = dict(zip(prompts.REPLICATE, (None, -1, -1, [], []), strict=True))
     frame = pd.DataFrame([row | none for row in frame.to_dict("records")])
     found, counts = answer(
-        frame, asked, llama.model, llama.tokenizer, style="few_shot", max_new_tokens=4
+        frame, asked, llama.model, llama.tokenizer, Settings("few_shot", max_new_tokens=4)
     )
     assert found["replicate_ids"].tolist() == [[]] * len(ASKED)
     assert not [name for name in counts.notes if name.startswith("second prompt")]
@@ -492,7 +488,7 @@ def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
         [row | blank if row["id"] == "q1" else row for row in prompts.to_dict("records")]
     )
     frame, counts = answer(
-        prompts, questions, llama.model, llama.tokenizer, style="plain", max_new_tokens=4
+        prompts, questions, llama.model, llama.tokenizer, Settings("plain", max_new_tokens=4)
     )
     assert _only(counts, answers.SPANS_LOST, 1)
     assert counts.notes["spans failed"] == 1
@@ -570,7 +566,7 @@ def test_an_answer_that_repeats_the_subject_is_flagged(llama: Any) -> None:
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
     prompts, questions = _tables()
     with pytest.raises(AnchorscopeError, match="q7"):
-        answer(prompts, questions[:7], llama.model, llama.tokenizer, style="plain")
+        answer(prompts, questions[:7], llama.model, llama.tokenizer, Settings("plain"))
 
 
 def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
@@ -580,9 +576,9 @@ def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
     model.generation_config, tokenizer.eos_token = GenerationConfig(), None
     prompts, questions = _tables("chat")
     with pytest.raises(AnchorscopeError, match="end-of-sequence"):
-        answer(prompts, questions, model, tokenizer, style="chat")
+        answer(prompts, questions, model, tokenizer, Settings("chat"))
 
 
 def test_an_unknown_style_is_an_error(llama: Any) -> None:
     with pytest.raises(ValueError, match="unknown style"):
-        answer(*_tables(), llama.model, llama.tokenizer, style="poem")
+        answer(*_tables(), llama.model, llama.tokenizer, Settings("poem"))

@@ -125,7 +125,7 @@ def test_every_question_ends_as_one_row_kept_or_counted(
         said = iter(tuple(token % len(byte_level) for token in ids) for ids in written)
         patched.setattr(answers, "generate", lambda open_, *_, **__: [next(said) for _ in open_])
         found, counts = answers.answer(
-            built, frame, Scripted(), byte_level, style="plain", max_prompt_tokens=400
+            built, frame, Scripted(), byte_level, answers.Settings("plain", max_prompt_tokens=400)
         )
     check_answers(byte_level, built, found, counts)
 
@@ -155,7 +155,7 @@ def test_control_tokens_inside_a_question_are_counted_out(
     frame, _ = questions.normalise([row], fields, split=None)
     tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
     built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
-    found, counts = answers.answer(built, frame, Scripted(), byte_level, style=style)
+    found, counts = answers.answer(built, frame, Scripted(), byte_level, answers.Settings(style))
     assert list(found["dropped"]) == [answers.CONTROL]
     assert counts.dropped == {answers.CONTROL: 1}
 

@@ -281,7 +281,9 @@ def test_no_product_of_any_stage_holds_the_token(
     fields = {"question": "q", "answers": ["a"], "response": "say"}
     frame, counts = questions.normalise(rows, fields, split=None)
     built, _ = prompts.build(frame, style="plain")
-    said, _ = answers.answer(built, frame, loaded.model, loaded.tokenizer, style="plain")
+    said, _ = answers.answer(
+        built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
+    )
     planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
     passes = activations.write(tmp_path / "states", loaded, planned, ["mlp/final"])
     for name, table in (("questions", frame), ("prompts", built), ("answers", said)):

@@ -51,16 +51,14 @@ def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Cel
 def _measure(model: str, dataset: str, folder: Path) -> Cell:
     questions = questions_of(dataset)
     prompts, _ = prompts_module.build(questions, style=CONFIG.models[model].prompt)
-    answered, _ = answers.answer(
-        prompts,
-        questions,
-        loaded(model).model,
-        loaded(model).tokenizer,
+    settings = answers.Settings(
         style=CONFIG.models[model].prompt,
         max_new_tokens=CONFIG.generation.max_new_tokens,
         max_prompt_tokens=CONFIG.max_prompt_tokens,
         batch_tokens=CONFIG.batch_tokens,
-        window=None,
+    )
+    answered, _ = answers.answer(
+        prompts, questions, loaded(model).model, loaded(model).tokenizer, settings
     )
     conditions = CONFIG.conditions.model_dump(mode="json")
     planned = activations.plan(answered, conditions=conditions, batch_tokens=CONFIG.batch_tokens)

@@ -72,7 +72,9 @@ def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
     fields = {"id": "id", "question": "q", "answers": ["a"], "response": "a"}
     frame, _ = questions.normalise(rows, fields, split=None)
     built, _ = prompts.build(frame, style="plain")
-    said, _ = answers.answer(built, frame, loaded.model, loaded.tokenizer, style="plain")
+    said, _ = answers.answer(
+        built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
+    )
     planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
     layer = models.layers(loaded)[2]
     models.part(loaded, layer, site).register_forward_hook(
