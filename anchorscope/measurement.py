@@ -135,7 +135,7 @@ def measure(
         AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
             nothing left to measure, too few samples of a class to fit a probe.
     """
-    from anchorscope import activations, answers, scores
+    from anchorscope import activations, answers
     from anchorscope.models import wrapped
 
     cut = _section(Conditions, conditions, "conditions").model_dump()
@@ -145,7 +145,6 @@ def measure(
     loaded = wrapped(model, tokenizer)
     _check_attention(model)
     asked, shots, before = _asked(table, examples, style, seed)
-    replicate = cut["replicate"] is not None
     prompted, _ = prompts.build(
         asked,
         shots,
@@ -153,28 +152,42 @@ def measure(
         tokenizer=tokenizer,
         anchors=anchors,
         examples=few_shot_examples,
-        replicate=replicate,
+        replicate=cut["replicate"] is not None,
         seed=seed,
     )
-    limits: dict[str, Any] = {"batch_tokens": batch_tokens, "window": loaded.window}
     asking = answers.Settings(
-        style, max_new_tokens=max_new_tokens, max_prompt_tokens=max_prompt_tokens, **limits
+        style, max_new_tokens, max_prompt_tokens, batch_tokens, window=loaded.window
     )
     answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
-    planned = activations.plan(
-        answered,
-        conditions=cut,
-        seed=seed,
-        max_positions=getattr(model.config, "max_position_embeddings", None),
-        fold=lambda table: scores.design(table, scores.Settings(**settings), "the questions").fold,
-        **limits,
-    )
-    # What no probe can be fitted to is not measured either.
-    kept = answered[answered["id"].isin([sample.id for sample in planned.samples])]
-    scores.design(kept, scores.Settings(**settings), "the questions")
+    planned = _planned(loaded, answered, cut, settings, batch_tokens)
     scored, measured = _scores(loaded, planned, answered, readouts, cut, settings)
     frames = _tables(scored, measured, settings, drawn, names)
     return Measured(*frames, answered, _counts(before, planned.counts), drawn["level"])
+
+
+def _planned(
+    loaded: Loaded,
+    answered: pd.DataFrame,
+    cut: Mapping[str, Any],
+    settings: Mapping[str, Any],
+    batch_tokens: int,
+) -> Plan:
+    """The passes; refused where no probe can be fitted to what they would measure."""
+    from anchorscope import activations, scores
+
+    probe = scores.Settings(**settings)
+    planned = activations.plan(
+        answered,
+        conditions=cut,
+        seed=settings["seed"],
+        max_positions=getattr(loaded.model.config, "max_position_embeddings", None),
+        fold=lambda table: scores.design(table, probe, "the questions").fold,
+        batch_tokens=batch_tokens,
+        window=loaded.window,
+    )
+    kept = answered[answered["id"].isin([sample.id for sample in planned.samples])]
+    scores.design(kept, probe, "the questions")
+    return planned
 
 
 def _scores(
