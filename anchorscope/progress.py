@@ -82,11 +82,17 @@ class Progress(tqdm):
             os.close(self._terminal)
             self._terminal = None
 
+    def __del__(self) -> None:
+        """Somebody left it open: it makes room for others, and says nothing so late."""
+        self.disable = True
+        self.close()
+
     def line(self) -> str:
         """For example `1,200 of 2,000 samples, 35.1 samples/s, 0:23 left`."""
         rate = self.n / self.seconds
         of = "" if self.total is None else f" of {self._number(self.total)}"
-        said = f"{self.desc}{self._number(self.n)}{of}{self.unit}"
+        desc = f"{self.desc.removesuffix(': ')}: " if self.desc else ""  # a client may set it anew
+        said = f"{desc}{self._number(self.n)}{of}{self.unit}"
         said += f", {self._number(rate) if self.unit_scale else f'{rate:,.1f}'}{self.unit}/s"
         if self.total is not None and rate:
             left = round((self.total - self.n) / rate)

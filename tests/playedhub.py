@@ -14,6 +14,7 @@ from threading import Thread
 from typing import Any
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
+REPOSITORIES = ("/models/", "/datasets/", "/resolve/")
 
 
 @dataclass
@@ -39,7 +40,12 @@ class Hub:
     asked: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the answer to a request."""
+        """Status, headers and body of the answer to a request.
+
+        What the client asks on its own behalf is not there, and counts as nothing.
+        """
+        if not any(place in path for place in REPOSITORIES):
+            return 404, {}, b"{}"
         self.asked.append(path)
         time.sleep(self.pauses.pop(0) if self.pauses else self.pause)
         if self.refusals or self.always:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import pty
@@ -227,3 +228,21 @@ def test_a_message_counts_the_samples_once_they_are_known(tmp_path: Path) -> Non
     provenance.record(questions, identity="i", settings={}, counts=counts)
     assert f"{shown.samples:hard/}" == "71 samples"
     assert f"{shown.cell:first/hard/}" == "First <b>model</b> on hard"
+
+
+def test_a_bar_that_was_left_open_says_nothing_when_it_is_collected(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    Progress(total=3).update(2)
+    gc.collect()
+    assert lines(caplog) == []
+    with Progress(total=4) as work:
+        work.update(4)
+    assert "4 of 4" in lines(caplog)[-1]
+
+
+def test_a_name_that_a_client_gives_a_bar_later_is_parted_from_the_numbers() -> None:
+    with Download(total=10, unit="B") as bar:
+        bar.desc = "Download complete"
+        assert bar.line().startswith("Download complete: 0 of 10 B")
