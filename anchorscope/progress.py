@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
+from weakref import ref
 
 from tqdm import tqdm
 
@@ -38,7 +39,7 @@ class Progress(tqdm):
     """No thread of tqdm's own: it only wakes bars that hardly move."""
     waits = False
     """Whether to speak only once it has moved: for one of several, of which some never do."""
-    _speaker: ClassVar[Progress | None] = None
+    _speaker: ClassVar[ref[Progress] | None] = None
 
     def __init__(self, *args: Any, **given: Any) -> None:
         self._terminal: int | None = None
@@ -76,7 +77,7 @@ class Progress(tqdm):
         if not self.disable and self._speaks():
             self._say()
         super().close()
-        if Progress._speaker is self:
+        if Progress._speaking() is self:
             Progress._speaker = None
         if self._terminal is not None:
             os.close(self._terminal)
@@ -106,14 +107,19 @@ class Progress(tqdm):
         self._said = time.monotonic()
         log.info("%s", self.line(), extra={"drawn": self.drawn})
 
+    @staticmethod
+    def _speaking() -> Progress | None:
+        """The one that speaks, unless nobody holds it any more."""
+        return None if Progress._speaker is None else Progress._speaker()
+
     def _speaks(self) -> bool:
         """Whether this is the one that speaks; if nobody does, it begins to."""
-        if Progress._speaker is None and (self.n or not self.waits):
-            Progress._speaker = self
+        if Progress._speaking() is None and (self.n or not self.waits):
+            Progress._speaker = ref(self)
             self._terminal = _free_terminal()
             if self.drawn:
                 self.fp, self.sp = sys.stderr, self.status_printer(sys.stderr)
-        return Progress._speaker is self
+        return Progress._speaking() is self
 
 
 def _free_terminal() -> int | None:
@@ -143,8 +149,9 @@ class Download(Progress):
         try:
             yield cls
         finally:
-            if isinstance(Progress._speaker, cls):
-                Progress._speaker.close()
+            speaking = Progress._speaking()
+            if isinstance(speaking, cls):
+                speaking.close()
 
 
 class Lines(logging.StreamHandler):
