@@ -260,20 +260,61 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e6:,.0f} MB" if count >= 0.5e6 else f"{count / 1e3:,.0f} kB"
 
 
-def room_needed(work: Iterable[Work], keep: bool) -> int:
-    """Bytes of activations that measuring some cells adds to the disk, at most.
+@dataclass(frozen=True)
+class Room:
+    """What activations take on the disk.
+
+    Attributes:
+        must: bytes that have to be free, or the run cannot end well.
+        most: bytes that may lie there at once.
+        cells: how many cells `most` counts; None for all of the run.
+        unknown: models whose size is not known yet, which the bytes leave out.
+    """
+
+    must: int = 0
+    most: int = 0
+    cells: int | None = None
+    unknown: tuple[str, ...] = ()
+
+    def words(self, folder: str | Path) -> str:
+        """What a run says before its first job."""
+        bound = "at least" if self.unknown else "at most" if self.cells is None else "about"
+        said = f"Activations: {bound} {gigabytes(self.most)} in {folder}"
+        if self.cells is not None:
+            said += (
+                f" while the {self.cells} largest cells wait to be scored, each deleted then; more "
+                "if scoring falls behind"
+            )
+        if self.unknown:
+            count = len(self.unknown)
+            models = "1 model" if count == 1 else f"{count} models"
+            named = ", ".join(self.unknown[:3]) + (", …" if count > 3 else "")
+            said += f", and those of {models} whose size is not known yet ({named})"
+        return said + "."
+
+
+def room_needed(work: Iterable[Work], keep: bool, at_once: int = 1) -> Room:
+    """The activations that measuring some cells adds to the disk.
 
     Args:
         work: cells to be measured, be they built or not.
-        keep: whether activations stay; else those of the largest cell, which must fit in any case.
+        keep: whether activations stay; else as many cells count as may be measured at once, and
+            only the largest of them must fit in any case.
+        at_once: how many jobs may run at a time.
     """
+    work = list(work)
     added = [
         activation_bytes(one.config, one.model, samples_of(one.config, one.dataset))
         - size_on_disk(f"{one.root}/activations/{one.model}/{one.dataset}")
         for one in work
     ]
-    left = [size for size in added if size > 0]
-    return sum(left) if keep else max(left, default=0)
+    left = sorted((size for size in added if size > 0), reverse=True)
+    models = {one.model: one.config.models[one.model] for one in work}
+    unknown = tuple(name for name, entry in models.items() if sizes.of_model(entry) is None)
+    if keep:
+        return Room(sum(left), sum(left), None, unknown)
+    some = left[:at_once]
+    return Room(max(left, default=0), sum(some), len(some), unknown)
 
 
 def check_room(need: int, folder: str | Path) -> None:

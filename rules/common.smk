@@ -330,17 +330,18 @@ def before_run():
 
 
 def check_room(jobs):
-    """Announce how much the activations of a run take at most, and refuse what cannot fit."""
+    """Announce what the activations of a run take, and refuse what cannot fit."""
     from anchorscope import cost  # not needed by the jobs, which read these rules too
 
     measured = [
         cost.Work(w.root, STUDIES[w.root].config, w.model, w.dataset)
         for w in (job.wildcards for job in jobs if job.rule.name == "activations")
     ]
-    need = cost.room_needed(measured, cfg.keep_activations)
-    cost.check_room(need, RESULTS)
+    asked = workflow.resource_settings
+    room = cost.room_needed(measured, cfg.keep_activations, asked.nodes or asked.cores or 1)
+    cost.check_room(room.must, RESULTS)
     if measured:
-        print(f"Activations: at most {cost.gigabytes(need)} in {RESULTS}.", file=sys.stderr)
+        print(room.words(RESULTS), file=sys.stderr)
 
 
 def leave_no_job():

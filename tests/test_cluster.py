@@ -18,9 +18,11 @@ import yaml
 from anchorscope import cluster, cost, demand, resume
 from anchorscope.cluster import Ask, Nodes, Site
 from anchorscope.config import load
+from anchorscope.cost import Room
 from anchorscope.demand import Demand, Share, Size
 from anchorscope.errors import AnchorscopeError
 
+BASE = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
 SMALL, LARGE = Size(2_500, 16, 2048), Size(141_000, 80, 8192)
 HERE = [
     Nodes("main", True, 1440, 64, 256_000, {}),
@@ -240,8 +242,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def cells(**changes: object) -> list[cost.Work]:
     """Two cells of a model of known size."""
-    base = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
-    config = load({**base, **changes})
+    config = load({**BASE, **changes})
     return [cost.Work(config.root, config, "llama-3.2-1b", dataset) for dataset in ("popqa", "nq")]
 
 
@@ -251,21 +252,54 @@ def test_room_is_that_of_every_cell_or_of_the_largest_alone() -> None:
     one = cost.activation_bytes(work[0].config, "llama-3.2-1b", 2000)
     rows = 4 * 2000 + 64
     assert one == rows * 16 * 2048 * 2, "rows × layers × width × bytes"
-    assert cost.room_needed(work, keep=True) == 2 * one
-    assert cost.room_needed(work, keep=False) == one
-    assert cost.room_needed([], keep=True) == 0
+    assert cost.room_needed(work, keep=True) == Room(2 * one, 2 * one)
+    assert cost.room_needed([], keep=True) == Room()
     several = cells(readouts=["mlp/final", "attn/final", "resid/final"])
-    assert cost.room_needed(several, keep=True) == 6 * one
+    assert cost.room_needed(several, keep=True).must == 6 * one
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_activations_that_go_once_scored_count_as_often_as_jobs_may_run() -> None:
+    datasets = {**BASE["datasets"], "popqa": {**BASE["datasets"]["popqa"], "sample_size": 3000}}
+    work, uneven = cells(), cells(datasets=datasets)
+    small, large = (
+        cost.activation_bytes(one.config, "llama-3.2-1b", n)
+        for one, n in ((work[0], 2000), (uneven[0], 3000))
+    )
+    assert cost.room_needed(uneven, keep=False) == Room(large, large, 1)
+    for at_once in (2, 200):
+        assert cost.room_needed(uneven, keep=False, at_once=at_once) == Room(
+            large, large + small, 2
+        )
+    said = cost.room_needed(work, keep=False, at_once=2).words("results")
+    assert said.startswith("Activations: about 1.1 GB in results while the 2 largest cells")
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_models_of_unknown_size_are_named_and_not_counted_as_nothing() -> None:
+    work = cells()
+    assert cost.room_needed(work, keep=True).words("here") == "Activations: at most 1.1 GB in here."
+    entry = {"hub": "nobody/knows", "label": "Nobody"}
+    config = load({**BASE, "models": {**BASE["models"], "unheard-of": entry}})
+    strange = cost.Work(config.root, config, "unheard-of", "popqa")
+    for keep in (True, False):
+        alone = cost.room_needed([strange], keep).words("here")
+        assert "at least 0 kB in here" in alone
+        assert "and those of 1 model whose size is not known yet (unheard-of)." in alone
+    assert cost.room_needed([*work, strange], keep=True).words("here") == (
+        "Activations: at least 1.1 GB in here, and those of 1 model whose size is not known yet "
+        "(unheard-of)."
+    )
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_activations_that_are_replaced_make_room() -> None:
     work = cells()
-    before = cost.room_needed(work, keep=True)
+    before = cost.room_needed(work, keep=True).must
     there = Path(f"{work[0].root}/activations/llama-3.2-1b/popqa/batch-00000.safetensors")
     there.parent.mkdir(parents=True)
     there.write_bytes(b"0" * 1000)
-    assert cost.room_needed(work, keep=True) == before - 1000
+    assert cost.room_needed(work, keep=True).must == before - 1000
 
 
 def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(
