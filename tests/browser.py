@@ -1,7 +1,8 @@
 """Pages in a real browser: Debian's chromium, headless, with no network of any use to it.
 
-A test adds a script of its own to the page, which does what a reader does and leaves what it saw
-in the document; chromium prints the document. No driver is needed.
+`driven` opens a page that a test points at, clicks and types into as a reader does, through
+Playwright with the system's chromium. `looked` needs no driver: a test adds a script of its own to
+the page, which leaves what it saw in the document; chromium prints the document.
 """
 
 from __future__ import annotations
@@ -13,11 +14,26 @@ import json
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium")
 ABSENT = "there is no chromium on this machine"
+UNDRIVEN = (
+    ABSENT
+    if CHROMIUM is None
+    else None
+    if find_spec("playwright")
+    else "playwright is not installed: run `make setup`"
+)
+"""Why no page can be driven here; None where one can."""
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
     "--enable-logging=stderr", "--virtual-time-budget=20000",
@@ -76,3 +92,59 @@ def spied(page: str, script: str) -> str:
     page = page.replace("<style>", f"<script>{scripts[0]}</script><style>", 1)
     head, end, tail = page.rpartition("</body>")
     return f"{head}<script>{scripts[1]}</script>{end}{tail}"
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A page, and what it did since it was opened.
+
+    Attributes:
+        page: Playwright's page.
+        wrong: what the console said that is an error or a warning, and uncaught errors.
+        asked: addresses that were requested, those of the page's own file left out.
+    """
+
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+    asked: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def browser() -> Iterator[Browser]:
+    """The system's chromium, driven by Playwright, which brings a driver and no browser."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        launched = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        try:
+            yield launched
+        finally:
+            launched.close()
+
+
+@contextmanager
+def driven(chromium: Browser, path: Path, width: int = 1400) -> Iterator[Opened]:
+    """A file as a page of its own; nothing outside it can be reached."""
+    context = chromium.new_context(
+        viewport={"width": width, "height": 1200}, permissions=["clipboard-read", "clipboard-write"]
+    )
+    try:
+        opened = Opened(context.new_page())
+        page, address = opened.page, path.absolute().as_uri()
+        page.on("console", lambda said: _kept(opened.wrong, said.type, said.text))
+        page.on("pageerror", lambda error: opened.wrong.append(str(error)))
+        page.on("request", lambda one: _asked(opened.asked, one.url, address))
+        page.goto(address)
+        yield opened
+    finally:
+        context.close()
+
+
+def _kept(wrong: list[str], kind: str, text: str) -> None:
+    if kind in ("error", "warning"):
+        wrong.append(text)
+
+
+def _asked(asked: list[str], address: str, own: str) -> None:
+    if address != own and not address.startswith(("data:", "blob:")):
+        asked.append(address)

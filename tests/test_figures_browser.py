@@ -105,51 +105,6 @@ def test_page_opens_small_with_eight_entries_and_neither_error_nor_request(
     assert len(made.encode()) < 3_000_000
 
 
-def test_a_tooltip_holds_the_tables_numbers(look: Look, table: pd.DataFrame) -> None:
-    seen = look("""
-      at(point("Q-Anchored (Beta)", 3, "Model One"), "pointermove");
-      await wait(500);
-      seen.tip = Object.fromEntries(all("#vg-tooltip-element tr").map((r) =>
-        [r.cells[0].textContent.replace(":", ""), r.cells[1].textContent.replace("−", "-")]));
-      seen.cursor = $("#here").textContent;
-    """)
-    row = row_of(table, "Q-Anchored (Beta)", 3)
-    tip = seen["tip"]
-    assert (tip["model"], tip["dataset"], tip["layer"]) == ("Model One", "Beta", "3")
-    assert tip["anchor"] == "Q-Anchored" and seen["cursor"] == "3"
-    shown = {"ΔP": "delta_p", "interval from": "ci_low", "interval to": "ci_high", "n": "n"}
-    for title, name in shown.items():
-        assert float(tip[title]) == pytest.approx(row[name], abs=0.06), title
-    assert float(tip["share (%)"]) == pytest.approx(100 * row["share"], abs=0.06)
-    assert float(tip["probe AUC"]) == pytest.approx(row["probe_auc"], abs=6e-4)
-
-
-def test_a_click_on_the_legend_dims_the_others(look: Look) -> None:
-    seen = look("""
-      const strengths = () => Object.fromEntries(all("#legend button").map((b) =>
-        [b.textContent, Math.max(...strength(b.textContent))]));
-      const pressed = () => all("#legend button[aria-pressed=true]").map((b) => b.textContent);
-      seen.before = strengths();
-      at(button("A-Anchored (Beta)"), "click"); await wait();
-      seen.one = [strengths(), pressed()];
-      at(button("Q-Anchored (Delta)"), "click", { shiftKey: true }); await wait();
-      seen.two = [strengths(), pressed()];
-      $("#figure").dispatchEvent(new MouseEvent("dblclick", { bubbles: true })); await wait();
-      seen.after = [strengths(), pressed()];
-      at(button("A-Anchored (Beta)"), "click"); at(button("A-Anchored (Beta)"), "click");
-      await wait();
-      seen.again = pressed();
-    """)
-    everyone = dict.fromkeys(SERIES, 1)
-    assert seen["errors"] == [] and seen["before"] == everyone
-    for name, chosen in (("one", SERIES[3:4]), ("two", [SERIES[3], SERIES[6]])):
-        strengths, pressed = seen[name]
-        assert pressed == chosen
-        assert {s for s, value in strengths.items() if value == 1} == set(chosen)
-        assert all(value < 0.2 for s, value in strengths.items() if s not in chosen)
-    assert seen["after"] == [everyone, []] and seen["again"] == []
-
-
 def test_switching_readout_and_control_changes_the_drawn_numbers(
     look: Look, table: pd.DataFrame
 ) -> None:
