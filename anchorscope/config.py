@@ -14,7 +14,9 @@ from pydantic import ValidationError
 
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import inside
+from anchorscope.hub import is_id
 from anchorscope.identity import CATALOGUES, identity
+from anchorscope.reading import data_files
 from anchorscope.settings import Config, Dataset, Figure, Model, Section
 
 __all__ = ["Config", "Mistake", "identity", "load", "nearest"]
@@ -228,11 +230,30 @@ def _place_mistakes(config: Config) -> Iterator[Mistake]:
     """Paths that lead out of the project into a folder that nobody declared."""
     declared: list[str | Path] = [".", PROJECT, *config.data_folders]
     declared += [config.data_folder] if config.data_folder else []
+    declared.append(_hub_cache())
     for key, path in _places(config):
-        if not _leads_into(path, declared) and not _leads_into(path, [_hub_cache()]):
+        if not _leads_into(path, declared):
             what = f"wrong value {_shown(path)}: this leads out of the project"
             do = f"declare its folder, `data_folders: [{PurePosixPath(path).parent}]`"
             yield Mistake(key, what, f"{do}, or keep it in the project", "outside")
+            continue
+        for file in _read_in(key, path):
+            if not _leads_into(str(file), declared):
+                what = f"wrong value {_shown(path)}: {file.name} in it leads out of the project"
+                do = f"declare where it leads, `data_folders: [{file.resolve().parent}]`"
+                yield Mistake(key, what, f"{do}, or put a copy there", "outside")
+                break
+
+
+def _read_in(key: str, path: str) -> list[Path]:
+    """The files that are read in a folder of rows or weights: each may be a link."""
+    try:
+        folder = Path(path).expanduser()
+        if key == "results" or not folder.is_dir():
+            return []
+        return sorted(folder.iterdir()) if key.startswith("models.") else data_files(folder)
+    except (OSError, ValueError, RuntimeError):  # nothing that the system could open
+        return []
 
 
 def _places(config: Config) -> Iterator[tuple[str, str]]:
@@ -260,6 +281,14 @@ def _hub_cache() -> str:
     from huggingface_hub import constants
 
     return str(constants.HF_HUB_CACHE)
+
+
+def _hub_mistakes(key: str, hub: str | None) -> Iterator[Mistake]:
+    """What the hub's clients refuse, or take for a path on this machine."""
+    if hub is not None and not is_id(hub):
+        what = f"wrong value {_shown(hub)}: this is no id of the hub"
+        do = "write `owner/name`, or give a path with `local:`"
+        yield Mistake(f"{key}.hub", what, do, "no-such-repository")
 
 
 def _one_source(key: str, entry: Section, sources: tuple[str, ...]) -> Iterator[Mistake]:
@@ -295,6 +324,7 @@ def _repeated(key: str, given: list[Any]) -> Iterator[Mistake]:
 
 def _model_mistakes(key: str, model: Model, config: Config) -> Iterator[Mistake]:
     yield from _one_source(key, model, ("hub", "local", "train"))
+    yield from _hub_mistakes(key, model.hub)
     yield from _only_with(key, model, "revision", "hub")
     if model.answers_of is not None:
         yield from _names(f"{key}.answers_of", [model.answers_of], config.models, "model")
@@ -323,6 +353,7 @@ def _model_mistakes(key: str, model: Model, config: Config) -> Iterator[Mistake]
 
 def _dataset_mistakes(key: str, dataset: Dataset) -> Iterator[Mistake]:
     yield from _one_source(key, dataset, ("hub", "local", "world"))
+    yield from _hub_mistakes(key, dataset.hub)
     for name in ("config", "revision"):
         yield from _only_with(key, dataset, name, "hub")
     for name in ("split", "fields"):

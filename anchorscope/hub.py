@@ -6,6 +6,7 @@ the cause is cut off: a header or a URL may hold the user's token.
 
 import errno
 import logging
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -28,6 +29,19 @@ TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
 _DISK = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 log = logging.getLogger(__name__)
+
+
+def is_id(text: str) -> bool:
+    """Whether the hub could have a repository of this id: `owner/name`, of old also `name`."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(text)
+    except HFValidationError:
+        return False
+    # The client lets a line break at the end pass.
+    return re.fullmatch(r"([\w.-]+/)?[\w.-]+", text, re.ASCII) is not None
 
 
 def fetch(

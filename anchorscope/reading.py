@@ -21,13 +21,22 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
     """A split of a hub dataset, as a `datasets.Dataset`.
 
     Raises:
-        AnchorscopeError: not reached, gated, missing, or no such config, split or revision.
+        AnchorscopeError: not reached, gated, missing, no such config, split or revision, or an id
+            that the library would take for files of this machine.
     """
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
+    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES as READERS_OF_FILES
     from huggingface_hub import auth_check
 
     split = split or "train"
+    if hub_id in READERS_OF_FILES or Path(hub_id).exists():
+        raise AnchorscopeError(
+            "the library would read files of this machine, not the hub's",
+            f"hub: {hub_id}",
+            "rename what has this name here; if it is meant, give it with `local:`",
+            see="no-such-repository",
+        )
 
     def load() -> Any:
         try:
@@ -57,7 +66,7 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
             see="no-such-file",
         )
     folder = path / config if config and (path / config).is_dir() else path
-    files = _data_files(folder.glob("*")) or _data_files(folder.rglob("*"))
+    files = data_files(folder)
     if not files:
         raise AnchorscopeError(
             "the folder holds no data file",
@@ -75,6 +84,11 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
             see="no-such-file",
         )
     return files
+
+
+def data_files(folder: Path) -> list[Path]:
+    """The data files in a folder, or where it has none those below it."""
+    return _data_files(folder.glob("*")) or _data_files(folder.rglob("*"))
 
 
 def _data_files(paths: Iterable[Path]) -> list[Path]:

@@ -347,3 +347,57 @@ def test_the_cache_of_the_hub_and_the_data_folder_need_no_declaration(
     with pytest.raises(AnchorscopeError, match="leads out"):
         below = PLACES["datasets.mine.local"]("../rows.csv")
         configured(below | {"data_folder": str(tmp_path / "data")})
+
+
+HUB_IDS = ("../outside", "/tmp/outside", "./in", "a/../b", "a/b/c", "a/b\n", "~/rows", "a\\b", "..")
+
+
+@pytest.mark.parametrize("catalogue", ["models", "datasets"])
+@pytest.mark.parametrize("hub_id", HUB_IDS)
+def test_no_hub_id_is_a_path(catalogue: str, hub_id: str) -> None:
+    entry = {"hub": hub_id}
+    rows = rows_of(entry | {"split": "train"})
+    with pytest.raises(AnchorscopeError, match="no id of the hub") as caught:
+        configured({catalogue: {"mine": entry if catalogue == "models" else rows}})
+    assert f"key {catalogue}.mine.hub" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("hub_id", ["owner/name", "squad", "a-b_c/d.e"])
+def test_ids_of_the_hub_pass(hub_id: str) -> None:
+    entry = rows_of({"hub": hub_id, "split": "train"})
+    configured({"models": {"mine": {"hub": hub_id}}, "datasets": {"mine": entry}})
+
+
+@pytest.mark.parametrize("hub_id", ["owner/name", "rows", "csv"])
+def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str
+) -> None:
+    folder = tmp_path if hub_id == "csv" else tmp_path / hub_id
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.csv").write_text("q,a\nwho,me\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AnchorscopeError, match="files of this machine"):
+        reading.hub_split(hub_id, None, "train", "0" * 40)
+
+
+@pytest.mark.parametrize(
+    ("key", "deep", "name"),
+    [
+        ("datasets.mine.local", "", "rows.csv"),
+        ("datasets.mine.local", "below", "rows.csv"),
+        ("models.mine.local", "", "model.safetensors"),
+    ],
+)
+def test_no_link_in_a_folder_of_the_config_leaves_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, deep: str, name: str
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "in" / deep, outside):
+        folder.mkdir(parents=True)
+    (outside / name).write_text("q,a\nwho,me\n", encoding="utf-8")
+    (project / "in" / deep / name).symlink_to(outside / name)
+    monkeypatch.chdir(project)
+    with pytest.raises(AnchorscopeError, match=f"{name} in it leads out") as caught:
+        configured(PLACES[key]("in"))
+    assert f"data_folders: [{outside}]" in str(caught.value.do)
+    configured(PLACES[key]("in") | {"data_folders": [str(outside)]})
