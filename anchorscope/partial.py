@@ -81,6 +81,11 @@ def batch(folder: Path, number: int) -> Path:
     return folder / f"batch-{number:05d}.safetensors"
 
 
+def is_batch(path: Path) -> bool:
+    """Whether a file is one of a folder's batches."""
+    return path.name.startswith("batch-")
+
+
 @contextmanager
 def kept(folder: Path) -> Iterator[Path]:
     """Make the folder of a product's batches; those that fit no longer are dropped.
@@ -244,9 +249,22 @@ def given_back(product: str | Path) -> Iterator[None]:
     try:
         yield
     except Damaged as error:
-        error.path.unlink(missing_ok=True)
-        move(Path(product), provenance.read(product)["waits"])
+        give_back(Path(product), error.path)
         raise
+
+
+def give_back(product: Path, damaged: Path) -> bool:
+    """Let a folder of batches wait as an unfinished product, without a file of it.
+
+    Returns:
+        Whether it does; not, where its record does not say in which place.
+    """
+    beside = provenance.beside(product)
+    waits = provenance.read(product).get("waits") if beside.is_file() else None
+    if waits:
+        damaged.unlink(missing_ok=True)
+        move(product, waits)
+    return bool(waits)
 
 
 def _checksum(tensor: torch.Tensor) -> str:

@@ -277,6 +277,51 @@ def test_a_job_s_files_are_sealed_when_it_ends_well(tmp_path: Path) -> None:
     assert sealed["text.csv"] == files.digest([other])
 
 
+def sealed(folder: Path, first: str, *others: str) -> list[Path]:
+    """The products of one rule, in a folder, with one record."""
+    made = [folder / name for name in (first, *others)]
+    for path in made:
+        path.write_text("v\n1\n", encoding="utf-8")
+    provenance.record(made[0], identity="one", settings={})
+    checksums.seal([*made, provenance.beside(made[0])])
+    return made
+
+
+@pytest.mark.parametrize("damage", ["edited", "missing bytes"])
+@pytest.mark.parametrize("number", range(6))
+def test_every_product_of_a_rule_is_held_against_the_record_that_seals_it(
+    tmp_path: Path, damage: str, number: int
+) -> None:
+    """Not only the first, beside which the record lies."""
+    ends = [".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".density.csv"]
+    made = sealed(tmp_path, *[f"popqa{end}" for end in ends], "popqa-floors.csv")
+    others = sealed(tmp_path, "popqa-2.csv", "popqa-2.swap.csv")
+    checksums.verify([*made, *others])
+    made[number].write_text("v\n9\n" if damage == "edited" else "v\n", encoding="utf-8")
+    checksums.verify([*made[:number], *made[number + 1 :], *others])
+    with pytest.raises(AnchorscopeError, match="not what was written") as caught:
+        checksums.verify(made)
+    assert caught.value.where == made[number]
+
+
+def test_an_index_changed_since_is_named_and_its_batches_wait(tmp_path: Path) -> None:
+    """It says which row is whose: with another one every number would be another sample's."""
+    product, waits = tmp_path / "popqa", tmp_path / ".partial" / "popqa+1"
+    product.mkdir()
+    (product / "batch-00000.safetensors").write_bytes(b"states")
+    index = pd.DataFrame({"id": ["a", "b"], "batch": 0, "row": [0, 1]})
+    files.write_parquet(index, product / "index.parquet")
+    provenance.record(product, identity="one", settings={}, waits=str(waits))
+    checksums.seal([product, provenance.beside(product)])
+    (product / ".snakemake_timestamp").touch()
+    checksums.verify([product])
+    files.write_parquet(index.assign(row=[1, 0]), product / "index.parquet")
+    with pytest.raises(AnchorscopeError, match="index.parquet"):
+        checksums.verify([product])
+    assert not product.exists() and not (waits / "index.parquet").exists()
+    assert (waits / "batch-00000.safetensors").read_bytes() == b"states"
+
+
 @pytest.mark.parametrize(
     ("error", "anchor"),
     [
