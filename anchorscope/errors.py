@@ -3,9 +3,14 @@
 import errno
 import os
 import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
 
 PAGE = "docs/what-goes-wrong.md"
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
+SHORTEST = 8
+"""Characters of a token; taking out a shorter one would take words and numbers along."""
 
 
 class AnchorscopeError(Exception):
@@ -59,9 +64,59 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
     return None
 
 
+_LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
+_TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{8,})")
+
+
 def redacted(text: str) -> str:
-    """Text without the user's hub token, or anything that looks like one."""
-    for name in SECRETS:
-        if token := os.environ.get(name, "").strip():
-            text = text.replace(token, "<token>")
-    return re.sub(r"\bhf_[A-Za-z0-9]{8,}", "<token>", text)
+    """Text without the user's hub token, anything that looks like one, or the login in a URL."""
+    return _without(text, _secrets())
+
+
+def redacted_in(value: Any) -> Any:
+    """Nested mappings and lists with every text in them `redacted`, keys too."""
+    return _without_in(value, _secrets())
+
+
+def _without_in(value: Any, secrets: list[str]) -> Any:
+    if isinstance(value, str):
+        return _without(value, secrets)
+    if isinstance(value, Mapping):
+        pairs = value.items()
+        return {_without_in(key, secrets): _without_in(inner, secrets) for key, inner in pairs}
+    if isinstance(value, list | tuple):
+        return [_without_in(inner, secrets) for inner in value]
+    return value
+
+
+def _without(text: str, secrets: list[str]) -> str:
+    text = _LOGIN.sub("<token>@", text)
+    for secret in secrets:
+        text = text.replace(secret, "<token>")
+    return _TOKEN.sub("<token>", text)
+
+
+def _secrets() -> list[str]:
+    """The user's tokens, those that hold others first."""
+    found = {os.environ.get(name, "").strip() for name in SECRETS} | set(_logged_in())
+    return sorted((one for one in found if len(one) >= SHORTEST), key=len, reverse=True)
+
+
+def _logged_in() -> Iterator[str]:
+    """What `hf auth login` keeps; read here, since the client may ask the hub for a fresh one."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:  # nothing is set up yet, so there is nothing to ask with
+        return
+    yield from map(str.strip, _lines(constants.HF_TOKEN_PATH))
+    for line in _lines(constants.HF_STORED_TOKENS_PATH):
+        name, _, value = line.partition("=")
+        if name.strip().endswith("token"):
+            yield value.strip()
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []

@@ -1,6 +1,5 @@
 """What a product was made from, all the way up: settings, counts, revisions, versions, device."""
 
-import json
 import platform
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from anchorscope.errors import AnchorscopeError, redacted
+from anchorscope.errors import AnchorscopeError, redacted_in
 from anchorscope.files import read_json, write_json
 from anchorscope.identity import identity as identity_of
 
@@ -198,7 +197,7 @@ def record(
     }
     if counts is not None:
         content["counts"] = counts.as_dict() if isinstance(counts, Counts) else dict(counts)
-    write_json(json.loads(redacted(json.dumps(content))), beside(product))
+    write_json(redacted_in(content), beside(product))
 
 
 def read(product: str | Path) -> dict[str, Any]:

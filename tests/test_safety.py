@@ -40,7 +40,11 @@ SOURCES = sorted(
     path for folder in ("anchorscope", "scripts", "slurm") for path in (ROOT / folder).rglob("*.py")
 )
 WORKFLOW = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
-TOKENS = ("hf_PlantedPlantedPlanted0123", "planted-token-of-another-kind")
+TOKENS = (
+    "hf_PlantedPlantedPlanted0123",
+    "planted-token-of-another-kind",
+    "hf_oauth_planted.Planted-planted_0123",
+)
 
 RUNS_CODE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
 """Modules whose files run code when they are read."""
@@ -204,11 +208,25 @@ def test_text_that_spells_code_is_text() -> None:
     assert frame["answers"][0] == [said]
 
 
-@pytest.fixture(params=TOKENS)
-def token(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A token in the environment, of the hub's form and of another."""
-    monkeypatch.setenv("HF_TOKEN", request.param)
-    return str(request.param)
+@pytest.fixture(
+    params=[(where, token) for where in ("environment", "file") for token in TOKENS],
+    ids=lambda param: f"{param[0]}-{param[1][:9]}",
+)
+def token(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> str:
+    """A token in the environment or kept by a login, of the hub's forms and of another."""
+    where, secret = request.param
+    if where == "environment":
+        monkeypatch.setenv("HF_TOKEN", secret)
+    else:
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        kept = tmp_path_factory.mktemp("home") / "kept"
+        kept.write_text(f"{secret}\n", encoding="utf-8")
+        monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(kept))
+    return str(secret)
 
 
 def holding(folder: Path, token: str) -> list[str]:
@@ -225,6 +243,52 @@ def test_no_error_holds_the_token(token: str) -> None:
     for text in (str(error), repr(error), error.what, str(error.where), str(error.do)):
         assert token not in text and "<token>" in text
     assert redacted("plain") == "plain"
+
+
+@pytest.mark.parametrize("secret", ["hf_oauth_eyJhbGciOiJF.abc-def_0", "hf_jwt_eyJhbGci.eyJz.Zm9"])
+def test_what_looks_like_a_token_is_left_out_whole(secret: str) -> None:
+    assert redacted(f"Bearer {secret}, refused") == "Bearer <token>, refused"
+
+
+def test_every_token_of_the_logins_on_this_machine_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "stored_tokens"
+    lines = ["[a-name]", "hf_token = first-kept-token", "refresh_token = second-kept-token"]
+    kept.write_text("\n".join([*lines, "expires_at = 1234567890"]), encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.constants.HF_STORED_TOKENS_PATH", str(kept))
+    said = "[a-name] first-kept-token second-kept-token 1234567890"
+    assert redacted(said) == "[a-name] <token> <token> 1234567890"
+
+
+@pytest.mark.parametrize("login", ["user:secret.pw", "user:p@ss", "ghs_0123"])
+def test_the_login_in_a_url_is_left_out(login: str) -> None:
+    said = redacted(f"ProxyError: http://{login}@proxy:3128/x, https://host/a@b and c@d")
+    assert said == "ProxyError: http://<token>@proxy:3128/x, https://host/a@b and c@d"
+
+
+@pytest.mark.parametrize("name", ["hf_hub_download", "hf_home", "results/hf_rows.parquet"])
+def test_names_that_begin_like_a_token_stay(name: str) -> None:
+    assert redacted(name) == name
+
+
+@pytest.mark.parametrize("short", ["1", "e", "null"])
+def test_a_token_too_short_to_be_one_breaks_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", short)
+    made = {"n": 1, "text": "the", "none": None}
+    provenance.record(tmp_path / "table", identity="abc1", settings=made)
+    assert provenance.read(tmp_path / "table")["settings"] == made
+
+
+def test_a_token_of_digits_leaves_numbers_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "12345678")
+    made = {"12345678": [("12345678", 12345678)]}
+    provenance.record(tmp_path / "table", identity="abc1", settings=made)
+    assert provenance.read(tmp_path / "table")["settings"] == {"<token>": [["<token>", 12345678]]}
 
 
 def test_no_error_of_the_hub_holds_the_token(token: str) -> None:
