@@ -16,11 +16,17 @@ import typer
 import yaml
 
 from anchorscope import config
-from anchorscope.errors import AnchorscopeError
+from anchorscope.errors import PAGE, AnchorscopeError
 from anchorscope.settings import Config
 
 MAIN = "config.yaml"
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "error": typer.colors.RED}
+
+
+def _examples(*lines: str) -> str:
+    """Examples for `--help`, kept as lines."""
+    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
+
 
 app = typer.Typer(
     add_completion=False,
@@ -31,7 +37,15 @@ app = typer.Typer(
     help="Where a language model's signal of truth comes from: the question or the answer.\n\n"
     "Run it from the root of a clone. The measuring itself is Snakemake's: "
     "`snakemake --cores all demo`.",
-    epilog="Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.",
+    epilog=_examples(
+        "anchorscope check demo                             what the demo would cost",
+        "anchorscope list                                   models and datasets, what is built",
+        "anchorscope show calibration-qwen3 world-relation  what was found in one cell",
+        "anchorscope add-model Qwen/Qwen3-4B --write        a new entry of the catalogue",
+        "anchorscope check --help                           more about one of them",
+    )
+    + "\n\nExit codes: 0 all is well, 1 something is wrong, 2 the command was not understood. "
+    "With --json an error is an object on standard output: error, where, do, see.",
 )
 ConfigFiles = Annotated[
     list[Path] | None,
@@ -47,11 +61,6 @@ class UsageError(AnchorscopeError):
     """A name on the command line that does not exist: exit code 2."""
 
 
-def _examples(*lines: str) -> str:
-    """Examples for `--help`, kept as lines."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
 @app.command(
     epilog=_examples(
         "anchorscope check                      what `targets` of config.yaml needs",
@@ -63,7 +72,10 @@ def _examples(*lines: str) -> str:
 def check(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(help="Figures, or calibration, null-controls, sensitivity, controls."),
+        typer.Argument(
+            help="Figures, or what else Snakemake builds by name: all, controls, report, "
+            "calibration, null-controls, sensitivity, reproduction, retrain, retrain-seeds."
+        ),
     ] = None,
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
@@ -84,8 +96,8 @@ def check(
     try:
         work = {name: cost.work_of(chosen, name) for name in names}
     except AnchorscopeError as error:
-        raise UsageError(error.what, error.where, error.do) from None
-    costs = [cost.cost(name, part) for name, part in work.items()]
+        raise UsageError(error.what, error.where, error.do, see=error.see) from None
+    costs = [cost.cost(name, part, cost.retrained(chosen, name)) for name, part in work.items()]
     found = cli_check.check(chosen, work, costs)
     if not _findings(found, [asdict(one) for one in costs], as_json):
         raise typer.Exit(1)
@@ -124,7 +136,8 @@ def show(
     ):
         if name not in catalogue:
             do = f"{config.nearest(name, catalogue)} `anchorscope list` names all"
-            raise UsageError(f"there is no {noun} `{name}` in the catalogue", None, do)
+            what = f"there is no {noun} `{name}` in the catalogue"
+            raise UsageError(what, None, do, see="config")
     from anchorscope import cli_show
 
     files = [str(path) for path in config_files or []]
@@ -242,14 +255,39 @@ def _json(value: Any) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = "--json" in given
     try:
-        app(list(arguments) if arguments is not None else None, prog_name="anchorscope")
+        # Not standalone: the parser's errors come here, to be said as JSON too.
+        ended = app(given, prog_name="anchorscope", standalone_mode=not as_json)
     except AnchorscopeError as error:
-        print(f"error: {error}", file=sys.stderr)
+        if as_json:
+            print(_json(_said(error.what, error.where, error.do, error.see)))
+        else:
+            print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
-    except SystemExit as ended:
-        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
-    return 0
+    except SystemExit as left:
+        return left.code if isinstance(left.code, int) else int(left.code is not None)
+    except typer.Abort:
+        return 1
+    except Exception as error:
+        if not (as_json and hasattr(error, "format_message")):
+            raise
+        print(_json(_misread(error)))
+        return 2
+    return ended if isinstance(ended, int) else 0
+
+
+def _misread(error: Any) -> dict[str, str | None]:
+    """What the parser did not understand, in the words of an error."""
+    command = error.ctx.command_path if getattr(error, "ctx", None) else "anchorscope"
+    return _said(error.format_message(), command, f"see `{command} --help`", None)
+
+
+def _said(what: str, where: object, do: str | None, see: str | None) -> dict[str, str | None]:
+    """An error as `--json` has it."""
+    place = None if where is None else str(where)
+    return {"error": what, "where": place, "do": do, "see": f"{PAGE}#{see}" if see else None}
 
 
 if __name__ == "__main__":

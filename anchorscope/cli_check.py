@@ -80,6 +80,11 @@ def _catalogue(config: Config) -> Finding:
 
 def target_finding(found: Cost) -> Finding:
     """A target's cost in words."""
+    if not found.cells:
+        what = f"{found.target}: no cell to measure"
+        if found.target in cost.TRAINING:
+            what += f", models to train, roughly {cost.words(found.seconds)}"
+        return Finding("ok", "target", what)
     if found.built == found.cells:
         what = f"{found.target}: all {found.cells} cells are there"
         return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
@@ -256,7 +261,10 @@ def _offline(kind: str, what: str) -> Finding:
 
 
 def ask(kind: str, hub_id: str, what: str) -> Finding:
-    """Whether the hub lets us have a model or dataset; the only call to the network here."""
+    """Whether the hub lets us have a model or dataset, and how large a dataset is.
+
+    The only calls to the network here.
+    """
     from huggingface_hub import HfApi
 
     try:
@@ -264,4 +272,18 @@ def ask(kind: str, hub_id: str, what: str) -> Finding:
             HfApi().auth_check(hub_id, repo_type=kind)
     except AnchorscopeError as error:
         return Finding("error", "hub", f"{what}: {error.what}", error.do)
-    return Finding("ok", "hub", f"{what} can be downloaded")
+    size = f", {_size_said(hub_id)}" if kind == "dataset" else ""
+    return Finding("ok", "hub", f"{what} can be downloaded{size}")
+
+
+def _size_said(hub_id: str) -> str:
+    """The bytes of a dataset's files, as the hub has them; of a split it is part of them."""
+    from huggingface_hub import HfApi
+
+    try:
+        with hub.errors("dataset", hub_id):
+            files = HfApi().dataset_info(hub_id, files_metadata=True).siblings
+    except AnchorscopeError:
+        files = None
+    sizes_of = [file.size for file in files or () if file.size is not None]
+    return f"at most {gigabytes(sum(sizes_of))}" if sizes_of else "of unknown size, not counted"

@@ -33,8 +33,15 @@ ASSUMPTIONS = (
     f"time: 2 × parameters × tokens × rows at an assumed {GPU_FLOPS / 1e12:g} (GPU) or "
     f"{CPU_FLOPS / 1e12:g} (CPU) tera-operations a second, {FEATURE_S_PER_MB:g} s of probes for "
     f"each MB of features (a sample's numbers at all layers), {CELL_SECONDS:g} s a cell besides; "
-    "one job after another, downloads not counted"
+    "one job after another, downloads not counted; bytes to download are weights, those of a "
+    "dataset stand where the hub was asked about it"
 )
+TRAINING = ("retrain", "retrain-seeds")
+TARGETS = (
+    *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
+    *TRAINING,
+)
+"""What Snakemake builds by name beside the figures."""
 
 
 @dataclass(frozen=True)
@@ -89,15 +96,15 @@ def work_of(config: Config, target: str) -> list[Work]:
     """The cells that a target measures.
 
     Args:
-        target: a figure's name, `all`, `controls`, `calibration`, `null-controls`, `sensitivity`.
+        target: a figure's name, or one of `TARGETS`; some of these measure no cell.
 
     Raises:
-        AnchorscopeError: there is no such target.
+        AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
     """
     main = studies.Study(config.root, config)
     if target in config.figures:
         return _cells(main, config.cells(target))
-    if target in ("all", "controls"):
+    if target in ("all", "controls", "report"):
         cells = [cell for figure in config.targets for cell in config.cells(figure)]
         return _cells(main, dict.fromkeys(cells))
     if target in ("calibration", "null-controls"):
@@ -109,14 +116,30 @@ def work_of(config: Config, target: str) -> list[Work]:
         return _cells(study, dict.fromkeys(cells))
     if target == "sensitivity":
         return _sensitivity(config)
-    known = [*config.figures, "all", "controls", "calibration", "null-controls", "sensitivity"]
+    if target in TARGETS:
+        return []
+    known = [*config.figures, *TARGETS]
     raise AnchorscopeError(
         f"there is no target `{target}`", None, nearest(target, known), see="config"
     )
 
 
 def _cells(study: studies.Study, cells: Iterable[tuple[str, str]]) -> list[Work]:
+    cells = list(cells)
+    for model, dataset in cells:
+        if model not in study.config.models or dataset not in study.config.datasets:
+            what = f"the cell {model} on {dataset} is not in the catalogue"
+            do = "add it, or name other models and datasets for the study in config.yaml"
+            raise AnchorscopeError(what, study.root, do, see="config")
     return [Work(study.root, study.config, model, dataset) for model, dataset in cells]
+
+
+def retrained(config: Config, target: str) -> float:
+    """Time that a target takes to train models for their own sake; 0 for all but `TRAINING`."""
+    needed, others = config.trained()
+    if target == "retrain":
+        return sum(_training(config, name) for name in needed)
+    return sum(training_seconds(config, name) for name in others if target == "retrain-seeds")
 
 
 def _sensitivity(config: Config) -> list[Work]:
@@ -137,8 +160,14 @@ def distinct(work: Iterable[Work]) -> list[Work]:
     return list({(one.root, one.model, one.dataset): one for one in work}.values())
 
 
-def cost(target: str, work: Iterable[Work]) -> Cost:
-    """What the cells of a target cost that are not built yet."""
+def cost(target: str, work: Iterable[Work], training: float = 0.0) -> Cost:
+    """What the cells of a target cost that are not built yet.
+
+    Args:
+        target: its name.
+        work: its cells, see `work_of`.
+        training: seconds besides, see `retrained`.
+    """
     work = list(work)
     left = [one for one in work if not one.built]
     asked = [(one, samples_of(one.config, one.dataset)) for one in left]
@@ -154,7 +183,8 @@ def cost(target: str, work: Iterable[Work]) -> Cost:
         largest_cell=max(stored, default=0),
         download_bytes=sum(download_bytes(config, name) for name, config in models.items()),
         seconds=sum(_seconds(one, n) for one, n in asked)
-        + sum(training_seconds(config, name) for name, config in models.items()),
+        + sum(training_seconds(config, name) for name, config in models.items())
+        + training,
         unknown=tuple(n for n, c in models.items() if sizes.of_model(c.models[n]) is None),
     )
 
@@ -235,10 +265,17 @@ def trained(config: Config, model: str) -> Path | None:
 
 
 def training_seconds(config: Config, model: str) -> float:
-    """Time that training takes: 6 × parameters × tokens operations; 0 for what is trained."""
+    """Time that training takes, 0 for what is trained."""
+    if config.models[model].train is None or trained(config, model):
+        return 0.0
+    return _training(config, model)
+
+
+def _training(config: Config, model: str) -> float:
+    """6 × parameters × tokens operations, whether the model is trained or not."""
     entry = config.models[model]
     train, shape = entry.train, sizes.of_model(entry)
-    if train is None or shape is None or trained(config, model):
+    if train is None or shape is None:
         return 0.0
     later = train.settle + train.settle_frameless
     steps = train.steps + (later if train.curriculum == "planted" else 0)

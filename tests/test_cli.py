@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -103,11 +105,15 @@ def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[
         raise AssertionError(f"the network was asked for: {given[1:]}")
 
     monkeypatch.setattr(socket.socket, "connect", shut)
+    silent = SimpleNamespace(siblings=None)
+    monkeypatch.setattr(HfApi, "dataset_info", lambda self, *_, **__: silent)
     return tmp_path
 
 
 @pytest.fixture
 def run(clone: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
+    """`run(argument, …)`: what the command says in the clone."""
+
     def command(*arguments: str) -> Said:
         code = cli.main(arguments)
         return Said(code, *capsys.readouterr())
@@ -117,6 +123,17 @@ def run(clone: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
 
 def loaded() -> Config:
     return cli.read([])
+
+
+def test_help_of_the_whole_has_examples_that_are_understood(
+    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = run("--help")
+    examples = re.findall(r"^ +anchorscope (.+?)(?:  .*)?$", said.out.split("Examples:")[1], re.M)
+    assert said.code == 0 and len(examples) > 3
+    assert {line.split()[0] for line in examples} == {"check", "list", "show", "add-model"}
+    monkeypatch.chdir(PROJECT)
+    assert run(*next(line for line in examples if line.startswith("list")).split()).code == 0
 
 
 @pytest.mark.parametrize("name", ["check", "list", "show", "add-model"])
@@ -145,6 +162,29 @@ def test_what_was_not_understood_exits_with_2(
     found = run(*arguments)
     assert (found.code, found.out) == (2, "")
     assert said in found.err and "Traceback" not in found.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "error", "do"),
+    [
+        (["lst"], 2, "lst", "anchorscope --help"),
+        (["check", "--jsn"], 2, "--jsn", "anchorscope check --help"),
+        (["check", "mien"], 2, "mien", "did you mean `mine`"),
+        (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
+        (["show", "near"], 2, "dataset", "anchorscope show --help"),
+        (["show", "near", "rows"], 1, "not built", "results/delta_p/near/rows.csv"),
+        (["list", "--config", "none.yaml"], 1, "none.yaml", "correct it"),
+    ],
+)
+def test_under_json_an_error_is_an_object_with_the_same_exit_code(
+    run: Callable[..., Said], arguments: list[str], code: int, error: str, do: str
+) -> None:
+    said = run(*arguments, "--json")
+    assert (said.code, said.err) == (code, "") and run(*arguments).code == code
+    assert list(said.json) == ["error", "where", "do", "see"]
+    assert error in said.json["error"] and do in said.json["do"]
+    if code == 1:
+        assert said.json["see"].startswith("docs/what-goes-wrong.md#")
 
 
 @pytest.mark.parametrize("command", [["check"], ["list"], ["show", "near", "rows"]])
@@ -401,6 +441,54 @@ def test_every_target_of_the_catalogue_has_a_cost(
     assert {one.root for one in work["calibration"]} == {"results/calibration"}
     assert len(cost.work_of(shipped, "sensitivity")) > 2
     assert all(cost.cost(name, part).unknown == () for name, part in work.items())
+
+
+def test_every_target_that_snakemake_knows_is_accepted(
+    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(PROJECT)
+    rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
+    named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
+    assert sorted(cost.TARGETS) == sorted(["all", *named])
+    helped = " ".join(run("check", "--help").out.split())
+    for name in cost.TARGETS:
+        assert name in helped
+        found = run("check", name, "--json").json
+        assert [target["target"] for target in found["targets"]] == [name]
+
+
+@pytest.mark.parametrize("target", ["calibration", "sensitivity"])
+def test_a_study_of_what_is_not_in_the_catalogue_is_an_error_that_names_it(
+    run: Callable[..., Said], target: str
+) -> None:
+    said = run("check", target)
+    assert said.code == 2 and "not in the catalogue" in said.err and "calibration-" in said.err
+
+
+def test_targets_without_cells_say_what_they_do_instead(run: Callable[..., Said]) -> None:
+    assert "no cell to measure" in run("check", "reproduction").about("target")[0][1]
+    retrain, seeds = run("check", "retrain", "retrain-seeds", "--json").json["targets"]
+    assert retrain["cells"] == 0 and retrain["seconds"] > 0, "it trains anew what is trained"
+    assert seeds["seconds"] == 0, "every model that is trained here is in a figure"
+    (report,), (whole,) = (run("check", n, "--json").json["targets"] for n in ("report", "all"))
+    assert report | {"target": "all"} == whole
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [([1_500_000, None, 500_000], "at most 2 MB"), ([None], "not counted"), (None, "not counted")],
+)
+def test_a_datasets_size_is_what_the_hub_says(
+    run: Callable[..., Said],
+    monkeypatch: pytest.MonkeyPatch,
+    files: list[int | None] | None,
+    said: str,
+) -> None:
+    found = None if files is None else [SimpleNamespace(size=size) for size in files]
+    info = SimpleNamespace(siblings=found)
+    monkeypatch.setattr(HfApi, "auth_check", lambda self, *_, **__: None)
+    monkeypatch.setattr(HfApi, "dataset_info", lambda self, *_, **__: info)
+    assert said in run("check", "remote").about("hub")[2][1]
 
 
 @pytest.mark.parametrize(
