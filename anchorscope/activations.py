@@ -68,7 +68,8 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     wanted = range(len(planned.batches)) if numbers is None else list(numbers)
     paths = {number: partial.batch(folder, number) for number in wanted}
-    todo = [number for number in wanted if partial.finished(paths[number]) is None]
+    signed = {number: _signature(planned, number) for number in wanted}
+    todo = [n for n in wanted if partial.finished(paths[n], samples=signed[n]) is None]
     counted = _Counter(planned, forked=forks(loaded))
     for number in sorted({*wanted} - {*todo}):
         counted.add(planned.batches[number], partial.notes(paths[number]))
@@ -78,12 +79,17 @@ def write(
     with Progress(total=len(rest)) as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
             notes = counted.notes(progress.seconds, room.halved, loaded.device.type)
-            partial.save(tensors, paths[number], **notes)
+            partial.save(tensors, paths[number], samples=signed[number], **notes)
             counted.add(batch, notes)
             progress.update(len(rest.intersection(batch.samples)))
             rest.difference_update(batch.samples)
     write_parquet(index(planned), folder / "index.parquet")
     return counted.stats() | {"dtype": str(loaded.model.dtype).removeprefix("torch.")}
+
+
+def _signature(planned: Plan, number: int) -> str:
+    """Of the samples of a planned batch, as they stand in its file."""
+    return partial.signature([planned.samples[at].id for at in planned.batches[number].samples])
 
 
 def gather(shards: Sequence[Path], folder: Path, planned: Plan) -> None:
@@ -252,23 +258,27 @@ def read(
         samples that were measured so; none at all where no sample has another prompt.
 
     Raises:
-        AnchorscopeError: this was not measured, or a file is missing or broken.
+        AnchorscopeError: this was not measured, or a file is missing, broken, or not of the
+            samples that the index says.
     """
     folder = Path(folder)
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
     prefix = "noop_" if condition == "noop" else ""
-    where = _covered(read_parquet(folder / "index.parquet"), condition, prefix)
+    whole = read_parquet(folder / "index.parquet")
+    where = _covered(whole, condition, prefix)
     if where is None:
         raise _not_measured(name, folder)
     if where.empty:
         _, clean = read(folder, readout, "clean")
         return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
+    signed = _signatures(whole, prefix)
     batches = [
         Rows(
             partial.batch(folder, cast("int", number)),
             rows[f"{prefix}row"].to_list(),
             rows.index.to_list(),
+            signed[cast("int", number)],
         )
         for number, rows in where.groupby(f"{prefix}batch")
     ]
@@ -276,6 +286,13 @@ def read(
         return where["id"].tolist(), Stored(name, batches, len(where))
     except KeyError as error:
         raise _not_measured(name, folder) from error
+
+
+def _signatures(where: pd.DataFrame, prefix: str) -> dict[int, str]:
+    """Batch number → signature of all samples that the index finds in it."""
+    found = where[where[f"{prefix}batch"] >= 0].sort_values(f"{prefix}row")
+    by_batch = found.groupby(f"{prefix}batch")["id"]
+    return {cast("int", number): partial.signature(ids.tolist()) for number, ids in by_batch}
 
 
 def _covered(where: pd.DataFrame, condition: str, prefix: str) -> pd.DataFrame | None:

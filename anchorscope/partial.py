@@ -2,12 +2,14 @@
 
 Snakemake removes what an unfinished job has declared before it runs it again. So batches wait in a
 folder that nobody declared, `<root>/.partial/<product>+<fit>/`, until the job is done. Each file
-holds a checksum of every tensor, which is compared whenever the tensor is read.
+holds a checksum of every tensor, which is compared whenever the tensor is read; those of
+activations also the signature of their samples, so that no file is taken for another.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -31,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Damaged(AnchorscopeError):
-    """A file of a batch is cut short, or not what was written.
+    """A file of a batch is cut short, not what was written, or another batch's.
 
     Attributes:
         path: the file.
@@ -173,11 +175,24 @@ def notes(path: Path) -> dict[str, str]:
         return {name: said for name, said in (file.metadata() or {}).items() if name not in held}
 
 
-def read(path: Path, names: Iterable[str] | None = None) -> dict[str, torch.Tensor]:
+def signature(ids: Sequence[str]) -> str:
+    """What stands in a batch's notes for the ids of its samples, in the order of its rows."""
+    return hashlib.sha256(json.dumps(list(ids)).encode()).hexdigest()
+
+
+def read(
+    path: Path, names: Iterable[str] | None = None, *, samples: str | None = None
+) -> dict[str, torch.Tensor]:
     """Tensors of a batch, as they were written; all of them, or those named that it holds.
 
+    Args:
+        path: the file.
+        names: of tensors.
+        samples: signature that its notes must hold; None reads whatever it is of.
+
     Raises:
-        Damaged: the file is not there, cut short, or a tensor has another checksum.
+        Damaged: the file is not there, cut short, of other samples, or a tensor has another
+            checksum.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -185,6 +200,8 @@ def read(path: Path, names: Iterable[str] | None = None) -> dict[str, torch.Tens
     try:
         with safe_open(path, framework="pt") as file:
             sums = file.metadata() or {}
+            if samples is not None and sums.get("samples") != samples:
+                raise Damaged(path, "its rows are not of the samples that the index says")
             held = set(file.keys())
             for name in sorted(held if names is None else held & set(names)):
                 found[name] = file.get_tensor(name)
@@ -208,15 +225,16 @@ def devices(folder: Path) -> str:
     return ", ".join(sorted({notes(path)["device"] for path in folder.glob("batch-*")}))
 
 
-def finished(path: Path) -> dict[str, torch.Tensor] | None:
+def finished(path: Path, *, samples: str | None = None) -> dict[str, torch.Tensor] | None:
     """A batch that an earlier try has finished; None if there is none.
 
-    A damaged one is named in the log and removed, so that it is made anew.
+    A damaged one, or one of other samples (see `read`), is named in the log and removed, so that
+    it is made anew.
     """
     if not path.exists():
         return None
     try:
-        return read(path)
+        return read(path, samples=samples)
     except Damaged as error:
         log.warning("made anew: %s", error)
         path.unlink()

@@ -24,18 +24,21 @@ class Rows:
         path: the file.
         rows: which of its rows.
         places: where they belong among all samples.
+        samples: signature of all samples of the file, see `partial.signature`.
     """
 
     path: Path
     rows: list[int]
     places: list[int]
+    samples: str
 
 
 class Stored:
     """One read-out under one condition, float [layers, samples, width]; takes slices of layers.
 
-    Every file is held against its checksum once. Where all layers of all samples take more than
-    `block_bytes`, as many layers as do not are read and held, until others are asked for.
+    Every file is held against its checksum, and against its samples, once. Where all layers of all
+    samples take more than `block_bytes`, as many layers as do not are read and held, until others
+    are asked for.
 
     Args:
         name: of the tensor in the files, each [rows, layers, width].
@@ -43,8 +46,11 @@ class Stored:
         samples: how many there are in all.
         block_bytes: how much to hold.
 
+    Attributes:
+        layers_at_once: how many layers that is.
+
     Raises:
-        Damaged: a file is not there, or not as it was written.
+        Damaged: a file is not there, not as it was written, or of other samples.
         KeyError: a file does not hold the tensor.
     """
 
@@ -55,10 +61,11 @@ class Stored:
         self._held = range(0)
         self._block: torch.Tensor | None = None
         layers, width = {
-            tuple(partial.read(batch.path, [name])[name].shape[1:]) for batch in batches
+            tuple(partial.read(batch.path, [name], samples=batch.samples)[name].shape[1:])
+            for batch in batches
         }.pop()
         self.shape = (layers, samples, width)
-        self._at_once = max(1, block_bytes // (4 * width * max(1, samples)))
+        self.layers_at_once = max(1, block_bytes // (4 * width * max(1, samples)))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -67,11 +74,11 @@ class Stored:
         wanted = range(len(self))[layers]
         if wanted.step != 1:
             raise ValueError(f"layers are read one after another, not in steps of {wanted.step}")
-        if len(wanted) > self._at_once:
+        if len(wanted) > self.layers_at_once:
             return self._read(wanted.start, wanted.stop)
         if self._block is None or not {*wanted} <= {*self._held}:
             self._block = None  # let go first
-            self._held = range(len(self))[wanted.start : wanted.start + self._at_once]
+            self._held = range(len(self))[wanted.start : wanted.start + self.layers_at_once]
             self._block = self._read(self._held.start, self._held.stop)
         first = wanted.start - self._held.start
         return self._block[first : first + len(wanted)]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
 
-from anchorscope import activations, generation, models
+from anchorscope import activations, generation, models, partial
 from anchorscope.errors import AnchorscopeError
 
 PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
@@ -43,18 +43,19 @@ def cell(load: Any) -> tuple[Any, Any]:
     return loaded, planned(answers_table(loaded.tokenizer), batch_tokens=400)
 
 
-def states(folder: Path) -> dict[tuple[str, str], Any]:
-    """(condition, read-out) → ids and states."""
-    return {
-        (condition, readout): activations.read(folder, readout, condition, draw)
+def states(folder: Path) -> dict[tuple[str, int, str], Any]:
+    """(condition, draw, read-out) → ids and states, in memory: the files may change."""
+    found = {
+        (condition, draw, readout): activations.read(folder, readout, condition, draw)
         for condition, draw in activations.conditions_of(CONDITIONS)
         for readout in READOUTS
     }
+    return {key: (ids, stored[:]) for key, (ids, stored) in found.items()}
 
 
 def same(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
     return first.keys() == second.keys() and all(
-        first[key][0] == second[key][0] and torch.equal(first[key][1][:], second[key][1][:])
+        first[key][0] == second[key][0] and torch.equal(first[key][1], second[key][1])
         for key in first
     )
 
@@ -102,6 +103,42 @@ def test_a_damaged_batch_alone_is_measured_anew(cell: Any, tmp_path: Path) -> No
         activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     assert 0 < len(rows) <= 3
     assert same(states(tmp_path / "cell"), before)
+
+
+def test_batches_that_changed_places_are_refused_and_measured_anew(
+    cell: Any, tmp_path: Path
+) -> None:
+    """Each file is whole; read by their places alone, every number would be another sample's."""
+    loaded, plan = cell
+    folder = tmp_path / "cell"
+    activations.write(folder, loaded, plan, READOUTS)
+    before = states(folder)
+    masked = [n for n, batch in enumerate(plan.batches) if batch.masked]
+    one, two = (folder / f"batch-{number:05d}.safetensors" for number in masked[:2])
+    one.rename(folder / "aside")
+    two.rename(one)
+    (folder / "aside").rename(two)
+    with pytest.raises(AnchorscopeError, match="not of the samples") as caught:
+        activations.read(folder, "mlp/final", "clean")
+    assert caught.value.where == one
+    with counted(loaded.model) as rows:
+        activations.write(folder, loaded, plan, READOUTS)
+    assert rows and same(states(folder), before)
+
+
+def test_a_batch_of_nobody_knows_which_samples_is_measured_anew(cell: Any, tmp_path: Path) -> None:
+    """One that was written before batches said it."""
+    loaded, plan = cell
+    activations.write(tmp_path, loaded, plan, READOUTS)
+    before, path = states(tmp_path), partial.batch(tmp_path, 1)
+    notes = partial.notes(path)
+    del notes["samples"]
+    partial.save(partial.read(path), path, **notes)
+    with pytest.raises(AnchorscopeError, match="not of the samples"):
+        activations.read(tmp_path, "mlp/final", "clean")
+    with counted(loaded.model) as rows:
+        activations.write(tmp_path, loaded, plan, READOUTS)
+    assert 0 < len(rows) <= 3 and same(states(tmp_path), before)
 
 
 @pytest.mark.parametrize("parts", [2, 3, 7])

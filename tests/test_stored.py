@@ -33,8 +33,9 @@ def batches(whole: torch.Tensor, tmp_path: Path) -> list[Rows]:
         rows = whole[:, places].transpose(0, 1)
         tensor = torch.cat([torch.full((1, LAYERS, WIDTH), torch.nan), rows]).contiguous()
         path = partial.batch(tmp_path, number)
-        partial.save({"clean.0/mlp.final": tensor}, path, device="cpu")
-        found.append(Rows(path, [*range(1, len(places) + 1)], places))
+        signed = partial.signature(["nobody", *map(str, places)])
+        partial.save({"clean.0/mlp.final": tensor}, path, device="cpu", samples=signed)
+        found.append(Rows(path, [*range(1, len(places) + 1)], places, signed))
     return found
 
 
@@ -69,6 +70,21 @@ def test_no_more_is_read_and_held_than_the_block(
         stored[layer : layer + 1]
         assert stored._block is not None and stored._block.nbytes <= 3 * LAYER_BYTES
     assert read == [3] * 6 + [1] * 3  # each file once a block, no layer twice
+
+
+def test_a_file_of_other_samples_or_of_nobody_knows_whom_is_refused(
+    batches: list[Rows], tmp_path: Path
+) -> None:
+    aside, one, two = tmp_path / "aside", batches[0].path, batches[2].path
+    one.rename(aside)
+    two.rename(one)
+    aside.rename(two)
+    with pytest.raises(AnchorscopeError, match="not of the samples") as caught:
+        Stored("clean.0/mlp.final", batches, SAMPLES)
+    assert caught.value.where == one
+    partial.save({"clean.0/mlp.final": torch.ones(4, LAYERS, WIDTH)}, one, device="cpu")
+    with pytest.raises(AnchorscopeError, match="not of the samples"):
+        Stored("clean.0/mlp.final", batches, SAMPLES)
 
 
 def test_a_damaged_file_is_found_before_any_layer_is_read(batches: list[Rows]) -> None:
