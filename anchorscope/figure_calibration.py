@@ -70,8 +70,8 @@ def calibration_chart(
     """A column per model: pathway AUC, sensitivity and specificity at each read-out.
 
     Every dataset is a point at its headline layer, over all kinds and labels; the means over a
-    model's datasets are ticks. The default read-out is shaded. Lines are the floors that it must
-    reach: dashed in the mean, dotted in each cell.
+    model's datasets are ticks. The default read-out is shaded. Lines across it are the floors that
+    it must reach: dashed in the mean, dotted in each cell.
 
     Args:
         calibration: rows of `results/tables/calibration.csv`; fractions.
@@ -156,6 +156,7 @@ def _points(
                 continue
             points.append(
                 {"model": label, "series": name, "readout": readout, "marker": marker_of(i)}
+                | {"measure": MEASURES[column]}
                 | {"at": round(readouts.index(readout) + aside, 3)}
                 | {"value": number(row[column], 4), "layer": int(row["layer"])}
                 | {"low": number(row.get(f"{column}_low"), 4)}
@@ -195,8 +196,10 @@ def _measure(
     )
     x = alt.X("at:Q", scale=ends, axis=axis)
     y = value_axis("value", MEASURES[column], (0, 1), TICKS, look, number=".2f")
-    layers: list[Any] = [_shade(readouts, ends)] if DEFAULT_READOUT in readouts else []
-    layers += [_floor(value, dash, y) for value, dash in _floor_lines(column)]
+    layers: list[Any] = []
+    if DEFAULT_READOUT in readouts:
+        layers = [_shade(readouts, ends)]
+        layers += [_floor(value, dash, readouts, ends, y) for value, dash in _floor_lines(column)]
     if points:
         layers += [*_marks(points, x, y, shared, look), _means(points, readouts, ends, y, look)]
     else:
@@ -206,9 +209,14 @@ def _measure(
 
 def _shade(readouts: Sequence[str], ends: alt.Scale) -> alt.Chart:
     """The default read-out's place."""
-    place = readouts.index(DEFAULT_READOUT)
-    data = alt.Chart(alt.Data(values=[{"at": place - 0.5, "to": place + 0.5}]))
+    data = alt.Chart(alt.Data(values=[_place(readouts)]))
     return data.mark_rect(color=FAINT, opacity=0.6).encode(alt.X("at:Q", scale=ends), x2="to:Q")
+
+
+def _place(readouts: Sequence[str]) -> Row:
+    """Where the default read-out begins and ends."""
+    place = readouts.index(DEFAULT_READOUT)
+    return {"at": place - 0.5, "to": place + 0.5}
 
 
 def _floor_lines(column: str) -> list[tuple[float, list[float]]]:
@@ -216,9 +224,13 @@ def _floor_lines(column: str) -> list[tuple[float, list[float]]]:
     return [(each, [1.5, 2.5]), *([] if mean is None else [(mean, [6.0, 4.0])])]
 
 
-def _floor(value: float, dash: list[float], y: alt.Y) -> alt.Chart:
-    data = alt.Chart(alt.Data(values=[{"value": value}]))
-    return data.mark_rule(color=SOFT, strokeDash=dash, strokeWidth=1.2).encode(y)
+def _floor(
+    value: float, dash: list[float], readouts: Sequence[str], ends: alt.Scale, y: alt.Y
+) -> alt.Chart:
+    """A floor, at the read-out that has to reach it."""
+    data = alt.Chart(alt.Data(values=[_place(readouts) | {"value": value}]))
+    line = data.mark_rule(color=SOFT, strokeDash=dash, strokeWidth=1.2)
+    return line.encode(alt.X("at:Q", scale=ends), y, x2="to:Q")
 
 
 def _marks(

@@ -16,18 +16,22 @@ Given = ParamSpec("Given")
 PX_PER_MM = 96 / 25.4
 COLUMN_MM, PAGE_MM = 85, 180
 TRIES, NARROWEST, READABLE = 3, 30, 150
+# what carries a page's tooltips: most of a picture's bytes, and nothing to see
+UNSEEN = re.compile(r'<path [^<>]* opacity="0"/>')
 VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 
 
 def as_svg(spec: Mapping[str, Any]) -> str:
-    """The picture of a specification; in millimetres where it names its width in them.
+    """The picture of a specification, without marks that nobody sees.
+
+    Its size is in millimetres where the specification names its width in them.
 
     Raises:
         ValueError: it cannot be drawn.
     """
     import vl_convert
 
-    svg = vl_convert.vegalite_to_svg(dict(spec), vl_version=VERSION)
+    svg = UNSEEN.sub("", vl_convert.vegalite_to_svg(dict(spec), vl_version=VERSION))
     printed = printed_width(spec)
     return _resized(svg, printed, "mm") if printed else svg
 

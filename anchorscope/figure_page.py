@@ -16,12 +16,14 @@ from string import Template
 from typing import Any
 
 from anchorscope.figure_fit import size_of
-from anchorscope.report_html import embedded, escaped, script_source
+from anchorscope.report_html import embedded, escaped, paragraph, picture, script_source
 
 Row = dict[str, Any]
 Spec = dict[str, Any]
 RESOURCES = Path(__file__).resolve().parents[1] / "resources" / "figure"
-# what the choices' data may take of a page below 3 MB, of which the runtime takes 0.9
+# a page stays below so many bytes, of which the runtime takes 0.9 million and the choices' data
+# at most ROOM
+MOST = 3_000_000
 ROOM = 1_800_000
 FADED = 0.1
 UNLESS_SINGLED = "!length(singled) || indexof(singled, datum.series) >= 0"
@@ -71,17 +73,47 @@ def page(spec: Spec, svg: str, runtime: str, choices: Sequence[Choice] = ()) -> 
     live, panels = interactive(spec)
     if choices:
         _worded(live, choices[0].words)
-    title = _words(spec.get("title", ""), "text")
+    for room in (ROOM, ROOM // 3, 0):
+        data = _data(live, panels, svg, choices or [_only(spec)], room)
+        made = _filled(spec, runtime, data)
+        if len(made.encode("utf-8", "replace")) <= MOST:
+            return made
+    return _still(spec, svg)
+
+
+def _filled(spec: Spec, runtime: str, data: Row) -> str:
+    """The page around its data."""
     script = (RESOURCES / "figure.js").read_text(encoding="utf-8")
     given = {
-        "title": escaped(title),
+        "title": escaped(_words(spec.get("title", ""), "text")),
         "policy": script_source([runtime, script]),
         "style": (RESOURCES / "figure.css").read_text(encoding="utf-8"),
         "runtime": runtime,
-        "data": embedded("page", _data(live, panels, svg, choices or [_only(spec)])),
+        "data": embedded("page", data),
         "script": script,
     }
     return Template((RESOURCES / "page.html").read_text(encoding="utf-8")).substitute(given)
+
+
+def _still(spec: Spec, svg: str) -> str:
+    """The page of a figure with too many numbers to carry: its picture, if that is not too large.
+
+    The numbers are in the table, the picture in the files beside the page.
+    """
+    only = _only(spec)
+    note = "Too many numbers for a page below 3 MB: this picture answers no pointer."
+    image = picture(svg.encode("utf-8"), only.title)
+    fits = len(image) < MOST - 50_000
+    if not fits:
+        note += " It is in the files of this page's name that end in .svg, .pdf and .png."
+    given = {
+        "title": escaped(only.title),
+        "style": (RESOURCES / "figure.css").read_text(encoding="utf-8"),
+        "caption": "".join(paragraph(escaped(line)) for line in only.caption),
+        "picture": image if fits else "",
+        "note": f"{note} Its numbers are in the table.",
+    }
+    return Template((RESOURCES / "still.html").read_text(encoding="utf-8")).substitute(given)
 
 
 @dataclass
@@ -302,8 +334,10 @@ def _words(title: Any, key: str) -> str:
     return " ".join(text) if isinstance(text, list) else str(text)
 
 
-def _data(live: Spec, panels: Sequence[Panel], svg: str, choices: Sequence[Choice]) -> Row:
-    """All that the page's script reads."""
+def _data(
+    live: Spec, panels: Sequence[Panel], svg: str, choices: Sequence[Choice], room: int
+) -> Row:
+    """All that the page's script reads; the first choice, and others as far as there is room."""
     pool: dict[str, int] = {}
     shown: list[Row] = []
     left = used = 0
@@ -311,7 +345,7 @@ def _data(live: Spec, panels: Sequence[Panel], svg: str, choices: Sequence[Choic
         rows = _rows_of(choice, panels)
         new = {text for texts in rows.values() for text in texts if text not in pool}
         size = sum(len(text) for text in new)
-        if shown and used + size > ROOM:
+        if shown and used + size > room:
             left += 1
             continue
         used += size
@@ -378,13 +412,12 @@ def legend(spec: Spec) -> list[Row]:
     for encoding in _encodings(spec):
         shape, dash = encoding.get("shape", {}), encoding.get("strokeDash", {})
         colour = encoding.get("color", {})
-        if all((one.get("scale") or {}).get("range") for one in (shape, dash, colour)):
+        if all((one.get("scale") or {}).get("range") for one in (shape, colour)):
             size = colour["legend"]["symbolSize"] ** 0.5 / 2
-            parts = zip(
-                colour["scale"]["domain"],
-                *(one["scale"]["range"] for one in (colour, dash, shape)),
-                strict=True,
-            )
+            names, paints = colour["scale"]["domain"], colour["scale"]["range"]
+            # points without lines have no dash pattern
+            lines = (dash.get("scale") or {}).get("range") or [[1, 0]] * len(names)
+            parts = zip(names, paints, lines, shape["scale"]["range"], strict=True)
             return [
                 {"name": name, "colour": paint, "path": path, "size": size}
                 | {"dash": " ".join(map(str, line)) if line != [1, 0] else "none"}

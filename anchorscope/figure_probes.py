@@ -24,6 +24,7 @@ from anchorscope.figure_style import (
     figure_of,
     layer_axis,
     line_layers,
+    marker_layer,
     marker_of,
     one_legend,
     panel_heading,
@@ -132,10 +133,11 @@ def _column(
         common["signal"] = bool(true(cell["signal"]).any())
         shown = common | {"series": series_name("Q", name)}
         band = ("auc_low", "auc_high")
-        column.measures["auc"].extend(line_rows(cell, "probe_auc", shown, layers, i, band=band))
-        column.measures["ece"].extend(line_rows(cell, "ece", shown, layers, i))
+        for measure, name, ends in (("auc", "probe_auc", band), ("ece", "ece", None)):
+            told = shown | {"measure": _named(measure)}
+            column.measures[measure].extend(line_rows(cell, name, told, layers, i, band=ends))
         _add_groups(column, groups[groups["dataset"] == dataset], common, i)
-        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown))
+        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i))
     return column
 
 
@@ -148,18 +150,30 @@ def _add_groups(column: Column, cell: pd.DataFrame, common: Row, i: int) -> None
         for measure, name, factor in sources:
             if name in group:
                 kept = group.assign(**{name: group[name].mask(true(group["thin"]))})
-                rows = line_rows(kept, name, shown, column.layers, i + 4 * j, factor=factor)
+                told = shown | {"measure": _named(measure)}
+                rows = line_rows(kept, name, told, column.layers, i + 4 * j, factor=factor)
                 column.measures[measure].extend(rows)
 
 
-def _density_rows(cell: pd.DataFrame, shown: Row) -> list[Row]:
-    return [
-        shown
-        | {"condition": row["condition"], "layer": int(row["layer"])}
-        | {"x": number(row["x"], 4), "density": number(row["density"], 5)}
-        for row in cell.sort_values(["condition", "x"]).to_dict("records")
-        if not pd.isna(row["density"])
-    ]
+def _named(measure: str) -> str:
+    """A measure in the numbers that a reader copies."""
+    said, title, _ = MEASURES[measure]
+    return said or title
+
+
+def _density_rows(cell: pd.DataFrame, shown: Row, offset: int) -> list[Row]:
+    """The points of a cell's densities; a marker at about six of each, staggered by series."""
+    rows: list[Row] = []
+    for condition, hump in cell.dropna(subset=["density"]).groupby("condition"):
+        step = max(1, len(hump) // 6)
+        rows += [
+            shown
+            | {"measure": "density of Δlogit", "condition": condition, "layer": int(row["layer"])}
+            | {"x": number(row["x"], 4), "density": number(row["density"], 5)}
+            | {"mark": k % step == offset * step // 4 % step}
+            for k, row in enumerate(hump.sort_values("x").to_dict("records"))
+        ]
+    return rows
 
 
 def _views(
@@ -221,12 +235,14 @@ def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerCh
     axis = alt.Axis(title="Density (√)", tickCount=3, minExtent=0, grid=True)
     y = alt.Y("density:Q", scale=alt.Scale(type="sqrt", domain=[0, 1.05 * top]), axis=axis)
     stroke = 0.75 * look.line_width
-    layers = [
-        data.transform_filter(f"datum.condition === '{condition}'")
-        .mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
-        .encode(x, y, color=shared.colour)
-        for condition, dash, opacity in (("random", DOTTED, 0.65), ("knockout", [1, 0], 1))
-    ]
+    layers: list[alt.Chart] = []
+    for condition, dash, opacity in (("random", DOTTED, 0.65), ("knockout", [1, 0], 1)):
+        here = data.transform_filter(f"datum.condition === '{condition}'")
+        line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
+        hollow = condition == "random"
+        size = 0.5 * look.marker_size
+        layers.append(line.encode(x, y, color=shared.colour))
+        layers.append(marker_layer(here, x, y, shared, size, hollow=hollow))
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 

@@ -148,7 +148,7 @@ def value_axis(
 ) -> alt.Y:
     """The y channel of a column of the data; without labels it takes no room beside the panel."""
     # one fixed width for labels keeps panels above one another in line
-    extent = 2.6 * look.label_size if labels else 0
+    extent = 3 * look.label_size if labels else 0
     axis = alt.Axis(
         values=list(ticks),
         tickCount=len(ticks),  # else Vega thins out the values it was given
@@ -245,7 +245,8 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         symbolStrokeWidth=0.9 * look.line_width,
         labelLimit=0,
         rowPadding=-0.6 * look.label_size,
-        columnPadding=1.2 * look.label_size,
+        # entries are set by this machine's font; where it is shown another may be wider
+        columnPadding=2.2 * look.label_size,
     )
     dashes = [list(one.dash) for one in series]
     shapes = [legend_symbol(one.marker, one.line) for one in series]
@@ -263,7 +264,7 @@ def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
     """Four entries a line, or fewer: as many as the figure is wide for."""
     for count in (4, 2):
         longest = [max((len(name) for name in names[i::count]), default=0) for i in range(count)]
-        if sum(look.label_size * (0.47 * chars + 3.8) for chars in longest) <= 1.05 * width:
+        if sum(look.label_size * (0.47 * chars + 4.8) for chars in longest) <= 1.05 * width:
             return count
     return 1
 
@@ -279,9 +280,13 @@ def key_layer(data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Styl
     return points.encode(x, y, color=shared.legend, strokeDash=shared.dash, shape=shared.shape)
 
 
-def marker_layer(data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, size: float) -> alt.Chart:
+def marker_layer(
+    data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, size: float, *, hollow: bool = False
+) -> alt.Chart:
     """Markers at the rows whose `mark` is true, in the shape that `marker` names."""
-    points = data.transform_filter("datum.mark").mark_point(filled=True, opacity=1, size=size)
+    look: dict[str, Any] = {"strokeWidth": 1, "opacity": 0.8} if hollow else {"opacity": 1}
+    kept = data.transform_filter("datum.mark")
+    points = kept.mark_point(filled=not hollow, size=size, **look)
     return points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
 
 

@@ -258,6 +258,7 @@ def share_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style)
             x, y, color=shared.colour
         ),
         exact.mark_line(strokeWidth=width).encode(x, y, color=shared.colour),
+        marker_layer(chance, x, y, shared, 0.5 * look.marker_size, hollow=True),
         marker_layer(exact, x, y, shared, 0.5 * look.marker_size),
         data.mark_point(filled=True, opacity=0, size=3 * look.marker_size).encode(
             x, y, tooltip=tooltips(**SHARE_TIPS)

@@ -14,7 +14,7 @@
     "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer",
     "n", "share", "delta_p", "ci_low", "ci_high", "probe_auc",
   ];
-  const state = { choice: page.choices[0], singled: new Set(), at: -1, values: {} };
+  const state = { choice: page.choices[0], singled: new Set(), at: -1, values: {}, whole: null };
   let view = null;
   let rows = {};
 
@@ -69,15 +69,41 @@
     return node;
   }
 
+  const rectangles = (node) => ("layer" in node && "width" in node ? [node]
+    : ["concat", "vconcat", "hconcat"].flatMap((key) => (node[key] ?? []).flatMap(rectangles)));
+
+  // Panels below one another need the labels and headings that only the first of a row has.
+  function stacked(spec) {
+    const [first, ...others] = spec.concat.map(rectangles);
+    const axes = (panel) => panel.layer.map((one) => one.encoding?.y).filter(Boolean);
+    const blank = (text) => [text].flat().every((line) => typeof line === "string" && !line.trim());
+    for (const column of others) column.forEach((panel, k) => {
+      const named = first[k] && axes(first[k]).find((y) => y.axis)?.axis;
+      for (const y of named ? axes(panel) : []) {
+        const { labelExpr, values, tickCount } = y.axis ?? {};
+        if (labelExpr === "' '") y.axis = { ...named, values, tickCount };
+        else if (y.title === null) y.title = named.title;
+      }
+      if (panel.title && blank(panel.title.text)) panel.title.text = first[k].title.text;
+    });
+    spec.columns = 1;
+  }
+
   async function draw() {
     rows = {};
     for (const [name, pieces] of Object.entries(state.choice.rows)) {
       rows[name] = pieces.flatMap((k) => unpacked(page.pieces[k]));
     }
-    state.values = { ...structuredClone(home()), singled: [...state.singled], at: state.at };
+    // what was zoomed in on stays so, as far as the new axes hold it
+    const near = state.whole ? spans().filter((name) => !atHome(name)) : [];
+    const kept = near.map((name) => [name, ...state.values[name]]);
+    state.whole = { ...page.values, ...state.choice.values };
+    state.values = structuredClone(home());
+    kept.forEach((one) => span(...one));
+    settle();
     const spec = bare(specification());
     delete spec.title;
-    if (narrow()) spec.columns = 1;
+    if (narrow()) stacked(spec);
     view?.finalize();
     view = (await vegaEmbed("#figure", spec, OPTIONS)).view;
     const svg = document.querySelector("#figure svg.marks");
@@ -86,7 +112,7 @@
   }
 
   const OPTIONS = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
-  const home = () => ({ ...page.values, ...state.choice.values });
+  const home = () => state.whole;
   const narrow = () => $("figure").clientWidth < 0.85 * page.width;
 
   // Parameters that changed go to the picture together.
@@ -96,14 +122,17 @@
     waiting = true;
     setTimeout(async () => {
       waiting = false;
-      const spans = [...new Set(page.panels.flatMap((p) => [p.x, p.y]))].filter(Boolean);
-      state.values.zoomed = spans.some((name) => !atHome(name));
-      for (const name of spans) state.values[`${name}t`] = ticks(name);
-      state.values.singled = [...state.singled];
-      state.values.at = state.at;
+      settle();
       for (const [name, value] of Object.entries(state.values)) view.signal(name, value);
       await view.runAsync();
     });
+  }
+
+  // What follows from the ends of the axes and from the reader's choices.
+  function settle() {
+    for (const name of spans()) state.values[`${name}t`] = ticks(name);
+    const zoomed = spans().some((name) => !atHome(name));
+    Object.assign(state.values, { zoomed, singled: [...state.singled], at: state.at });
   }
 
   const atHome = (name) => state.values[name].every((end, i) => end === home()[name][i]);
@@ -140,7 +169,9 @@
     refresh();
   }
 
-  const layered = () => [...new Set(page.panels.map((panel) => panel.x).filter(Boolean))];
+  const axes = (name) => [...new Set(page.panels.map((panel) => panel[name]).filter(Boolean))];
+  const layered = () => axes("x");
+  const spans = () => [...layered(), ...axes("y")];
 
   function reset() {
     state.singled.clear();
@@ -186,7 +217,7 @@
     $("values").hidden = state.at < 0 || !shown.length;
     if ($("values").hidden) return;
     const table = make("table");
-    table.append(make("caption", `ΔP [interval], n and probe AUC at layer ${state.at}`));
+    table.append(make("caption", `ΔP [interval], n (share) and probe AUC at layer ${state.at}`));
     const head = table.createTHead().insertRow();
     head.append(make("th"), ...shown.map((panel) => make("th", panel[0].model, { scope: "col" })));
     for (const { name } of page.legend) {
@@ -204,7 +235,8 @@
     const show = (value, digits = 1) =>
       value === null ? "–" : value.toFixed(digits).replace("-", "−");
     const ends = row.ci_low === null ? "" : ` [${show(row.ci_low)}, ${show(row.ci_high)}]`;
-    return `${show(row.delta_p)}${ends}, n ${row.n ?? "–"}, AUC ${show(row.probe_auc, 3)}`;
+    const size = `n ${row.n ?? "–"} (${show(row.share)} %)`;
+    return `${show(row.delta_p)}${ends}, ${size}, AUC ${show(row.probe_auc, 3)}`;
   }
 
   function point(layer) {
@@ -311,7 +343,9 @@
     $("choices").hidden = page.choices.length < 2;
     $("cursor").hidden = !layered().length;
     $("layer").max = Math.max(0, ...layered().map((name) => page.values[name][1]));
-    for (const button of ["zoom-in", "zoom-out", "earlier", "later"]) $(button).hidden = !layered().length;
+    $("layers").hidden = !layered().length;
+    $("heights").hidden = !axes("y").length;
+    if (!layered().length) $("scrolling").textContent = "Scroll over a panel to zoom in on values; drag to move.";
     $("legend").classList.toggle("four", page.legend.length % 4 === 0);
     $("legend").replaceChildren(...page.legend.map(entry));
   }
@@ -375,11 +409,18 @@
     addEventListener("keydown", (event) => { if (event.key === "Escape") reset(); });
     $("layer").addEventListener("input", () => point(Number($("layer").value)));
     $("choices").addEventListener("submit", (event) => event.preventDefault());
-    const all = (act) => () => layered().forEach(act);
-    $("zoom-in").addEventListener("click", all((name) => zoom(name, 0.7)));
-    $("zoom-out").addEventListener("click", all((name) => zoom(name, 1 / 0.7)));
-    $("earlier").addEventListener("click", all((name) => move(name, state.values[name], -0.25)));
-    $("later").addEventListener("click", all((name) => move(name, state.values[name], 0.25)));
+    const press = (id, channel, act) =>
+      $(id).addEventListener("click", () => axes(channel).forEach(act));
+    const by = (part) => (name) => move(name, state.values[name], part);
+    for (const [channel, closer, wider, back, on] of [
+      ["x", "zoom-in", "zoom-out", "earlier", "later"],
+      ["y", "taller", "flatter", "lower", "higher"],
+    ]) {
+      press(closer, channel, (name) => zoom(name, 0.7));
+      press(wider, channel, (name) => zoom(name, 1 / 0.7));
+      press(back, channel, by(-0.25));
+      press(on, channel, by(0.25));
+    }
     $("reset").addEventListener("click", reset);
     $("copy").addEventListener("click", copy);
     $("save").addEventListener("click", save);
