@@ -43,11 +43,10 @@ def locate(
             measured, or a checkpoint of another recipe.
     """
     if model.get("hub"):
-        path, commit = models.fetch(
-            model["hub"], revisions.wanted("models", model["hub"], model.get("revision"))
-        )
+        asked = model.get("revision")
+        path, commit = models.fetch(model["hub"], revisions.wanted("models", model["hub"], asked))
         models.check(path)
-        revisions.keep("models", model["hub"], commit)
+        revisions.keep("models", model["hub"], commit, asked)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
         if not fits(trained, recipe or ""):

@@ -82,11 +82,11 @@ def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
 
 
 def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str, Any]], str | None]:
-    """Rows of a split, and the commit they were read from, None where it is not known."""
-    hub = dataset.get("hub")
-    wanted = commit = None
+    """Rows of a split, and the commit they were read from, None for rows of the user's own."""
+    hub, asked = dataset.get("hub"), dataset.get("revision")
+    commit = None
     if hub:
-        wanted = revisions.wanted("datasets", hub, dataset.get("revision"))
+        wanted = revisions.wanted("datasets", hub, asked)
         commit = revisions.commit_of_dataset(hub, wanted)
     rows = questions.load_rows(
         fields=dataset["fields"],
@@ -94,10 +94,10 @@ def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str,
         local=dataset.get("local"),
         config=dataset.get("config"),
         split=split,
-        revision=commit or wanted,
+        revision=commit,
     )
-    if hub:
-        revisions.keep("datasets", hub, commit)
+    if hub and commit:
+        revisions.keep("datasets", hub, commit, asked)
     return rows, commit
 
 

@@ -12,52 +12,78 @@ from filelock import FileLock
 
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import atomic
-from anchorscope.hub import patiently
+from anchorscope.hub import fetch
 
 LOCK = Path("revisions.lock.yaml")
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
 
 def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
-    """The revision to fetch: `asked`, else the locked one, else None (the newest).
+    """The revision to fetch: the commit kept for what is asked, else that, None for the newest.
 
     Args:
         kind: `models` or `datasets`.
         hub: hub id.
-        asked: `revision` of the catalogue entry.
+        asked: `revision` of the catalogue entry: a branch or tag may move, a commit does not.
     """
-    return asked or _read(lock).get(kind, {}).get(hub)
+    if _pinned(asked):
+        return asked
+    return _read(lock).get(kind, {}).get(_named(hub, asked)) or asked
 
 
-def keep(kind: str, hub: str, commit: str | None, lock: Path = LOCK) -> None:
-    """Remember the commit that a fetch found, unless one is kept already."""
-    if commit is None:
+def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path = LOCK) -> None:
+    """Remember the commit that was found for what was asked, unless one is kept already."""
+    if _pinned(asked):
         return
     with FileLock(f"{lock}.guard"):
         kept = _read(lock)
-        if hub in kept.get(kind, {}):
+        if _named(hub, asked) in kept.get(kind, {}):
             return
-        kept.setdefault(kind, {})[hub] = commit
+        kept.setdefault(kind, {})[_named(hub, asked)] = commit
         with atomic(lock) as draft:
             draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
 
 
-def commit_of_dataset(hub: str, revision: str | None) -> str | None:
-    """Commit that a branch or tag of a hub dataset stands for; None where nobody can be asked.
+def _named(hub: str, asked: str | None) -> str:
+    """What the lock calls a branch or tag of a repository."""
+    return hub if asked is None else f"{hub}@{asked}"
+
+
+def _pinned(revision: str | None) -> bool:
+    return revision is not None and _COMMIT.fullmatch(revision) is not None
+
+
+def commit_of_dataset(hub: str, revision: str | None) -> str:
+    """Commit that a branch or tag of a hub dataset stands for.
 
     Args:
         hub: hub id.
         revision: branch, tag or commit; None is the main branch. A commit needs no asking.
+
+    Raises:
+        AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked.
     """
-    if revision and _COMMIT.fullmatch(revision):
+    if revision is not None and _pinned(revision):
         return revision
     from huggingface_hub import HfApi
-    from huggingface_hub.errors import HTTPError
 
     try:
-        return patiently(lambda: HfApi().dataset_info(hub, revision=revision).sha, hub)
-    except (OSError, ValueError, HTTPError):
-        return None
+        commit = fetch(
+            lambda: HfApi().dataset_info(hub, revision=revision).sha, "dataset", hub, revision
+        )
+    except AnchorscopeError as error:
+        if error.see != "hub-unreachable":
+            raise
+        commit = None
+    if commit is None:
+        raise AnchorscopeError(
+            "nobody can say which commit of the dataset this is: the hub cannot be reached",
+            _named(hub, revision),
+            "run this once where there is network and bring revisions.lock.yaml along, or set "
+            "`revision` to a commit",
+            see="hub-unreachable",
+        )
+    return commit
 
 
 def _read(lock: Path) -> dict[str, dict[str, str]]:

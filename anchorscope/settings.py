@@ -271,8 +271,8 @@ class Model(Section):
     train: TrainSettings | None = Field(None, description="Recipe of a model trained here.")
     revision: Text | None = Field(
         None,
-        description="Commit or tag on the hub; null: the newest at first fetch, then kept in "
-        "`revisions.lock.yaml`.",
+        description="Commit, branch or tag on the hub; null: the newest. What was found first is "
+        "kept in `revisions.lock.yaml`.",
     )
     label: str = Field("", description="Name in figures; the key where left out.")
     prompt: PromptStyle = Field(
@@ -372,8 +372,8 @@ class Dataset(Section):
     )
     revision: Text | None = Field(
         None,
-        description="Commit or tag on the hub; null: the newest at first fetch, then kept in "
-        "`revisions.lock.yaml`.",
+        description="Commit, branch or tag on the hub; null: the newest. What was found first is "
+        "kept in `revisions.lock.yaml`.",
     )
     label: str = Field("", description="Name in figures; the key where left out.")
     fields: Fields | None = Field(

@@ -7,6 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from anchorscope import datasets, questions, revisions
+from anchorscope import hub as hub_client
+from anchorscope.errors import AnchorscopeError
 
 FIELDS = {"id": "id", "question": "question", "answers": ["answer"]}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -53,6 +55,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
         return [{"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5)]
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
+    monkeypatch.setattr(hub_client, "WAITS", ())
     monkeypatch.setattr(questions, "load_rows", load_rows)
     monkeypatch.chdir(tmp_path)
     return asked
@@ -63,10 +66,27 @@ def test_what_is_read_kept_and_recorded_is_the_commit(hub: dict[str, list], aske
     entry = {"hub": "a/b", "fields": FIELDS, "revision": asked, "few_shot": {"split": "train"}}
     assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
     assert hub["read"] == [COMMIT, COMMIT] and hub["resolved"] == (["v1"] if asked == "v1" else [])
-    assert revisions.wanted("datasets", "a/b", None) == COMMIT
+    assert revisions.wanted("datasets", "a/b", asked) == COMMIT
 
 
-def test_a_tag_that_nobody_can_resolve_is_read_but_not_kept(hub: dict[str, list]) -> None:
-    entry = {"hub": "a/b", "fields": FIELDS, "revision": "v2", "few_shot": {"split": "train"}}
-    assert datasets.prepare(entry, sample_size=3, seed=0).revision is None
-    assert hub["read"] == ["v2", "v2"] and revisions.wanted("datasets", "a/b", None) is None
+def test_a_branch_that_moves_is_read_where_it_was_found_first(
+    hub: dict[str, list], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = {"hub": "a/b", "fields": FIELDS, "revision": "v1"}
+    datasets.prepare(entry, sample_size=3, seed=0)
+    moved = SimpleNamespace(sha="f" * 40)
+    monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: moved)
+    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
+    newest = datasets.prepare({**entry, "revision": None}, sample_size=3, seed=0)
+    assert newest.revision == moved.sha
+    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
+    assert hub["read"] == [COMMIT, COMMIT, moved.sha, COMMIT]
+
+
+@pytest.mark.parametrize("asked", ["v2", None])
+def test_rows_of_no_known_commit_are_refused(hub: dict[str, list], asked: str | None) -> None:
+    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked}
+    with pytest.raises(AnchorscopeError, match="which commit") as caught:
+        datasets.prepare(entry, sample_size=3, seed=0)
+    assert "revisions.lock.yaml" in str(caught.value.do) and hub["read"] == []
+    assert not Path("revisions.lock.yaml").exists()

@@ -235,9 +235,8 @@ def test_one_gpu_is_filled_first_where_a_model_asks_for_several(
 def test_the_first_commit_found_is_kept_and_one_asked_for_wins(tmp_path: Path) -> None:
     lock = tmp_path / "revisions.lock.yaml"
     assert revisions.wanted("models", "a/b", None, lock) is None
-    revisions.keep("models", "a/b", "c0ffee", lock)
-    revisions.keep("models", "a/b", "later", lock)
-    revisions.keep("datasets", "a/b", None, lock)
+    revisions.keep("models", "a/b", "c0ffee", None, lock)
+    revisions.keep("models", "a/b", "later", None, lock)
     assert revisions.wanted("models", "a/b", None, lock) == "c0ffee"
     assert revisions.wanted("models", "a/b", "v2", lock) == "v2"
     assert revisions.wanted("datasets", "a/b", None, lock) is None
