@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from anchorscope import partial, provenance
+from anchorscope import intact, partial, provenance
 from anchorscope.files import move, read_json, read_parquet
 from anchorscope.stage import stage, use_threads
 
@@ -16,6 +16,7 @@ with stage(snakemake):
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device)
     shards = [Path(path) for path in snakemake.input.get("shards", [])]
+    intact.check(located, weights=not shards)
     loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)

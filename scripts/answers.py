@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from pathlib import Path
 
-from anchorscope import partial, provenance
+from anchorscope import intact, partial, provenance
 from anchorscope.files import move, read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
@@ -17,6 +17,7 @@ with stage(snakemake):
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device)
     shards = [Path(path) for path in snakemake.input.get("shards", [])]
+    intact.check(located, weights=not shards)
     loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
     settings = Settings(

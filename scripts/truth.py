@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from anchorscope import provenance
+from anchorscope import intact, provenance
 from anchorscope.files import read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
@@ -14,6 +14,7 @@ with stage(snakemake):
     use_threads(snakemake)
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
+    intact.check(located)
     loaded = load(
         located["path"], dtype=chosen.dtype, device=best_device(snakemake.resources.device)
     )
