@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume retrain ship test test-faults test-slurm bench bench-full audit check format docs site lock clean
+.PHONY: help setup run resume retrain ship test test-faults test-slurm bench bench-full audit check format docs site pictures lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -63,6 +63,9 @@ docs: $(READY) ## write the schema and the reference page of config.yaml
 
 site: $(READY) ## build docs/ as a site in build/site; warnings are errors
 	$(BIN)/python -m mkdocs build --strict
+
+pictures: $(READY) ## build the figures that README and docs show, and draw docs/images from them
+	$(BIN)/python docs/pictures.py $(ARGS)
 
 # Numbers depend on torch, so its version changes only on purpose.
 TORCH ?= $(shell grep '^torch==' requirements.lock)
