@@ -57,6 +57,23 @@ def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
         pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), draft)
 
 
+def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
+    """Write a table of which one part at a time is in memory, each as a group of rows.
+
+    Args:
+        frames: the parts, at least one, with the columns of the first; the first has rows.
+        path: of the table.
+    """
+    parts = iter(frames)
+    first = pa.Table.from_pandas(next(parts), preserve_index=False)
+    with atomic(path) as draft, pq.ParquetWriter(draft, first.schema) as writer:
+        writer.write_table(first)
+        del first
+        for part in parts:
+            rows = pa.Table.from_pandas(part, schema=writer.schema, preserve_index=False)
+            writer.write_table(rows)
+
+
 def read_parquet(path: str | Path) -> pd.DataFrame:
     """Read a table; list columns come back as Python lists, missing text as None.
 

@@ -15,21 +15,26 @@ identity where it is close to that and problems are few.
 
 from __future__ import annotations
 
+import gc
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from anchorscope.errors import AnchorscopeError
+from anchorscope.lbfgs import MEMORY, Block, minimise
 from anchorscope.progress import Progress
+from anchorscope.room import out_of_memory
 
-MEMORY = 10
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
-BUDGET_BYTES = 4 << 30
+MOST_BYTES = 16 << 30
+"""Most that a block of layers takes of a GPU: in a larger one more layers wait for the slowest."""
+SHARE_OF_FREE = 0.5
+"""Of a GPU's free memory: what a block is reckoned to take leaves the solver's workspaces out."""
 STATE_BYTES = 16 << 20
 """What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
 would grow with the samples."""
@@ -41,9 +46,6 @@ ROWS_AT_ONCE = 1024
 """Rows whose statistics are taken at once."""
 CONSTANT = 1e-12
 CANCELLED = 1e-3
-SURE = 30.0
-SLOPE_KEPT = 0.3
-SEARCH_STEPS = 10
 
 log = logging.getLogger(__name__)
 
@@ -96,105 +98,6 @@ def part(
     )
 
 
-@dataclass(frozen=True)
-class _Block:
-    """Some layers and the problems still being solved there.
-
-    Attributes:
-        x: [layers, n, width], standardised over all rows.
-        z: [n].
-        mask: weights of training rows, 0 for the others, [problems, n].
-        root: mask^-½, 0 where the mask is 0; None if all weights are 0 or 1.
-        c: penalty, [layers, problems, 1].
-        size: sum of weights, [problems, 1].
-        mean, inv_std: of the training rows, in units of `x`; [layers, problems, width].
-        vectors, values: eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of
-            the correlation matrix; of rank 0 where it is taken for the identity.
-    """
-
-    x: Tensor
-    z: Tensor
-    mask: Tensor
-    root: Tensor | None
-    c: Tensor
-    size: Tensor
-    mean: Tensor
-    inv_std: Tensor
-    vectors: Tensor
-    values: Tensor
-
-    def take(self, keep: Tensor) -> _Block:
-        return replace(
-            self,
-            mask=self.mask[keep],
-            root=None if self.root is None else self.root[keep],
-            c=self.c[:, keep],
-            size=self.size[keep],
-            mean=self.mean[:, keep],
-            inv_std=self.inv_std[:, keep],
-        )
-
-    def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
-        """Weights and bias on `x` of weights [..., width + 1] on x̂, the bias last."""
-        weights = w[..., :-1] * self.inv_std
-        return weights, w[..., -1] - (weights * self.mean).sum(-1)
-
-    def logits(self, w: Tensor) -> Tensor:
-        weights, bias = self.folded(w)
-        return torch.baddbmm(bias[..., None], weights, self.x.mT)
-
-    def residuals(self, logits: Tensor) -> Tensor:
-        """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
-        return logits.sigmoid_().sub_(self.z).mul_(self.mask)
-
-    def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
-        total = residuals.sum(-1, keepdim=True)
-        slope = (residuals @ self.x - total * self.mean) * self.inv_std
-        gradient = self.c * torch.cat([slope, total], dim=-1)
-        gradient[..., :-1] += w[..., :-1]
-        return gradient
-
-    def curvature(self, residuals: Tensor) -> Tensor:
-        """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
-        first = torch.linalg.vector_norm(residuals, 1, dim=-1, keepdim=True)
-        halves = residuals if self.root is None else residuals * self.root
-        second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True) ** 2
-        return self.c * torch.clamp(first - second, min=1e-4 * self.size)
-
-    def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
-        """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
-        head = g[..., :-1]
-        if not self.values.numel():
-            return torch.cat([head / (1 + curvature), g[..., -1:] / curvature], dim=-1)
-        shrink = curvature * self.values
-        inside = (head @ self.vectors) * (shrink / (1 + shrink))
-        return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
-
-
-@dataclass
-class _Search:
-    """A bracket [low, high] of the step at which the slope along the direction vanishes."""
-
-    step: Tensor
-    low: Tensor
-    low_slope: Tensor
-    high: Tensor
-    high_slope: Tensor
-
-    def narrow(self, slope: Tensor, settled: Tensor) -> None:
-        """Move every step that is not settled to the secant's root, safeguarded."""
-        before = slope < 0
-        self.low = torch.where(before, self.step, self.low)
-        self.low_slope = torch.where(before, slope, self.low_slope)
-        self.high = torch.where(before, self.high, self.step)
-        self.high_slope = torch.where(before, self.high_slope, slope)
-        span = self.high - self.low
-        root = self.low + span * self.low_slope / (self.low_slope - self.high_slope)
-        inside = torch.minimum(torch.maximum(root, self.low + 0.1 * span), self.high - 0.1 * span)
-        moved = torch.where(torch.isfinite(self.high), inside, 3 * self.low)
-        self.step = torch.where(settled, self.step, moved)
-
-
 class Features(Protocol):
     """Features [layers, n, width]: a tensor, or what reads some layers when they are asked for."""
 
@@ -223,11 +126,51 @@ class Reordered:
     def shape(self) -> Sequence[int]:
         return (len(self.x), len(self.order), self.x.shape[2])
 
+    @property
+    def layers_at_once(self) -> int:
+        """How many layers are held at once."""
+        return getattr(self.x, "layers_at_once", len(self.x))
+
     def __len__(self) -> int:
         return len(self.x)
 
     def __getitem__(self, layers: slice) -> Tensor:
         return self.x[layers][:, self.order]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some layers of features, one after another.
+
+    Attributes:
+        x: the features, [layers, n, width].
+        layers: which of them.
+    """
+
+    x: Features
+    layers: range
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return (len(self.layers), *self.x.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, layers: slice) -> Tensor:
+        some = self.layers[layers]
+        return self.x[some.start : some.stop]
+
+
+def blocks(x: Features) -> Iterator[Part]:
+    """All layers, as many at a time as the features hold at once (`layers_at_once`; else all).
+
+    Who does all that a block needs before the next makes the features be read once.
+    """
+    every = range(len(x))
+    at_once = getattr(x, "layers_at_once", len(x))
+    for start in range(0, len(x), max(1, at_once)):
+        yield Part(x, every[start : start + at_once])
 
 
 def at(x: Features, layers: Sequence[int]) -> Tensor:
@@ -244,7 +187,7 @@ def fit(
     tolerance: float = TOLERANCE,
     max_iterations: int = MAX_ITERATIONS,
     device: str | torch.device = "cpu",
-    budget_bytes: int = BUDGET_BYTES,
+    budget_bytes: int | None = None,
 ) -> Probes:
     """Fit every problem at every layer.
 
@@ -259,44 +202,110 @@ def fit(
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are. On a CPU layers are solved one by one, since one layer's features stay in the
-            cache and several do not, and problems in blocks of `STATE_BYTES`.
+            are. None: of a GPU half of what is free, at most `MOST_BYTES`. A block for which memory
+            runs out all the same is halved. On a CPU layers are solved one by one, since one
+            layer's features stay in the cache and several do not, and problems in blocks of
+            `STATE_BYTES`.
 
     Returns:
         The probes, on `device`.
 
     Raises:
-        AnchorscopeError: features that are not finite, training rows of one class.
+        AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
+            a single problem does not fit.
         ValueError: a weight below 0.
     """
     device = torch.device(device)
     masks = train_masks.to(device, torch.float32)
     z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
     _check(z, masks)
-    n, width = x.shape[1:]
-    on_cpu = device.type == "cpu"
-    budget = min(budget_bytes, STATE_BYTES) if on_cpu else budget_bytes
-    at_once = 1 if on_cpu else _layers_at_once(n, width, len(masks), budget)
-    together = _problems_at_once(n, width, budget)
-    parts, iterations, unconverged = [], 0, 0
-    with Progress(desc=f"probes of {len(x)} layers", total=n) as progress:
-        for start in range(0, len(x), at_once):
-            layers = x[start : start + at_once]
-            _check_finite(layers, start)
-            penalties = c[start : start + at_once]
-            some = _solve_layers(
-                layers.to(device), z, masks, penalties, tolerance, max_iterations, together
-            )
+    sizes = _sizes(x.shape[1:], len(masks), device, budget_bytes)
+    numbers = x.layers if isinstance(x, Part) else range(len(x))
+    parts: list[Probes] = []
+    start = 0
+    with Progress(desc=f"probes of {len(x)} layers", total=len(z)) as progress:
+        while start < len(x):
+            layers = x[start : start + sizes.layers]
+            _check_finite(layers, numbers[start])
+            penalties = c[start : start + len(layers)]
+            some = _tried(layers, z, masks, penalties, tolerance, max_iterations, sizes.problems)
+            if some is None:
+                sizes = _smaller(len(layers), min(len(masks), sizes.problems))
+                continue
             parts.append(some)
-            iterations = max(iterations, some.iterations)
-            unconverged += some.unconverged
-            progress.update(n * len(layers) / len(x))
-    if unconverged:
-        log.warning("%d probes were stopped after %d steps", unconverged, max_iterations)
+            start += len(layers)
+            progress.update(len(z) * len(layers) / len(x))
+    solved = joined(parts)
+    if solved.unconverged:
+        log.warning("%d probes were stopped after %d steps", solved.unconverged, max_iterations)
+    return solved
+
+
+def joined(parts: Sequence[Probes]) -> Probes:
+    """The probes of several blocks of layers, one after the other."""
     weights, bias, centre = (
         torch.cat([getattr(part, name) for part in parts]) for name in ("weights", "bias", "centre")
     )
-    return Probes(weights, bias, centre, iterations, unconverged)
+    iterations = max(part.iterations for part in parts)
+    return Probes(weights, bias, centre, iterations, sum(part.unconverged for part in parts))
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """How many layers, and how many problems of theirs, are solved at once."""
+
+    layers: int
+    problems: int
+
+
+def _sizes(
+    shape: Sequence[int], problems: int, device: torch.device, budget_bytes: int | None
+) -> _Sizes:
+    """What fits; `shape` is that of a layer, [n, width]."""
+    n, width = shape
+    budget = _free(device) if budget_bytes is None else budget_bytes
+    if device.type == "cpu":
+        return _Sizes(1, _problems_at_once(n, width, min(budget, STATE_BYTES)))
+    return _Sizes(_layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget))
+
+
+def _free(device: torch.device) -> int:
+    """Bytes that a block may take."""
+    if device.type != "cuda":
+        return MOST_BYTES
+    free, _ = torch.cuda.mem_get_info(device)
+    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return min(MOST_BYTES, int(SHARE_OF_FREE * (free + kept)))
+
+
+def _tried(*block: Any) -> Probes | None:
+    """A block solved; None if memory ran out, all that the try had taken being free again."""
+    try:
+        return _solve_layers(*block)
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+    gc.collect()  # past the handler: only here has the traceback let go of the tensors
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+def _smaller(layers: int, problems: int) -> _Sizes:
+    """Half of the layers that did not fit; of a single layer half of the problems.
+
+    Raises:
+        AnchorscopeError: it was one problem of one layer.
+    """
+    if layers == problems == 1:
+        raise AnchorscopeError(
+            "one probe of one layer does not fit by itself",
+            "memory of the device",
+            "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU",
+            see="out-of-memory",
+        )
+    log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
+    return _Sizes(layers // 2, problems) if layers > 1 else _Sizes(1, problems // 2)
 
 
 def _check_finite(x: Tensor, first: int) -> None:
@@ -351,19 +360,20 @@ def _solve_layers(
     max_iterations: int,
     together: int,
 ) -> Probes:
-    """Solve every problem at some layers, `together` at once."""
+    """Solve every problem at some layers, `together` at once, where `z` lies."""
+    x = x.to(z.device)
     block, centre, scale = _standardised(x, z, masks, c)
     found, iterations, unconverged = [], 0, 0
     for problems in torch.arange(len(masks), device=x.device).split(together):
         some = block.take(problems)
-        w, steps, unsolved = _minimise(some, tolerance, max_iterations)
+        w, steps, unsolved = minimise(some, tolerance, max_iterations)
         found.append(some.folded(w))
         iterations, unconverged = max(iterations, steps), unconverged + unsolved
     weights, bias = (torch.cat(part, dim=1) for part in zip(*found, strict=True))
     return Probes(weights / scale[:, None], bias, centre, iterations, unconverged)
 
 
-def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Block, Tensor, Tensor]:
+def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[Block, Tensor, Tensor]:
     """The block, and the centre and scale [layers, width] that its features were given.
 
     A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
@@ -379,7 +389,7 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[_Bloc
     none = features.new_zeros((layers, width, 0)), features.new_zeros((layers, 0))
     vectors, values = none if mild else _eigen(features)
     weighted = bool(((masks != 0) & (masks != 1)).any())
-    block = _Block(
+    block = Block(
         x=features,
         z=z,
         mask=masks,
@@ -456,130 +466,3 @@ def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
     values = torch.where(there, values, 1.0)
     vectors = x.mT @ rows / (n * values).sqrt()[:, None]
     return vectors * there[:, None], values * there
-
-
-def _minimise(block: _Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
-    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved."""
-    w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
-    solution, places = w.clone(), torch.arange(w.shape[1], device=w.device)
-    logits = block.logits(w)
-    residuals = block.residuals(logits.clone())
-    gradient = block.gradient(w, residuals)
-    past = _Past.none(w)
-    for step in range(max_iterations + 1):
-        curvature = block.curvature(residuals)
-        direction = past.direction(block, gradient, curvature)
-        ahead = block.logits(direction)
-        change = ahead / logits.abs().clamp_(min=SURE)
-        done = torch.linalg.vector_norm(change, torch.inf, dim=-1) < tolerance / SURE
-        finished = done.all(0)
-        open_problems = int((~finished).sum())
-        if open_problems == 0 or step == max_iterations:
-            break
-        if open_problems < 0.8 * len(finished):
-            solution[:, places[finished]] = w[:, finished]
-            keep = ~finished
-            block, past = block.take(keep), past.take(keep)
-            places, done = places[keep], done[:, keep]
-            w, logits, gradient = w[:, keep], logits[:, keep], gradient[:, keep]
-            direction, ahead = direction[:, keep], ahead[:, keep]
-        length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
-        move = length[..., None] * direction
-        logits.addcmul_(length[..., None], ahead)
-        w = w + move
-        before, gradient = gradient, block.gradient(w, residuals)
-        past = past.add(move, gradient - before)
-    solution[:, places] = w
-    return solution, step, int((~done).sum())
-
-
-@dataclass(frozen=True)
-class _Past:
-    """The last steps, from which L-BFGS knows the curvature.
-
-    Attributes:
-        s: steps, [layers, problems, steps, width + 1], the newest last.
-        y: what the gradient changed by at each.
-        r: upper triangle of s yᵀ, [layers, problems, steps, steps].
-    """
-
-    s: Tensor
-    y: Tensor
-    r: Tensor
-
-    @classmethod
-    def none(cls, w: Tensor) -> _Past:
-        """Before the first step, of weights such as `w`."""
-        empty = w.new_zeros((*w.shape[:2], 0, w.shape[2]))
-        return cls(empty, empty, w.new_zeros((*w.shape[:2], 0, 0)))
-
-    def take(self, keep: Tensor) -> _Past:
-        """The past of some problems."""
-        return _Past(self.s[:, keep], self.y[:, keep], self.r[:, keep])
-
-    def add(self, s: Tensor, y: Tensor) -> _Past:
-        """With one step more, and the oldest forgotten beyond `MEMORY`.
-
-        A step whose curvature rounding has eaten is kept as zeros, which change nothing.
-        """
-        product = (s * y).sum(-1, keepdim=True)
-        usable = product > 1e-7 * _norm(s) * _norm(y)
-        s, y = torch.where(usable, s, 0.0)[..., None, :], torch.where(usable, y, 0.0)[..., None, :]
-        kept = slice(1, None) if self.s.shape[2] == MEMORY else slice(None)
-        steps = torch.cat([self.s[:, :, kept], s], dim=2)
-        corner = torch.where(usable, product, 1.0)[..., None]
-        column = torch.cat([steps[:, :, :-1] @ y.mT, corner], dim=2)
-        r = torch.nn.functional.pad(self.r[:, :, kept, kept], (0, 0, 0, 1))
-        changes = torch.cat([self.y[:, :, kept], y], dim=2)
-        return _Past(steps, changes, torch.cat([r, column], dim=3))
-
-    def direction(self, block: _Block, gradient: Tensor, curvature: Tensor) -> Tensor:
-        """Downhill: −H g of all problems.
-
-        The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
-        triangular systems, r from its columns and diagonal: r a = s g, then
-        rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
-        """
-        if not self.s.shape[2]:
-            return -block.precondition(gradient, curvature)
-        solve = torch.linalg.solve_triangular
-        a = solve(self.r, self.s @ gradient[..., None], upper=True)
-        rest = gradient - (a.mT @ self.y)[..., 0, :]
-        start = block.precondition(rest, curvature)
-        diagonal = self.r.diagonal(dim1=-2, dim2=-1)[..., None]
-        b = solve(self.r.mT, diagonal * a - self.y @ start[..., None], upper=False)
-        return -(start + (b.mT @ self.s)[..., 0, :])
-
-
-def _norm(x: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(x, dim=-1, keepdim=True)
-
-
-def _line_search(
-    block: _Block,
-    w: Tensor,
-    direction: Tensor,
-    logits: Tensor,
-    ahead: Tensor,
-    gradient: Tensor,
-    done: Tensor,
-) -> tuple[Tensor, Tensor]:
-    """Step lengths [layers, problems] and the residuals there.
-
-    Logits are linear in the step and the objective is convex: all it takes is the root of a rising
-    slope, and no further look at the features. Accepted once the slope is down to 0.3 of itself.
-    """
-    start = (gradient * direction).sum(-1)
-    head = direction[..., :-1]
-    fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
-    zero = torch.zeros_like(start)
-    search = _Search(zero + 1, zero, start, zero + torch.inf, zero)
-    for attempt in range(SEARCH_STEPS):
-        step = search.step
-        residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
-        slope = fixed + step * rising + block.c[..., 0] * (residuals * ahead).sum(-1)
-        settled = done | (slope.abs() <= SLOPE_KEPT * start.abs())
-        if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
-            break
-        search.narrow(slope, settled)
-    return step, residuals

@@ -130,11 +130,10 @@ def _chosen(
     """The layers, ascending, and the clean probes there."""
     depth = len(clean)
     if layers is None:
-        fitted = scores.fit(clean, cell.plan, settings, device=device)
-        s = scores.out_of_fold(fitted, clean, cell.plan.fold)
-        headline = headline_layer(np.array([intervals.auc(one, cell.plan.z) for one in s]))
+        found = scores.fit_and_score(clean, cell.plan, settings, device=device)
+        headline = headline_layer(np.array([intervals.auc(s, cell.plan.z) for s in found.s]))
         chosen = sorted({depth // 3, 2 * depth // 3, headline})
-        return chosen, fitted.at(chosen)
+        return chosen, found.fitted.at(chosen)
     chosen = sorted(set(layers))
     if not chosen or chosen[0] < 0 or chosen[-1] >= depth:
         raise AnchorscopeError(

@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import folds, probes
+from anchorscope import folds, platt, probes
 from anchorscope.errors import AnchorscopeError
 from anchorscope.samples import kept, shuffled, sigmoid
 
@@ -24,7 +24,6 @@ COLUMNS = (
     "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset", "s", "p",
 )  # fmt: skip
 PROBES = ("clean", "refit", "offset", "shuffled")
-LEAST_SLOPE = 1e-3
 CLEAN = ("clean", 0)
 REFITTED = (("knockout", 0), ("random", 0))
 OFFSET_REFITTED = (*REFITTED, ("question", 0))
@@ -99,6 +98,34 @@ class Fitted:
 
 
 @dataclass(frozen=True)
+class Scored:
+    """Probes, and what they say of some samples.
+
+    Attributes:
+        fitted: the probes.
+        s: scores by the probe of each sample's own fold, float64 [layers, n].
+        offset: of each sample, float64 [layers, n]; None for that of the probes.
+    """
+
+    fitted: Fitted
+    s: np.ndarray
+    offset: np.ndarray | None = None
+
+    @classmethod
+    def joined(cls, parts: Sequence[Scored]) -> Scored:
+        """Of several blocks of layers, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        fitted = [part.fitted for part in parts]
+        whole = {
+            name: np.concatenate([getattr(one, name) for one in fitted])
+            for name in ("c", "t", "offset", "shift")
+        }
+        solved = probes.joined([one.probes for one in fitted])
+        return cls(Fitted(solved, **whole), np.concatenate([part.s for part in parts]))
+
+
+@dataclass(frozen=True)
 class Cell:
     """What the scores of one read-out have in common.
 
@@ -141,34 +168,61 @@ def score(
         A row for each sample, layer, condition, draw and probe, with the columns `COLUMNS`: fold,
         c, t and offset are those of the probe; s the score and p = σ(s), float32. Probes:
         `clean`, of every condition. `refit`: fitted to the condition's own activations, same
-        folds, C of the clean probe; knockout and draw 0 of random. `offset`: see `offset_refit`;
-        those and question. `shuffled`: fitted to `shuffled(labels, seed)` on the clean pass with
-        C of the clean probe, at balanced prior, not calibrated (p is NaN); not with `published`.
+        folds, C of the clean probe; knockout and draw 0 of random. `offset`: see
+        `platt.offset_refit`; those and question. `shuffled`: fitted to `shuffled(labels, seed)` on
+        the clean pass with C of the clean probe, at balanced prior, not calibrated (p is NaN);
+        not with `published`.
 
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
+    """
+    found = frames(
+        activations, answers, readout, conditions, settings, extras=extras, device=device
+    )
+    return pd.concat(found, ignore_index=True)
+
+
+def frames(
+    activations: Activations,
+    answers: pd.DataFrame,
+    readout: str,
+    conditions: Sequence[tuple[str, int]],
+    settings: Settings | Mapping[str, Any],
+    *,
+    extras: bool = True,
+    device: str | torch.device = "cpu",
+) -> Iterator[pd.DataFrame]:
+    """The table of `score` in parts, one for each condition and probe, each made when asked for.
+
+    Features are read by blocks of layers, and once beside their checksums: all that needs a block
+    is done while it is held.
     """
     if not isinstance(settings, Settings):
         settings = Settings(**settings)
     cell = cell_of(answers, settings, readout)
     everyone = np.arange(len(cell.ids))
     clean = of_everyone(activations, CLEAN, cell)
-    fitted = fit(clean, cell.plan, settings, device=device)
-    frames = [_scored(fitted, clean, everyone, cell, CLEAN)]
-    if extras and settings.scoring == "calibrated":
-        frames += _shuffled(fitted, clean, cell, settings, device)
+    null = _null(cell.plan, settings) if extras and settings.scoring == "calibrated" else None
+    learned, *others = _learned(clean, cell.plan, null, settings, device)
+    yield _frame(learned, everyone, cell, CLEAN)
+    for other in others:
+        yield _frame(other, everyone, cell, CLEAN, "shuffled").assign(p=np.float32("nan"))
+    del clean, others
     for condition in dict.fromkeys(conditions):
         if condition == CLEAN:
             continue
         rows, x = _rows(activations, condition, cell)
-        frames.append(_scored(fitted, x, rows, cell, condition))
-        if extras and condition in OFFSET_REFITTED:
-            frames.append(_offset(fitted, frames[-1], rows, cell))
-        if extras and condition in REFITTED:
-            x = _complete(rows, x, cell, condition)
-            refitted = fit(x, cell.plan, settings, c=fitted.c, device=device)
-            frames.append(_scored(refitted, x, everyone, cell, condition, "refit"))
-    return pd.concat(frames, ignore_index=True)
+        again = _complete(rows, x, cell, condition) if _has(condition, REFITTED, extras) else None
+        moved, *refitted = _moved(learned.fitted, x, rows, again, cell.plan, settings, device)
+        yield _frame(moved, rows, cell, condition)
+        if _has(condition, OFFSET_REFITTED, extras):
+            yield _frame(_offset(moved, rows, cell.plan), rows, cell, condition, "offset")
+        for other in refitted:
+            yield _frame(other, everyone, cell, condition, "refit")
+
+
+def _has(condition: tuple[str, int], those: Sequence[tuple[str, int]], extras: bool) -> bool:
+    return extras and condition in those
 
 
 def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
@@ -190,59 +244,100 @@ def of_everyone(
     return _complete(rows, x, cell, condition)
 
 
-def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """What to add to each sample's logit so that the other folds' logits fit their labels.
-
-    Maximum likelihood of the one parameter, at natural prior; a sample's own fold has no say.
-
-    Args:
-        logits: out-of-fold logits under the condition, [layers, n].
-        z: labels, [n].
-        fold: outer fold, [n].
-
-    Returns:
-        float64 [layers, n], equal within a fold.
-    """
-    moved = np.empty(logits.shape)
-    for k in np.unique(fold):
-        others = fold != k
-        ones = np.ones((len(logits), others.sum(), 1))
-        start, equal = np.zeros((len(logits), 1)), np.ones(others.sum())
-        moved[:, fold == k] = _newton(ones, z[others], equal, start, logits[:, others])
-    return moved
+def fit_and_score(
+    x: probes.Features,
+    plan: Design,
+    settings: Settings,
+    *,
+    c: np.ndarray | None = None,
+    device: str | torch.device = "cpu",
+) -> Scored:
+    """The probes of `fit`, and what they say of all samples; features are read once."""
+    parts = []
+    for block in probes.blocks(x):
+        penalties = None if c is None else c[list(block.layers)]
+        parts.append(_of_block(block, plan, settings, device, penalties))
+    return Scored.joined(parts)
 
 
-def _offset(fitted: Fitted, scored: pd.DataFrame, rows: np.ndarray, cell: Cell) -> pd.DataFrame:
-    fold, z = cell.plan.fold[rows], cell.plan.z[rows]
-    s = scored["s"].to_numpy(dtype=np.float64).reshape(len(fitted.c), len(rows))
-    moved = offset_refit(s + fitted.shift[:, fold], z, fold)
-    s = (s + moved).astype(np.float32)
-    offset = (fitted.offset[:, fold] + moved).astype(np.float32)
-    return scored.assign(probe="offset", offset=offset.ravel(), s=s.ravel(), p=_p(s).ravel())
-
-
-def _shuffled(
-    fitted: Fitted,
-    clean: probes.Features,
-    cell: Cell,
+def _of_block(
+    x: probes.Features,
+    plan: Design,
     settings: Settings,
     device: str | torch.device,
-) -> Iterator[pd.DataFrame]:
-    """The rows of probes that learned shuffled labels; none where a fold gets one class only.
+    c: np.ndarray | None = None,
+) -> Scored:
+    fitted = fit(x, plan, settings, c=c, device=device)
+    return _scored(fitted, x, plan.fold)
 
-    No calibration: it would have to learn a slope from logits that know nothing. The shift to
-    balanced classes stays: folds differ in their shares of a label that they were not cut by, and
-    their complements differ the other way, so that scores of all folds together would rank
+
+def _scored(fitted: Fitted, x: probes.Features, fold: np.ndarray) -> Scored:
+    return Scored(fitted, out_of_fold(fitted, x, fold))
+
+
+def _learned(
+    clean: probes.Features,
+    plan: Design,
+    null: Design | None,
+    settings: Settings,
+    device: str | torch.device,
+) -> list[Scored]:
+    """The clean probes, and those of shuffled labels where there is a design for them.
+
+    These are not calibrated: a slope would have to be learned from logits that know nothing. The
+    shift to balanced classes stays: folds differ in their shares of a label that they were not cut
+    by, and their complements differ the other way, so that scores of all folds together would rank
     the samples backwards.
     """
-    z = shuffled(cell.plan.z, settings.seed)
-    plan = Design(z, cell.plan.fold, np.full_like(cell.plan.inner, -1))
+    found = []
+    for block in probes.blocks(clean):
+        own = _of_block(block, plan, settings, device)
+        found.append([own])
+        if null is not None:
+            balanced = replace(settings, prior="balanced")
+            found[-1].append(_of_block(block, null, balanced, device, own.fitted.c))
+    return [Scored.joined(parts) for parts in zip(*found, strict=True)]
+
+
+def _null(plan: Design, settings: Settings) -> Design | None:
+    """The design with shuffled labels; None where a fold gets one class only."""
+    z = shuffled(plan.z, settings.seed)
     if any(len(np.unique(z[plan.fold != k])) < 2 for k in range(settings.folds)):
         log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
-        return
-    solved = fit(clean, plan, replace(settings, prior="balanced"), c=fitted.c, device=device)
-    table = _scored(solved, clean, np.arange(len(z)), cell, CLEAN, "shuffled")
-    yield table.assign(p=np.float32("nan"))
+        return None
+    return Design(z, plan.fold, np.full_like(plan.inner, -1))
+
+
+def _moved(
+    fitted: Fitted,
+    x: probes.Features,
+    rows: np.ndarray,
+    whole: probes.Features | None,
+    plan: Design,
+    settings: Settings,
+    device: str | torch.device,
+) -> list[Scored]:
+    """What the clean probes say of a condition, `x` [layers, len(rows), width].
+
+    And what probes of its own say that were fitted to `whole`, all samples in the order of the
+    plan; None for none.
+    """
+    found = []
+    for block in probes.blocks(x):
+        own = fitted.at(block.layers)
+        found.append([_scored(own, block, plan.fold[rows])])
+        if whole is not None:
+            layers = probes.Part(whole, block.layers)
+            found[-1].append(_of_block(layers, plan, settings, device, own.c))
+    return [Scored.joined(parts) for parts in zip(*found, strict=True)]
+
+
+def _offset(moved: Scored, rows: np.ndarray, plan: Design) -> Scored:
+    """The probes with an offset that was fitted anew to the other folds' logits."""
+    fitted, fold = moved.fitted, plan.fold[rows]
+    s = moved.s.astype(np.float32).astype(np.float64)  # as the table holds them
+    more = platt.offset_refit(s + fitted.shift[:, fold], plan.z[rows], fold)
+    return Scored(fitted, s + more, fitted.offset[:, fold] + more)
 
 
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
@@ -369,9 +464,9 @@ def _calibrated(
     if _inner_folds(plan):
         held = _inner_logits(solved, x, plan, grid.shape[-1])
         for k, rows in enumerate(outer):
-            chosen[:, k] = choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
+            chosen[:, k] = platt.choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
             own = np.take_along_axis(held[:, k], chosen[:, k, None, None], axis=1)[:, 0]
-            t[:, k], offset[:, k] = calibrate(own[:, rows], plan.z[rows], weights[rows])
+            t[:, k], offset[:, k] = platt.calibrate(own[:, rows], plan.z[rows], weights[rows])
     problems = torch.as_tensor(np.arange(settings.folds) * grid.shape[-1] + chosen)
     picked = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
     share = np.array([np.average(plan.z[rows], weights=weights[rows]) for rows in outer])
@@ -397,100 +492,6 @@ def _inner_logits(
             rows = plan.inner[k] == i
             held[layer, k][:, rows] = one[number * penalties : (number + 1) * penalties, rows]
     return held
-
-
-def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """The smallest C whose log-loss is within one standard error of the best.
-
-    Loss and standard error (Hastie, Tibshirani & Friedman, section 7.10) over the inner folds.
-
-    Args:
-        logits: inner out-of-fold logits, [layers, penalties, n], penalties ascending.
-        z: labels, [n].
-        inner: inner fold of each sample, [n].
-
-    Returns:
-        Index of the penalty, int64 [layers].
-    """
-    loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
-    by_fold = np.stack([loss[..., inner == i].mean(-1) for i in range(inner.max() + 1)], axis=-1)
-    mean = by_fold.mean(-1)
-    error = by_fold.std(-1, ddof=1) / np.sqrt(by_fold.shape[-1])
-    best = mean.argmin(-1)[:, None]
-    limit = np.take_along_axis(mean, best, -1) + np.take_along_axis(error, best, -1)
-    return (mean <= limit).argmax(-1)
-
-
-def calibrate(
-    logits: np.ndarray, z: np.ndarray, weights: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and offset that make σ(slope · logit + offset) a probability.
-
-    Maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite where
-    the logits separate the classes. A slope is at least 0.001: a probe that does worse than
-    chance inside the training fold knows nothing, and is not turned round.
-
-    Args:
-        logits: [layers, n].
-        z: labels, [n].
-        weights: how often each sample counts, [n]; None for once.
-
-    Returns:
-        Slope and offset, float64 [layers] each.
-    """
-    weights = np.ones(len(z)) if weights is None else weights
-    wrong, right = weights @ z, weights @ (1 - z)
-    target = np.where(z == 1, (wrong + 1) / (wrong + 2), 1 / (right + 2))
-    spread = logits.std(-1, keepdims=True)
-    spread = np.where(spread > 0, spread, 1.0)
-    design_matrix = np.stack([logits / spread, np.ones_like(logits)], axis=-1)
-    start = np.zeros((len(logits), 2))
-    found = _newton(design_matrix, target, weights, start)
-    slope = found[:, 0] / spread[:, 0]
-    slope, floored = np.maximum(slope, LEAST_SLOPE), slope < LEAST_SLOPE
-    if floored.any():
-        fixed = slope[floored, None] * logits[floored]
-        ones = design_matrix[floored][..., 1:]
-        found[floored, 1:] = _newton(ones, target, weights, np.zeros((len(ones), 1)), fixed)
-    return slope, found[:, 1]
-
-
-def _newton(
-    x: np.ndarray,
-    target: np.ndarray,
-    weights: np.ndarray,
-    w: np.ndarray,
-    fixed: np.ndarray | float = 0.0,
-) -> np.ndarray:
-    """Logistic regressions [layers, k] of targets [n] on [layers, n, k], by damped Newton steps."""
-
-    def loss(w: np.ndarray) -> np.ndarray:
-        logit = (x @ w[..., None])[..., 0] + fixed
-        return (np.logaddexp(0, logit) - target * logit) @ weights
-
-    now = loss(w)
-    for _ in range(100):
-        p = sigmoid((x @ w[..., None])[..., 0] + fixed)
-        gradient = ((weights * (p - target))[..., None] * x).sum(-2)
-        hessian = (x * (weights * p * (1 - p))[..., None]).swapaxes(-1, -2) @ x
-        hessian += 1e-9 * np.eye(x.shape[-1])
-        step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
-        if np.abs(step).max() < 1e-9:
-            break
-        length = np.ones(len(w))
-        for _ in range(30):
-            after = loss(w - length[:, None] * step)
-            worse = after > now + 1e-12 * np.abs(now)
-            if not worse.any():
-                break
-            length = np.where(worse, length / 2, length)
-        w, now = w - length[:, None] * step, after
-    return w
-
-
-def _p(s: np.ndarray) -> np.ndarray:
-    """σ(s), float32 as the scores."""
-    return sigmoid(s).astype(np.float32)
 
 
 def _rows(
@@ -532,19 +533,17 @@ def _complete(
     return x if in_order else probes.Reordered(x, torch.as_tensor(order))
 
 
-def _scored(
-    fitted: Fitted,
-    x: probes.Features,
+def _frame(
+    scored: Scored,
     rows: np.ndarray,
     cell: Cell,
     condition: tuple[str, int],
     probe: str = "clean",
 ) -> pd.DataFrame:
-    """The table's rows of one condition and probe; `x` [layers, len(rows), width]."""
-    fold = cell.plan.fold[rows]
-    layers = len(x)
-    c, t, offset = (values[:, fold] for values in (fitted.c, fitted.t, fitted.offset))
-    s = out_of_fold(fitted, x, fold).astype(np.float32)
+    """The table's rows of one condition and probe; `scored` are `rows` of the cell."""
+    fold, fitted, s = cell.plan.fold[rows], scored.fitted, scored.s.astype(np.float32)
+    layers = len(s)
+    offset = fitted.offset[:, fold] if scored.offset is None else scored.offset
     columns = {
         "id": np.tile(cell.ids[rows], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(rows)),
@@ -553,11 +552,11 @@ def _scored(
         "draw": np.int32(condition[1]),
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
-        "c": c.ravel(),
-        "t": t.astype(np.float32).ravel(),
+        "c": fitted.c[:, fold].ravel(),
+        "t": fitted.t[:, fold].astype(np.float32).ravel(),
         "offset": offset.astype(np.float32).ravel(),
         "s": s.ravel(),
-        "p": _p(s).ravel(),
+        "p": sigmoid(s).astype(np.float32).ravel(),
     }
     return pd.DataFrame(columns)[list(COLUMNS)]
 

@@ -1,12 +1,12 @@
 """Fit one cell's probes and score every condition, out of fold."""
 
+import functools
+
 from anchorscope import partial, provenance
-from anchorscope.files import read_parquet, write_parquet
+from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
-    import pandas as pd
-
     from anchorscope import activations, baseline, scores
     from anchorscope.devices import best_device
 
@@ -17,20 +17,19 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     folder = snakemake.input.activations
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
     settings = {**chosen.probe, "seed": chosen.seed}
-    frames = [
-        scores.score(
-            lambda condition, draw, readout=readout: activations.read(
-                folder, readout, condition, draw
-            ),
+    found = (
+        frame
+        for readout in chosen.readouts
+        for frame in scores.frames(
+            functools.partial(activations.read, folder, readout),
             answers,
             readout,
             activations.conditions_of(chosen.conditions),
             settings,
             device=device,
         )
-        for readout in chosen.readouts
-    ]
-    write_parquet(pd.concat(frames, ignore_index=True), snakemake.output.scores)
+    )
+    write_parquet_parts(found, snakemake.output.scores)
     text = baseline.text_baseline(answers, settings, device=device)
     write_parquet(text, snakemake.output.text)
     provenance.of_stage(

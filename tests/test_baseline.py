@@ -11,7 +11,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import baseline, scores
+from anchorscope import baseline, platt, scores
 from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import auc
 from anchorscope.scores import Settings
@@ -88,7 +88,7 @@ def test_scores_are_scikit_learns_out_of_fold_on_the_folds_of_the_probes() -> No
         for i in range(5):
             here = plan.inner[k] == i
             held[here] = logits(train & ~here, here)
-        slope, offset = scores.calibrate(held[None, train], plan.z[train])
+        slope, offset = platt.calibrate(held[None, train], plan.z[train])
         share = plan.z[train].mean()
         expected = slope * logits(train, ~train) + offset - np.log(share / (1 - share))
         assert np.allclose(found["s"][~train], expected, atol=5e-3)

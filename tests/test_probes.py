@@ -58,13 +58,13 @@ def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
     n, width = 300, 12
     x, z = features("plain", n, width)
     ranks: list[int] = []
-    minimise = probes._minimise
+    minimise = probes.minimise
 
-    def spied(block: probes._Block, *given: float) -> tuple[torch.Tensor, int, int]:
+    def spied(block: probes.Block, *given: float) -> tuple[torch.Tensor, int, int]:
         ranks.append(block.values.shape[-1])
         return minimise(block, *given)
 
-    monkeypatch.setattr(probes, "_minimise", spied)
+    monkeypatch.setattr(probes, "minimise", spied)
     masks, c = np.stack([np.arange(n) % 5 != k for k in range(5)]), np.ones(5)
     p = torch.sigmoid(fitted(x, z, masks, c).logits(torch.as_tensor(x))).numpy()
     assert set(ranks) == ({0} if few else {width})
@@ -167,13 +167,13 @@ def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) ->
     masks, c = problems(150)
     expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     solved: list[int] = []
-    minimise = probes._minimise
+    minimise = probes.minimise
 
-    def spied(block: probes._Block, *given: float) -> tuple[torch.Tensor, int, int]:
+    def spied(block: probes.Block, *given: float) -> tuple[torch.Tensor, int, int]:
         solved.append(len(block.size))
         return minimise(block, *given)
 
-    monkeypatch.setattr(probes, "_minimise", spied)
+    monkeypatch.setattr(probes, "minimise", spied)
     monkeypatch.setattr(probes, "ROWS_AT_ONCE", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
     found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])

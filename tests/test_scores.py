@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import scores
+from anchorscope import platt, scores
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.intervals import auc
 from anchorscope.scores import Settings
 
@@ -74,17 +77,17 @@ def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() 
     # means .50, .34, .30, .32; the best has SD .1 over its folds: one standard error is .0707
     losses = [(0.5, 0.5), (0.34, 0.34), (0.3 - 0.05 * 2**0.5, 0.3 + 0.05 * 2**0.5), (0.32, 0.32)]
     held = np.array([[[logit(loss) for loss in pair] for pair in losses]])
-    assert scores.choose(held, np.array([1, 1]), np.array([0, 1])).tolist() == [1]
+    assert platt.choose(held, np.array([1, 1]), np.array([0, 1])).tolist() == [1]
     strict = held.copy()
     strict[0, 2] = logit(0.3)
-    assert scores.choose(strict, np.array([1, 1]), np.array([0, 1])).tolist() == [2]
+    assert platt.choose(strict, np.array([1, 1]), np.array([0, 1])).tolist() == [2]
 
 
 def test_calibration_recovers_a_known_slope_and_offset() -> None:
     random = np.random.default_rng(1)
     logits = random.normal(size=(1, 40_000)) * 3
     z = (random.random(40_000) < 1 / (1 + np.exp(-(0.5 * logits[0] - 1.0)))).astype(int)
-    slope, offset = scores.calibrate(logits, z)
+    slope, offset = platt.calibrate(logits, z)
     assert slope[0] == pytest.approx(0.5, abs=0.02)
     assert offset[0] == pytest.approx(-1.0, abs=0.05)
 
@@ -93,7 +96,7 @@ def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
     random = np.random.default_rng(2)
     logits = random.normal(size=(1, 60)) * 1e-3
     z = (logits[0] + random.normal(size=60) * 1e-3 > 0).astype(int)
-    slope, offset = scores.calibrate(logits, z)
+    slope, offset = platt.calibrate(logits, z)
     wrong = z.sum()
     share = np.where(z == 1, (wrong + 1) / (wrong + 2), 1 / (60 - wrong + 2))
     twice = np.r_[logits[0], logits[0]][:, None] * 1e3
@@ -110,11 +113,11 @@ def test_a_sample_of_weight_two_calibrates_like_two() -> None:
     logits[1] = -logits[0]  # turned round: its slope is floored
     weights = random.poisson(1.0, 80)
     rows = np.repeat(np.arange(80), weights)
-    found = scores.calibrate(logits, z, weights)
-    expected = scores.calibrate(logits[:, rows], z[rows])
+    found = platt.calibrate(logits, z, weights)
+    expected = platt.calibrate(logits[:, rows], z[rows])
     assert np.allclose(found, expected, rtol=1e-6)
-    assert found[0][1] == scores.LEAST_SLOPE
-    assert not np.allclose(found, scores.calibrate(logits, z), rtol=1e-3)
+    assert found[0][1] == platt.LEAST_SLOPE
+    assert not np.allclose(found, platt.calibrate(logits, z), rtol=1e-3)
 
 
 def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
@@ -138,10 +141,10 @@ def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
     z = np.arange(40) % 2
     logits = np.stack([np.where(z, 5.0, -5.0), np.where(z, -1.0, 1.0), np.zeros(40)])
-    slope, offset = scores.calibrate(logits, z)
+    slope, offset = platt.calibrate(logits, z)
     p = 1 / (1 + np.exp(-(slope[:, None] * logits + offset[:, None])))
     assert p[0, 1] == pytest.approx(21 / 22, abs=1e-6)
-    assert slope[1] == scores.LEAST_SLOPE
+    assert slope[1] == platt.LEAST_SLOPE
     assert np.allclose(p[1:], 0.5, atol=1e-3)
 
 
@@ -185,8 +188,8 @@ def test_calibrated_scores_are_a_slow_loops() -> None:
                 )
                 here = train & (plan.inner[k] == i)
                 held[j, here] = model.decision_function(scaler.transform(exact[here]))
-        j = scores.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
-        slope, offset = scores.calibrate(held[j : j + 1, train], z[train])
+        j = platt.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
+        slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
         scaler = StandardScaler().fit(exact[train])
         model = LogisticRegression(C=settings.grid[j], tol=1e-10)
         model.fit(scaler.transform(exact[train]), z[train])
@@ -315,7 +318,7 @@ def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
     random = np.random.default_rng(3)
     z, fold = (random.random(90) < 0.3).astype(int), np.arange(90) % 3
     logits = random.normal(size=(2, 90)) * 3 + 5
-    moved = scores.offset_refit(logits, z, fold)
+    moved = platt.offset_refit(logits, z, fold)
     for k in range(3):
         others = fold != k
         assert np.ptp(moved[:, ~others], axis=1).max() == 0
@@ -323,7 +326,7 @@ def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
         p = 1 / (1 + np.exp(-(logits[:, others] + moved[:, ~others][:, :1])))
         assert np.allclose(p.mean(1), z[others].mean(), atol=1e-6)
     relabelled = np.where(fold == 1, 1 - z, z)
-    again = scores.offset_refit(logits, relabelled, fold)
+    again = platt.offset_refit(logits, relabelled, fold)
     assert np.array_equal(again[:, fold == 1], moved[:, fold == 1])
     assert not np.allclose(again[:, fold == 0], moved[:, fold == 0])
 
@@ -436,3 +439,101 @@ def test_all_answers_right_is_refused_by_name() -> None:
     answers, x = cell()
     with pytest.raises(AnchorscopeError, match="all 200 answers are right"):
         scores.score(source(answers, x), answers.assign(label=0), "mlp/final", [], Settings())
+
+
+CONDITIONS = [("knockout", 0), ("random", 0), ("swap", 0), ("noop", 0), ("question", 0)]
+
+
+def in_parts() -> list[pd.DataFrame]:
+    """Every frame of a cell in which no sample has another prompt."""
+    answers, x = cell()
+    read = source(answers, x)
+
+    def with_swap(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        return ([], x[:, :0]) if condition == "swap" else read(condition, draw)
+
+    return list(scores.frames(with_swap, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])))
+
+
+def test_each_condition_and_probe_is_a_frame_of_its_own() -> None:
+    found = in_parts()
+    named = [tuple(f[["condition", "probe"]].drop_duplicates().to_numpy().ravel()) for f in found]
+    assert named == [
+        ("clean", "clean"), ("clean", "shuffled"),
+        ("knockout", "clean"), ("knockout", "offset"), ("knockout", "refit"),
+        ("random", "clean"), ("random", "offset"), ("random", "refit"),
+        (),
+        ("noop", "clean"),
+        ("question", "clean"), ("question", "offset"),
+    ]  # fmt: skip
+
+
+def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
+    found = in_parts()
+    write_parquet_parts(iter(found), tmp_path / "parts")
+    some = [frame for frame in found if len(frame)]
+    write_parquet(pd.concat(some, ignore_index=True), tmp_path / "whole")
+    parts, whole = (pq.ParquetFile(tmp_path / name) for name in ("parts", "whole"))
+    assert parts.num_row_groups == len(found) and whole.num_row_groups == 1
+    assert parts.schema_arrow.equals(whole.schema_arrow)
+    there, expected = (read_parquet(tmp_path / name) for name in ("parts", "whole"))
+    pd.testing.assert_frame_equal(there, expected, check_exact=True)
+
+
+def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    path.write_text("before", encoding="utf-8")
+
+    def broken() -> Iterator[pd.DataFrame]:
+        yield pd.DataFrame({"s": [1.0]})
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_parquet_parts(broken(), path)
+    assert path.read_text(encoding="utf-8") == "before"
+    assert [found.name for found in tmp_path.iterdir()] == ["scores.parquet"]
+
+
+class Blocks:
+    """Features of which two layers are held at once; notes which layers are asked for."""
+
+    layers_at_once = 2
+
+    def __init__(self, x: torch.Tensor, asked: list[int]) -> None:
+        self.x, self.shape, self.asked = x, x.shape, asked
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, layers: slice) -> torch.Tensor:
+        assert layers.stop - layers.start <= self.layers_at_once
+        self.asked.append(layers.start // self.layers_at_once)
+        return self.x[layers]
+
+
+def test_all_that_a_block_of_layers_needs_is_done_before_the_next() -> None:
+    answers, x = cell()
+    whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
+    asked: dict[str, list[int]] = {}
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], Blocks]:
+        ids, states = whole(condition, draw)
+        return ids, Blocks(states, asked.setdefault(f"{condition}.{draw}", []))
+
+    given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
+    found, expected = scores.score(read, *given), scores.score(whole, *given)
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert set(asked) == {"clean.0", "knockout.0", "random.0", "noop.0"}
+    for blocks in asked.values():
+        assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
+
+
+def test_a_layer_that_is_not_finite_is_named_whatever_its_block() -> None:
+    answers, x = cell()
+    several = torch.cat([x, x])
+    several[3, 5, 1] = torch.nan
+    with pytest.raises(AnchorscopeError, match="layer 3"):
+        scores.score(
+            lambda *_: (answers["id"].tolist(), Blocks(several, [])),
+            *(answers, "mlp/final", [], Settings()),
+        )
