@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,7 @@ from anchorscope import intervals, samples
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import Bootstrap, auc
+from anchorscope.progress import Progress
 from anchorscope.samples import Effects, Readout
 from anchorscope.world import AGAINST_PRIOR_KINDS, ANSWER_KINDS, KINDS, SCORED_KINDS
 
@@ -137,11 +139,19 @@ def cell(
     drawn = samples.bootstrap(answers, draws, seed)
     fixed = {"model": model, "dataset": dataset, "seed": training_seed, "seal": seal}
     frames = []
-    for readout in samples.readouts(scores, answers):
-        fixed |= readout.key | {"signal": _signal(controls, readout)}
-        found = _readout_rows(readout, known, drawn, level)
-        frames += [pd.DataFrame(fixed | columns) for columns in found]
+    with Progress(total=_groups(scores, known), unit="groups") as progress:
+        for readout in samples.readouts(scores, answers):
+            fixed |= readout.key | {"signal": _signal(controls, readout)}
+            for columns in _readout_rows(readout, known, drawn, level):
+                frames.append(pd.DataFrame(fixed | columns))
+                progress.update()
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
+
+
+def _groups(scores: pd.DataFrame, known: _Known) -> int:
+    """How many groups of samples there are: read-outs × groupings × kinds × z."""
+    replicated = scores["condition"].eq("replicate-knockout").any()
+    return scores["readout"].nunique() * (3 if replicated else 2) * 3 * len(_kinds(known.kind))
 
 
 def _signal(controls: pd.DataFrame, readout: Readout) -> bool | None:
@@ -427,12 +437,18 @@ def _held(floor: Floor, low: float, value: float, scope: str, dataset: str) -> d
     return found | {"measured": value, "holds": holds}
 
 
-def in_words(floors: pd.DataFrame) -> str:
+def in_words(
+    floors: pd.DataFrame,
+    models: Mapping[str, str] | None = None,
+    datasets: Mapping[str, str] | None = None,
+) -> str:
     """What holds and what does not, a sentence for each model and each floor that is missed.
 
     Args:
         floors: the table of `floors`.
+        models, datasets: labels by key; a key without one stands for itself.
     """
+    models, datasets = models or {}, datasets or {}
     held = floors["holds"].astype(bool)
     said = [f"{held.sum()} of {len(floors)} floors hold."]
     for model, own in floors.groupby("model", sort=False):
@@ -442,10 +458,16 @@ def in_words(floors: pd.DataFrame) -> str:
             for name, value in zip(means["floor"], means["measured"], strict=True)
         )
         cells = own.loc[own["scope"] == "cell", "dataset"].nunique()
-        said.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
-    for row in floors[~held].to_dict("records"):
-        model, dataset, value = row["model"], row["dataset"], row["measured"]
-        where = f"mean of {model}" if row["scope"] == "mean" else f"{model} on {dataset}"
-        measured = "not measured" if np.isnan(value) else f"{value:.3f}"
-        said.append(f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}.")
-    return "\n".join(said)
+        name = models.get(str(model), str(model))
+        said.append(f"{name}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
+    missed = floors[~held].to_dict("records")
+    return "\n".join([*said, *(_missed(row, models, datasets) for row in missed)])
+
+
+def _missed(row: Mapping[Any, Any], models: Mapping[str, str], datasets: Mapping[str, str]) -> str:
+    """What a floor asked for, and what was measured."""
+    model = models.get(row["model"], row["model"])
+    dataset, value = datasets.get(row["dataset"], row["dataset"]), row["measured"]
+    where = f"mean of {model}" if row["scope"] == "mean" else f"{model} on {dataset}"
+    measured = "not measured" if np.isnan(value) else f"{value:.3f}"
+    return f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."

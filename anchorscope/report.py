@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import yaml
 from anchorscope import provenance, report_data, report_samples, report_tables
 from anchorscope.calibration import in_words
 from anchorscope.cli_show import summary
+from anchorscope.errors import AnchorscopeError
 from anchorscope.figure_style import sample_count
 from anchorscope.figures import GROUPINGS
 from anchorscope.files import read_csv
@@ -31,15 +33,19 @@ from anchorscope.report_html import (
 from anchorscope.report_settings import cells, resolved
 from anchorscope.settings import Config
 
+# most bytes of a page, and how many of them pictures and samples may take to begin with
+MOST = 10_000_000
 PICTURES_MB = 4.5
 SAMPLES_MB = 4.0
+# a picture is never shown smaller than this part of its size: the words in it stay readable
+SMALLEST = 0.8
 SCRIPTS = ("tables.js", "samples.js")
 VIEWS = {
     "controls": (
         "What flips by itself, and what the probes know",
         "Flips under the knockout beside those under random cuts, chance and the whole question; "
         "AUC of the probes on clean and on knocked-out activations. A curve is worth reading "
-        "where the knockout's flips stand clear of the others.",
+        "where the knockout's flips stand clear of those under random cuts.",
     ),
     "probes": (
         "The probes",
@@ -51,6 +57,11 @@ VIEWS = {
         "The same curve read at other places in a block and at other tokens.",
     ),
 }
+KNOWN = (
+    "The instrument against known truth",
+    "How well ΔP and flips tell samples of a planted question pathway from those of a planted "
+    "answer pathway, at every read-out.",
+)
 
 
 @dataclass(frozen=True)
@@ -96,11 +107,30 @@ class Run:
         return read_csv(self.root / "tables" / name)
 
     def command(self, target: str) -> str:
-        """What builds a target anew. Options come last: they take every word that follows."""
+        """What builds a target. Options come last: they take every word that follows."""
         return f"snakemake --cores all {target}{self.options}"
 
     def rebuild(self, product: str) -> str:
-        return self.command(f"{self.root.as_posix()}/{product}")
+        """What builds a product anew, though it is there."""
+        return self.command(f"--force {self.root.as_posix()}/{product}")
+
+    def has(self, *names: str) -> bool:
+        """Whether one of these tables is there."""
+        return any((self.root / "tables" / name).is_file() for name in names)
+
+
+@dataclass
+class Room:
+    """Bytes of a page that pictures may still take."""
+
+    left: float = 0
+
+    def take(self, path: Path) -> bool:
+        """Whether a picture, embedded, fits; if so, its room is taken."""
+        size = path.stat().st_size * 4 / 3
+        fits = size <= self.left
+        self.left -= size if fits else 0
+        return fits
 
 
 def build(
@@ -119,7 +149,7 @@ def build(
         cap: most samples of a cell in the explorer; fewer where the page would get too large.
 
     Raises:
-        AnchorscopeError: products that do not belong together.
+        AnchorscopeError: products that do not belong together, or more of them than fit a page.
         FileNotFoundError: a target's products are not built.
     """
     run = Run(config, Path(resources), options)
@@ -127,31 +157,59 @@ def build(
         summary(config, model, dataset, readout=readout)
         for model, dataset, readout in cells(config)
     ]
-    shown = _samples(config, cap)
+    shown = _samples(config, found, cap)
+    pictures = PICTURES_MB * 1e6
+    html = _page(run, found, shown, pictures)
+    while (size := len(html.encode("utf-8", "replace"))) > MOST:
+        most = max((len(cell["samples"]) for cell in shown), default=0)
+        if most <= 1 and not pictures:
+            raise _too_much(config, size)
+        # samples leave first: a page holds many, pictures are what it is for
+        shown = _samples(config, found, most // 2) if most > 1 else shown
+        pictures = pictures if most > 1 else 0
+        html = _page(run, found, shown, pictures)
+    facts = {
+        "cells": len(found),
+        "weak": [f"{c['model']}/{c['dataset']}" for c in found if not c["signal"]],
+        "samples_shown": {f"{c['model']} on {c['dataset']}": len(c["samples"]) for c in shown},
+        "bytes": size,
+    }
+    return Report(html, facts)
+
+
+def _too_much(config: Config, size: int) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"the report would take {size / 1e6:.1f} MB, more than {MOST / 1e6:g}, in tables alone",
+        f"targets {', '.join(config.targets)}",
+        "name fewer figures in `targets`, and build a report for each part",
+        see="report-too-large",
+    )
+
+
+def _page(
+    run: Run,
+    found: Sequence[Mapping[str, Any]],
+    shown: Sequence[Mapping[str, Any]],
+    pictures: float,
+) -> str:
+    """The page with these cells, these samples of each, and so many bytes of pictures."""
     scripts = [(run.resources / name).read_text(encoding="utf-8") for name in SCRIPTS]
     page = Template((run.resources / "page.html").read_text(encoding="utf-8"))
-    title = ", ".join(config.targets)
-    html = page.substitute(
+    title, room = ", ".join(run.config.targets), Room(pictures)
+    return page.substitute(
         title=escaped(title),
         policy=script_source(scripts),
         style=(run.resources / "report.css").read_text(encoding="utf-8"),
         summary=_summary(run, found),
-        figures="".join(_figures(run)),
+        figures="".join(_figures(run, room)),
         tables="".join(_tables(run)),
-        calibration=_calibration(run),
+        calibration=_calibration(run, room),
         samples=_explorer(shown),
         run=_what_was_run(run),
         timings=report_tables.timings(report_data.timings(run.root)),
         data="".join(embedded(f"samples-{i}", cell) for i, cell in enumerate(shown)),
         scripts="".join(f"<script>{script}</script>" for script in scripts),
     )
-    facts = {
-        "cells": len(found),
-        "weak": [f"{c['model']}/{c['dataset']}" for c in found if not c["signal"]],
-        "samples_shown": {f"{c['model']} on {c['dataset']}": len(c["samples"]) for c in shown},
-        "bytes": len(html.encode("utf-8", "replace")),
-    }
-    return Report(html, facts)
 
 
 def _summary(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
@@ -191,16 +249,14 @@ def _weak(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
     return f'<div class="note weak" role="note">{paragraph(head, said)}{bullets(names)}</div>'
 
 
-def _figures(run: Run) -> Iterator[str]:
+def _figures(run: Run, room: Room) -> Iterator[str]:
     """Every picture of every target: embedded as long as there is room, else linked."""
-    room = PICTURES_MB * 1e6
     for figure in run.config.targets:
         more = []
         for stem in _stems(run, figure):
             view = stem.removeprefix(figure).removeprefix(".")
-            path = run.root / "figures" / f"{stem}.svg"
-            room -= path.stat().st_size * 4 / 3
-            shown = _figure(run, figure, view, embed=room > 0)
+            title, about = _heading(figure, view)
+            shown = _figure(run, room, stem, (title, about), _basics(run, figure, view))
             if view in ("", "controls", "probes"):
                 yield shown
             else:
@@ -216,21 +272,32 @@ def _stems(run: Run, figure: str) -> list[str]:
     return [stem for stem in stems if (run.root / "figures" / f"{stem}.svg").is_file()]
 
 
-def _figure(run: Run, figure: str, view: str, *, embed: bool) -> str:
-    stem = f"{figure}.{view}" if view else figure
-    title, about = _heading(figure, view)
-    caption = about + " " + _basics(run, figure, view)
+def _figure(run: Run, room: Room, stem: str, heading: tuple[str, str], basics: str) -> str:
+    """A picture with its title, what it shows, the basics of its numbers, links and command."""
+    title, about = heading
     links = ", ".join(
         f'<a href="../figures/{escaped(stem)}.{kind}">{said}</a>'
         for kind, said in (("html", "interactive"), ("pdf", "PDF"), ("png", "PNG"), ("svg", "SVG"))
     )
-    image = picture(run.root / "figures" / f"{stem}.svg", f"{title}. {about}")
-    shown = f'<div class="plate">{image}</div>' if embed else _too_large(stem)
+    path = run.root / "figures" / f"{stem}.svg"
+    shown = _plate(path, heading) if room.take(path) else _too_large(stem)
     rebuild = command(run.rebuild(f"figures/{stem}.svg"))
     return (
         f'<figure id="figure-{escaped(stem)}"><h3>{escaped(title)}</h3>{shown}'
-        f'<figcaption>{escaped(caption)} <span class="links">Also: {links}.</span></figcaption>'
+        f"<figcaption>{escaped(f'{about} {basics}')} "
+        f'<span class="links">Also: {links}.</span></figcaption>'
         f"<details><summary>Rebuild this picture</summary>{rebuild}</details></figure>"
+    )
+
+
+def _plate(path: Path, heading: tuple[str, str]) -> str:
+    """A picture that scrolls where the window is too narrow to read it."""
+    title, about = heading
+    svg = path.read_bytes()
+    size = re.search(rb'viewBox="0 0 ([0-9.]+) ', svg)
+    image = picture(svg, f"{title}. {about}", least=SMALLEST * float(size[1]) if size else 0)
+    return (
+        f'<div class="plate" tabindex="0" role="region" aria-label="{escaped(title)}">{image}</div>'
     )
 
 
@@ -303,13 +370,11 @@ def _tables(run: Run) -> Iterator[str]:
         yield f"<h3>{escaped(figure)}</h3>{''.join(made)}{whole}{rebuild}"
 
 
-def _calibration(run: Run) -> str:
+def _calibration(run: Run, room: Room) -> str:
     """The verdict in words where it was measured; else how to get it."""
     parts = [_verdict(run)]
-    svg = run.root / "figures" / "calibration.svg"
-    if svg.is_file() and svg.stat().st_size < 1e6:
-        about = "The instrument held against samples whose pathway is known"
-        parts.append(f'<figure><div class="plate">{picture(svg, about)}</div></figure>')
+    if (run.root / "figures" / "calibration.svg").is_file():
+        parts.append(_figure(run, room, "calibration", KNOWN, _told(run, "calibration")))
     found = report_data.optional(run.root / "tables" / "null-controls.csv")
     if found is None:
         said = "Null controls, cells in which nothing must be found, are not built here:"
@@ -317,6 +382,15 @@ def _calibration(run: Run) -> str:
     else:
         parts.append(report_tables.nulls(found, run.models, run.datasets))
     return "".join(parts)
+
+
+def _told(run: Run, stem: str) -> str:
+    """The caption that a picture itself carries."""
+    path = run.root / "figures" / f"{stem}.vl.json"
+    if not path.is_file():
+        return ""
+    title = json.loads(path.read_text(encoding="utf-8")).get("title", {})
+    return " ".join(title.get("subtitle", [])) if isinstance(title, dict) else ""
 
 
 def _verdict(run: Run) -> str:
@@ -327,25 +401,36 @@ def _verdict(run: Run) -> str:
             "from planted answer pathways is measured by:"
         )
         return paragraph(said) + command(run.command("calibration"))
-    first, *rest = in_words(floors).split("\n")
+    first, *rest = in_words(floors, run.models, run.datasets).split("\n")
     missed = [line for line in rest if line.startswith("Missed")]
     look = "weak" if missed else "good"
+    plain = (
+        "Not everywhere: the instrument falls short where a floor is named as missed below."
+        if missed
+        else "Yes, on these models: the instrument told planted question pathways from planted "
+        "answer pathways as surely as had been asked of it beforehand."
+    )
     held = [isolated(line) for line in rest if line not in missed]
-    said = paragraph(f"<strong>{escaped(first)}</strong>")
+    said = paragraph(f"<strong>{plain}</strong>", escaped(first))
     verdict = said + bullets(held) + bullets([isolated(line) for line in missed], "missed")
     return f'<div class="note {look}" role="note">{verdict}</div>'
 
 
-def _samples(config: Config, cap: int) -> list[dict[str, Any]]:
+def _samples(config: Config, found: Sequence[Mapping[str, Any]], cap: int) -> list[dict[str, Any]]:
     """The explorer's cells; fewer samples of each where they would make the page too large."""
-    sources = [_source(config, *cell) for cell in cells(config)]
-    found = [report_samples.cell(source, cap=cap, seed=config.seed) for source in sources]
-    size = sum(len(json.dumps(cell, ensure_ascii=False).encode()) for cell in found)
+    sources = [
+        _source(config, *cell, signal=bool(told["signal"]))
+        for cell, told in zip(cells(config), found, strict=True)
+    ]
+    shown = [report_samples.cell(source, cap=cap, seed=config.seed) for source in sources]
+    size = sum(len(embedded("", cell).encode("utf-8", "replace")) for cell in shown)
     smaller = max(1, int(cap * SAMPLES_MB * 1e6 / size)) if size > SAMPLES_MB * 1e6 else cap
-    return found if smaller >= cap else _samples(config, smaller)
+    return shown if smaller >= cap else _samples(config, found, smaller)
 
 
-def _source(config: Config, model: str, dataset: str, readout: str) -> report_samples.Source:
+def _source(
+    config: Config, model: str, dataset: str, readout: str, *, signal: bool
+) -> report_samples.Source:
     answering = config.models[model].answers_of or model
     return report_samples.Source(
         model=config.models[model].label,
@@ -354,13 +439,15 @@ def _source(config: Config, model: str, dataset: str, readout: str) -> report_sa
         prompts=f"{config.root}/prompts/{answering}/{dataset}.parquet",
         answers=f"{config.root}/answers/{answering}/{dataset}.parquet",
         scores=f"{config.root}/scores/{model}/{dataset}.parquet",
+        signal=signal,
     )
 
 
 def _explorer(cells: Sequence[Mapping[str, Any]]) -> str:
     """The choice of cells; all else is made by the page's script."""
     options = "".join(
-        f'<option value="{i}">{escaped(cell["model"])} on {escaped(cell["dataset"])}</option>'
+        f'<option value="{i}">{escaped(cell["model"])} on {escaped(cell["dataset"])}'
+        f"{'' if cell['signal'] else ' (probe too weak)'}</option>"
         for i, cell in enumerate(cells)
     )
     counts = sample_count([len(cell["samples"]) for cell in cells])
@@ -380,7 +467,8 @@ def _what_was_run(run: Run) -> str:
     funnels = [report_data.funnel(run.root, m, d) for m, d, _ in cells(config)]
     models = {cell.model: report_data.model_facts(config, cell.model) for cell in funnels}
     datasets = {cell.dataset: report_data.dataset_facts(config, cell.dataset) for cell in funnels}
-    settings = yaml.safe_dump(resolved(config), sort_keys=False, allow_unicode=True)
+    told = resolved(config, calibration=run.has("calibration-floors.csv", "null-controls.csv"))
+    settings = yaml.safe_dump(told, sort_keys=False, allow_unicode=True)
     record = provenance.read(run.root / "tables" / f"{config.targets[0]}.csv")
     versions = ", ".join(f"{name} {said}" for name, said in record["libraries"].items())
     return "".join(

@@ -9,7 +9,6 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 MISSING = "–"
@@ -60,10 +59,17 @@ def embedded(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{escaped(name)}">{said}</script>'
 
 
-def picture(path: str | Path, about: str) -> str:
-    """An SVG file as an image inside the page: nothing in it can run."""
-    raw = base64.b64encode(Path(path).read_bytes()).decode("ascii")
-    return f'<img alt="{escaped(about)}" src="data:image/svg+xml;base64,{raw}">'
+def picture(svg: bytes, about: str, *, least: float = 0) -> str:
+    """An SVG picture as an image inside the page: nothing in it can run.
+
+    Args:
+        svg: the picture's file.
+        about: what stands for it where it cannot be seen.
+        least: CSS pixels that it is never narrower than; its surroundings scroll.
+    """
+    raw = base64.b64encode(svg).decode("ascii")
+    width = f' style="min-width:{least:.0f}px"' if least else ""
+    return f'<img alt="{escaped(about)}"{width} src="data:image/svg+xml;base64,{raw}">'
 
 
 def script_source(scripts: Iterable[str]) -> str:

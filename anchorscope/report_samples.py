@@ -31,6 +31,7 @@ class Source:
         model, dataset: labels.
         readout: `<site>/<position>`.
         prompts, answers, scores: paths of the tables.
+        signal: whether the cell's probe is sound.
     """
 
     model: str
@@ -39,6 +40,7 @@ class Source:
     prompts: str | Path
     answers: str | Path
     scores: str | Path
+    signal: bool = True
 
 
 def cell(source: Source, *, cap: int = CAP, seed: int = 0) -> dict[str, Any]:
@@ -69,6 +71,7 @@ def cell(source: Source, *, cap: int = CAP, seed: int = 0) -> dict[str, Any]:
         "model": source.model,
         "dataset": source.dataset,
         "readout": source.readout,
+        "signal": source.signal,
         "layer": layer,
         "layers": len(readout.clean),
         "total": len(answers),

@@ -21,18 +21,29 @@ def cells(config: Config) -> list[tuple[str, str, str]]:
     return list(dict.fromkeys(found))
 
 
-def resolved(config: Config) -> dict[str, Any]:
-    """The settings of a run as plain data, with those entries of the catalogues that it shows."""
-    found = cells(config)
-    shown = {
-        "models": {model for model, _, _ in found},
-        "datasets": {dataset for _, dataset, _ in found},
-        "figures": set(config.targets),
-    }
-    whole = config.model_dump(mode="json", exclude={"calibration", "sensitivity"})
+def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
+    """The settings of a run as plain data, with those entries of the catalogues that it shows.
+
+    Args:
+        config: all settings.
+        calibration: whether the calibration is shown, and with it its cells' entries.
+    """
+    shown = {"figures": set(config.targets)} | _entries(config, calibration)
+    left_out = {"sensitivity"} if calibration else {"calibration", "sensitivity"}
+    whole = config.model_dump(mode="json", exclude=left_out)
     for name, keys in shown.items():
         whole[name] = {key: entry for key, entry in whole[name].items() if key in keys}
     return whole
+
+
+def _entries(config: Config, calibration: bool) -> dict[str, set[str]]:
+    """Keys of the models and datasets that are shown."""
+    found = [(model, dataset) for model, dataset, _ in cells(config)]
+    known = config.calibration
+    if calibration:
+        found += [(model, dataset) for model in known.models for dataset in known.datasets]
+        found += [(null.model, null.dataset) for null in known.nulls.values()]
+    return {"models": {model for model, _ in found}, "datasets": {name for _, name in found}}
 
 
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:

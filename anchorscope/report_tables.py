@@ -30,6 +30,7 @@ GLANCE = (
     Column("|ΔP| of A", "mean over the layers of the A-Anchored"),
 )
 AT_HEADLINE = "At the headline layer, the deepest whose probe is nearly as good as the best."
+TOO_WEAK = "✗ too weak"
 Labels = Mapping[str, str]
 
 
@@ -69,16 +70,17 @@ def _ends(found: Mapping[str, Any], digits: int, factor: float = 1) -> Cell:
 
 
 def _signal(signal: bool) -> Cell:
-    return Cell("✓ sound", 1, "good") if signal else Cell("✗ too weak", 0, "weak")
+    return Cell("✓ sound", 1, "good") if signal else Cell(TOO_WEAK, 0, "weak")
 
 
 def headline(frame: pd.DataFrame, controls: pd.DataFrame, readout: str) -> pd.DataFrame:
-    """Rows of a figure's table at each cell's headline layer of the read-out."""
+    """Rows of a figure's table at each cell's headline layer of the read-out, with `signal`."""
     site, position = readout.split("/")
     keys = ["model", "dataset", "site", "position", "layer"]
     chosen = controls[true(controls["headline"])]
     chosen = chosen[(chosen["site"] == site) & (chosen["position"] == position)]
-    return frame.merge(chosen[keys], on=keys)
+    told = keys if "signal" in frame else [*keys, "signal"]
+    return frame.merge(chosen[told], on=keys)
 
 
 CURVE = (
@@ -363,6 +365,12 @@ def widening(rows: pd.DataFrame) -> str:
 
 
 def _names(row: Mapping[Any, Any], models: Labels, datasets: Labels) -> list[Cell]:
-    """Model and dataset by their labels; a key that the config no longer knows stays a key."""
+    """Model and dataset by their labels; a key that the config no longer knows stays a key.
+
+    A cell whose probe is too weak says so beside its name.
+    """
     model, dataset = str(row["model"]), str(row["dataset"])
-    return [word(models.get(model, model)), word(datasets.get(dataset, dataset))]
+    name = datasets.get(dataset, dataset)
+    weak = "signal" in row and not true(pd.Series([row["signal"]])).all()
+    named = Cell(f"{name} {TOO_WEAK}", name, "weak") if weak else word(name)
+    return [word(models.get(model, model)), named]

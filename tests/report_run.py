@@ -67,7 +67,7 @@ def finished(root: Path, *, random: bool = True) -> Config:
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
     (root / "figures").mkdir()
     for stem in ("pair", "pair.controls", "pair.probes"):
-        svg = '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="40"><rect/></svg>'
+        svg = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 900 40" width="900"/>'
         (root / "figures" / f"{stem}.svg").write_text(svg, encoding="utf-8")
     benchmark = root / "benchmarks" / "scores" / "first"
     benchmark.mkdir(parents=True)

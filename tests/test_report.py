@@ -22,9 +22,17 @@ from anchorscope import (
     report_samples,
     report_settings,
 )
+from anchorscope.errors import AnchorscopeError
 from anchorscope.files import write_csv
 from anchorscope.provenance import record
 from anchorscope.settings import Config
+
+# how the captions of tables begin
+WORDS = {
+    "curve": "ΔP by group.",
+    "contrasts": "What carries",
+    "controls": "What flips by itself, and",
+}
 
 
 class Page(HTMLParser):
@@ -171,16 +179,46 @@ def test_too_many_samples_make_the_cap_smaller(
 
 
 def test_pictures_beyond_the_room_are_linked(run: Config, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(report, "PICTURES_MB", 1e-4)
+    monkeypatch.setattr(report, "PICTURES_MB", 1e-5)
     found = Page(report.build(run, resources=RESOURCES).html)
     assert sum(tag == "img" for tag, _ in found.tags) == 0
     assert found.text.count("Not embedded") == 3
+
+
+def test_a_picture_that_is_linked_takes_no_room_from_the_others(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results")
+    first = tmp_path / "results/figures/pair.svg"
+    first.write_text(first.read_text(encoding="utf-8") + " " * 5_000_000, encoding="utf-8")
+    made = report.build(config, resources=RESOURCES).html
+    assert sum(tag == "img" for tag, _ in Page(made).tags) == 2
+    assert Page(made).text.count("Not embedded") == 1
+
+
+def test_a_page_stays_below_its_size_and_says_so_where_it_cannot(
+    run: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = report.build(run, resources=RESOURCES)
+    samples = sum(len(json.dumps(v)) for v in Page(whole.html).json.values())
+    monkeypatch.setattr(report, "MOST", whole.facts["bytes"] - samples // 2)
+    smaller = report.build(run, resources=RESOURCES)
+    assert len(smaller.html.encode()) == smaller.facts["bytes"] <= report.MOST
+    assert 0 < max(smaller.facts["samples_shown"].values()) < SAMPLES
+    monkeypatch.setattr(report, "MOST", 1000)
+    with pytest.raises(AnchorscopeError, match="in tables alone\n.*pair\n.*fewer figures"):
+        report.build(run, resources=RESOURCES)
 
 
 def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
     said = page.text.index("1 of 4 probes are too weak to be trusted.")
     assert said < page.text.index("How to read it", said)
     assert "second on hard" in page.text[said : said + 300]
+    # and beside every number of that cell, and in the explorer
+    for name in ("curve", "contrasts", "controls"):
+        rows = page.text[page.text.index(WORDS[name]) :].split("Every layer")[0]
+        assert "hard ✗ too weak" in rows, name
+        assert "Easy ✗ too weak" not in rows
+    assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
+    assert page.text.count("second on hard (probe too weak)") == 1
     assert report.build(run, resources=RESOURCES).facts["weak"] == ["second/hard"]
 
 
@@ -208,7 +246,7 @@ def test_captions_state_readout_grouping_n_and_interval(page: Page) -> None:
 def test_commands_name_the_target_before_the_options(page: Page, run: Config) -> None:
     root = Path(run.root).as_posix()
     for product in ("figures/pair.svg", "figures/pair.probes.svg", "tables/pair.csv"):
-        assert f"snakemake --cores all {root}/{product} --config limit=50" in page.text
+        assert f"snakemake --cores all --force {root}/{product} --config limit=50" in page.text
 
 
 def test_without_calibration_the_page_says_how_to_get_it(page: Page) -> None:
@@ -224,9 +262,40 @@ def test_the_calibrations_verdict_is_in_words(tmp_path: Path) -> None:
         row | {"floor": "probe AUC", "required": "at least 0.97", "measured": 0.5, "holds": False},
     ]
     write_csv(pd.DataFrame(rows), tmp_path / "results/tables/calibration-floors.csv")
-    found = Page(report.build(config, resources=RESOURCES).html).text
-    assert "1 of 2 floors hold." in found
-    assert "Missed: probe AUC, first on easy: 0.500, required at least 0.97." in found
+    figure = {"title": {"text": "T", "subtitle": ["n = 12 samples;", "bars: 95 % intervals."]}}
+    figures = tmp_path / "results/figures"
+    (figures / "calibration.vl.json").write_text(json.dumps(figure), encoding="utf-8")
+    (figures / "calibration.svg").write_text("<svg/>", encoding="utf-8")
+    found = Page(report.build(config, resources=RESOURCES).html)
+    assert "Not everywhere: the instrument falls short" in found.text
+    assert "1 of 2 floors hold." in found.text
+    missed = "Missed: probe AUC, First <b>model</b> on Easy: 0.500, required at least 0.97."
+    assert missed in found.text
+    assert "n = 12 samples; bars: 95 % intervals." in found.text
+    assert any(about.get("href") == "../figures/calibration.html" for _, about in found.tags)
+    assert f"--force {config.root}/figures/calibration.svg" in found.text
+    assert "random_draws: 5" in found.text
+    rows[1]["holds"] = True
+    write_csv(pd.DataFrame(rows), tmp_path / "results/tables/calibration-floors.csv")
+    assert "Yes, on these models" in report.build(config, resources=RESOURCES).html
+
+
+def test_the_words_of_tables_and_verdict_are_explained(page: Page) -> None:
+    html = (RESOURCES / "page.html").read_text(encoding="utf-8")
+    explained = re.findall(r"<dt[^>]*>(.*?)</dt><dd>", html)
+    terms = {"Probe AUC", "Text AUC", "Read-out", "Floor", "Sensitivity", "Truism, myth", "Prior"}
+    assert terms <= set(explained) and len(explained) == len(set(explained))
+    assert all(term in page.text for term in explained)
+
+
+def test_settings_of_a_calibration_are_told_where_it_is_shown(page: Page, run: Config) -> None:
+    assert "random_draws: 5" not in page.text
+    assert "calibration" not in report_settings.resolved(run, calibration=False)
+    known = run.calibration.model_copy(update={"models": ["second"], "datasets": ["hard"]})
+    alone = run.figures["pair"].model_copy(update={"models": ["first"], "datasets": ["easy"]})
+    other = run.model_copy(update={"calibration": known, "figures": {"pair": alone}})
+    assert set(report_settings.resolved(other)["models"]) == {"first", "second"}
+    assert set(report_settings.resolved(other, calibration=False)["models"]) == {"first"}
 
 
 def test_the_funnel_counts_each_lost_sample_once(run: Config) -> None:

@@ -28,7 +28,7 @@ def test_page_opens_without_error_or_request_and_nothing_planted_runs(look: Look
     seen = look("seen.images = all('img').map((i) => [i.src.slice(0, 14), i.naturalWidth]);")
     assert seen["errors"] == seen["blocked"] == seen["console"] == seen["requests"] == []
     assert seen["title"] == "Anchorscope: pair"
-    assert seen["images"] == [["data:image/svg", 60]] * 3
+    assert seen["images"] == [["data:image/svg", 900]] * 3
 
 
 def test_an_error_or_a_request_would_be_seen(look: Look) -> None:

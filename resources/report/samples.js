@@ -17,6 +17,16 @@
     fill(document.createElementNS(SVG, name), about, inside);
   const minus = (number, digits) => number.toFixed(digits).replace("-", "−");
 
+  const KINDS = {
+    truism: "the answer is a word that is always right: the word alone tells",
+    myth: "the answer is a word that is never right: the word alone tells",
+    surprise: "a word that is seldom right is right here: only the question tells",
+    tempting: "a word that is mostly right is wrong here: only the question tells",
+    redundant: "word and question agree: either may tell",
+    neutral: "the word tells nothing: only the question can",
+    unseen: "a fact that was never trained",
+  };
+
   const cells = [];
   const cell = () => {
     const i = Number(chosen.value);
@@ -98,14 +108,15 @@
 
   const card = (sample, whole) => {
     const golds = sample.g.join(" · ") + (sample.more ? ` · and ${sample.more} more` : "");
-    const chip = (look, words) => make("span", { class: `chip ${look}` }, words);
+    const chip = (look, words, about) =>
+      make("span", { class: `chip ${look}`, ...(about ? { title: about } : {}) }, words);
     const at = whole.layer;
     const chips = make(
       "p",
       { class: "chips" },
       chip(sample.a, `${sample.a}-Anchored`),
       chip(sample.z ? "wrong" : "right", sample.z ? "answer wrong" : "answer right"),
-      ...(sample.k ? [chip("", sample.k)] : []),
+      ...(sample.k ? [chip("", sample.k, KINDS[sample.k])] : []),
       chip("", `ΔP ${minus(deltaP(sample, at, sample.x), 0)} at layer ${at}`),
     );
     return make(
@@ -138,6 +149,8 @@
   const on = make("button", { type: "button", id: "next" }, "Next →");
   const where = make("output", { id: "where", "aria-live": "polite" });
   const sheet = make("div", { id: "sheet" });
+  const weak = make("p", { class: "note weak", id: "weak", role: "note" },
+    "The probe of this cell is too weak to be trusted: do not read p, ΔP and groups here.");
   let page = 0;
 
   const pick = (name, look) => {
@@ -175,6 +188,7 @@
 
   const show = () => {
     const whole = cell();
+    weak.hidden = whole.signal;
     const found = matching(whole);
     const last = Math.max(0, Math.ceil(found.length / PAGE) - 1);
     page = Math.min(Math.max(0, page), last);
@@ -213,6 +227,7 @@
   cellLabel.append(chosen);
   explorer.append(
     make("div", { class: "filters" }, cellLabel, group.label, label.label, kind.label, search),
+    weak,
     legend,
     sheet,
     make("div", { class: "pager" }, back, on, where),

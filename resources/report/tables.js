@@ -32,7 +32,7 @@
     table.tBodies[0].append(...rows.map((one) => one.row));
   };
 
-  const MANY = 6;
+  const MANY = 3;
   for (const sheet of document.querySelectorAll(".sheet")) {
     const table = sheet.querySelector("table");
     const rows = [...table.tBodies[0].rows];
