@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,7 +63,10 @@ def _raw(value: Any) -> Any:
 
 @dataclass(frozen=True)
 class Ask:
-    """What one job will ask sbatch for; None where it leaves the choice to the cluster."""
+    """What one job will ask sbatch for; None where it leaves the choice to the cluster.
+
+    `members` of the workflow's jobs are done in it: several in a group.
+    """
 
     job: str
     partition: str | None = None
@@ -72,6 +75,7 @@ class Ask:
     cpus: int = 1
     mem_mb: int | None = None
     runtime: int | None = None
+    members: int = 1
 
 
 @dataclass(frozen=True)
@@ -192,8 +196,13 @@ def _too_much(
             return what, where, "choose another partition, or lower the model's `resources`"
     limits = [group.limit for group in there]
     if ask.runtime and None not in limits and ask.runtime > (longest := max(map(_known, limits))):
-        what = f"a job asks for {ask.runtime} minutes, this partition allows {longest}"
-        return what, where, f"set max_runtime: {longest} in {PROFILE}, or choose another partition"
+        does, fewer = "a job asks", ""
+        if ask.members > 1:
+            does = f"a group of {ask.members} jobs, whose times are added up, asks"
+            fewer = ", put fewer into `group-components`"
+        what = f"{does} for {ask.runtime} minutes, this partition allows {longest}"
+        do = f"set max_runtime: {longest} in {PROFILE}{fewer}, or choose another partition"
+        return what, where, do
     return None
 
 
@@ -256,27 +265,38 @@ def before_queue(asks: Iterable[Ask], status_command: str | None, first_check: i
     check(asks, nodes_here())
 
 
-def asks_of(jobs: Iterable[Any]) -> list[Ask]:
-    """What Snakemake's jobs will ask for; those that run locally left out."""
-    return [_ask(job) for job in jobs if not job.is_local]
+def asks_of(jobs: Iterable[Any], group_of: Callable[[Any], Any] = lambda job: None) -> list[Ask]:
+    """What Snakemake's jobs will ask for; those that run locally left out.
+
+    Args:
+        jobs: of the workflow.
+        group_of: the group with which a job is submitted; None for a job by itself.
+    """
+    submitted = dict.fromkeys(group_of(job) or job for job in jobs)
+    return [_ask(job) for job in submitted if not job.is_local]
 
 
 def _ask(job: Any) -> Ask:
+    """Of a job, or of a group, whose times and memory Snakemake has put together."""
     given = {name: value for name, value in job.resources.items() if value not in (None, "")}
 
     def number(name: str) -> int | None:
         # Not known yet while an input is missing.
         return given[name] if isinstance(given.get(name), int) else None
 
-    cell = ", ".join(f"{name} {value}" for name, value in job.wildcards_dict.items())
+    members = list(job.jobs) if job.is_group() else [job]
+    rules = ", ".join(sorted({member.rule.name for member in members}))
+    cell = ", ".join(f"{name} {value}" for name, value in members[0].wildcards_dict.items())
     return Ask(
-        f"rule {job.rule.name}" + (f", {cell}" if cell else ""),
+        (f"rule {rules}" if len(members) == 1 else f"{len(members)} jobs of the rules {rules}")
+        + (f", {cell}" if cell else ""),
         str(given["slurm_partition"]) if "slurm_partition" in given else None,
         number("gpu") or 0,
         str(given["gpu_model"]) if "gpu_model" in given else None,
         job.threads,
         number("mem_mb"),
         number("runtime"),
+        len(members),
     )
 
 

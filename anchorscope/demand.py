@@ -14,7 +14,6 @@ from pathlib import Path
 
 from anchorscope.settings import Conditions, Config
 
-WEIGHTS = ("*.safetensors", "*.bin")
 ROOM_MB = 4000
 """Python, torch and a CUDA context."""
 TABLE_ROOM_MB = 1000
@@ -30,7 +29,23 @@ SWAPS = 8
 """Other questions that the stage `truth` puts an answer behind."""
 GPU_FLOPS = 2e13
 CPU_FLOPS = 2e10
-FEATURE_COPIES = 5
+BLOCK_BYTES = 512 << 20
+"""What the probes hold of one read-out and condition, as in `anchorscope.stored`, which takes
+longer to import than a job's demand to compute."""
+BLOCKS = 2
+"""As it was read, and put in the order of the samples; or those of two passes."""
+SOLVER_BYTES = 4 << 30
+"""What layers that go to a GPU together take there."""
+LAYER_COPIES = 5
+"""Of the layer being fitted: put in order, standardised (twice while it is made), and in float64
+the features whose spread is small beside their mean."""
+SQUARES = 4
+"""The layer's correlation matrix, its eigenvectors and what taking it apart needs."""
+REFIT_LAYERS = 3
+REFIT_COPIES = 2 * REFIT_LAYERS
+"""Layers that refits keep of the clean pass and of the knockout."""
+FITTED = 180
+"""Probes a layer: five outer folds with five inner ones each, six penalties."""
 FEATURE_S_PER_MB = 1.2
 PROBES = 6
 """Rows of scores for a sample and layer beside those of the conditions: probes fitted otherwise."""
@@ -40,15 +55,37 @@ SCORE_S = 3e-5
 """Time for a row of scores in ΔP with its 1,000 draws: 5e-6 was seen."""
 REFITS = 20
 """Probes of 50 draws at three layers, as many as those of so many layers in `scores`."""
+WIDER = 1.25
+"""Main memory of a model's passes, in units of its weights."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What decides a job's needs: a checkpoint's weights on disk, its layers and its width."""
+    """What decides a job's needs.
 
-    weights_mb: float
+    Attributes:
+        parameters: number of weights.
+        layers, width: of the model.
+        held: bytes of a weight as it is loaded, by the `dtype` of the catalogue.
+        stored: bytes of a weight in the checkpoint.
+    """
+
+    parameters: float
     layers: int
     width: int
+    held: float = 2
+    stored: float = 2
+
+    @property
+    def weights_mb(self) -> float:
+        """Memory of the weights."""
+        return self.parameters * self.held / 1e6
+
+    @property
+    def loading_mb(self) -> float:
+        """Memory while they are loaded: where they change their type, the file is there as well."""
+        file = self.parameters * self.stored / 1e6 if self.held != self.stored else 0.0
+        return WIDER * self.weights_mb + file
 
 
 @dataclass(frozen=True)
@@ -83,28 +120,47 @@ class Demand:
         return Demand(self.mem_mb * attempt, min(runtime, max_runtime or runtime))
 
 
-def size_of(located: Path) -> Size | None:
-    """The size of a model by `results/models/<model>.json`; None while that is not made."""
+def size_of(located: Path, held: float = 2) -> Size | None:
+    """The size of a model by `results/models/<model>.json`; None while that is not made.
+
+    Args:
+        located: the file.
+        held: see `Size`.
+    """
     try:
-        return _size(located, located.stat().st_mtime_ns)
+        return _size(located, located.stat().st_mtime_ns, held)
     except FileNotFoundError:
         return None
 
 
 @cache
-def _size(located: Path, written_at: int) -> Size:
+def _size(located: Path, written_at: int, held: float) -> Size:
     """Every job of a model asks, so each version of the file is read once."""
     folder = Path(json.loads(located.read_text(encoding="utf-8"))["path"])
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config = config.get("text_config", config)
-    found = next((files for p in WEIGHTS if (files := list(folder.glob(p)))), [])
-    weights = sum(file.stat().st_size for file in found) / 1e6
-    return Size(weights, int(config["num_hidden_layers"]), int(config["hidden_size"]))
+    files = list(folder.glob("*.safetensors"))
+    parameters = sum(map(_parameters, files))
+    stored = sum(file.stat().st_size for file in files) / parameters if parameters else held
+    layers, width = int(config["num_hidden_layers"]), int(config["hidden_size"])
+    return Size(parameters, layers, width, held, round(stored) or held)
+
+
+def _parameters(path: Path) -> int:
+    """Numbers in a safetensors file, by its head; two bytes each where it has none to be read."""
+    size = path.stat().st_size
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            head = json.loads(file.read(min(length, size)))
+        return sum(math.prod(t["shape"]) for name, t in head.items() if name != "__metadata__")
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return size // 2  # loading will say what is wrong with it
 
 
 def guess(gpu_mem_gb: int, gpus: int) -> Size:
-    """A size for dry runs, while nothing but the catalogue is known: the GPUs are full."""
-    return Size(1000.0 * gpu_mem_gb * gpus, 40, 4096)
+    """A size while nothing but the catalogue is known: the GPUs are full."""
+    return Size(0.5e9 * gpu_mem_gb * gpus, 40, 4096)
 
 
 def samples(config: Config, dataset: str, shards: int = 1) -> int:
@@ -145,25 +201,37 @@ def demand(stage: str, size: Size, share: Share, gpus: int) -> Demand:
         # Read once and written once; read one batch at a time.
         return Demand(ROOM_MB, _minutes(2 * written / LOAD_MB_PER_S))
     rows = share.rows + (SWAPS if stage == "truth" else 0)
-    # Half precision on disk: two bytes a weight, two operations a weight and token.
-    operations = size.weights_mb * 1e6 * TOKENS_PER_ROW * share.samples * rows
-    seconds = size.weights_mb / LOAD_MB_PER_S + operations / (GPU_FLOPS if gpus else CPU_FLOPS)
-    # On the CPU weights stay in main memory, and may be widened to float32.
-    resident = size.weights_mb * (1.25 if gpus else 2.5)
-    return Demand(math.ceil(ROOM_MB + resident), _minutes(seconds))
+    operations = 2 * size.parameters * TOKENS_PER_ROW * share.samples * rows
+    loading = size.parameters * size.stored / 1e6 / LOAD_MB_PER_S
+    seconds = loading + operations / (GPU_FLOPS if gpus else CPU_FLOPS)
+    return Demand(math.ceil(ROOM_MB + size.loading_mb), _minutes(seconds))
 
 
 def _probes(stage: str, size: Size, share: Share, gpus: int) -> Demand:
-    """One read-out's features at a time, each fitted in turn; the scores of all of them."""
+    """Each read-out fitted in turn, its layers read in blocks; the scores of all read-outs."""
     features = size.layers * size.width * share.samples * 4 / 1e6
     seconds = FEATURE_S_PER_MB * features * share.readouts * (1 if gpus else 2)
+    room = ROOM_MB + _mb(probe_bytes(size, share.samples, gpus))
     if stage == "refits":
-        return Demand(
-            math.ceil(ROOM_MB + FEATURE_COPIES * features),
-            _minutes(seconds * (1 + REFITS / size.layers)),
-        )
-    scored = _mb(SCORE_BYTES * _score_rows(size, share))
-    return Demand(math.ceil(ROOM_MB + FEATURE_COPIES * features) + scored, _minutes(seconds))
+        layer = 4.0 * share.samples * size.width
+        room += _mb(REFIT_COPIES * layer)
+        return Demand(room, _minutes(seconds * (1 + REFITS / size.layers)))
+    return Demand(room + _mb(SCORE_BYTES * _score_rows(size, share)), _minutes(seconds))
+
+
+def probe_bytes(size: Size, samples: int, gpus: int) -> float:
+    """Main memory that fitting the probes of one read-out takes at most, tables aside."""
+    layer = 4.0 * samples * size.width
+    square = 4.0 * size.width * min(samples, size.width)
+    if gpus:  # the solver's memory is the GPU's; layers on their way there are held here
+        together = max(1, SOLVER_BYTES // (2 * layer + square))
+        solver = 2 * layer * min(size.layers, together)
+    else:
+        solver = LAYER_COPIES * layer + SQUARES * square
+    held = BLOCKS * max(BLOCK_BYTES, layer)
+    # Weights of all probes, in parts and together; logits of all folds inside the training folds.
+    found = FITTED * size.layers * (8.0 * size.width + 8.0 * samples / 6)
+    return min(held, BLOCKS * size.layers * layer) + solver + found
 
 
 def _score_rows(size: Size, share: Share) -> int:

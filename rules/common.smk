@@ -81,8 +81,13 @@ def gpus(wildcards):
     return 0 if gathers else entry.gpus
 
 
-def gpus_of_probes(wildcards):
+def gpus_of_model(wildcards):
     return cfg.models[wildcards.model].resources.gpus
+
+
+def gpus_of_probes(wildcards):
+    """Probes are fitted on one GPU, however many the model needs."""
+    return min(1, gpus_of_model(wildcards))
 
 
 def placed(gpus):
@@ -104,22 +109,51 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
     """A job's memory or time: by the size of its model and its part, more with each attempt."""
 
     def asked(wildcards, attempt):
-        entry = cfg.models[wildcards.model].resources
-        jobs = entry.shards if wildcards.get("shard") else 1
-        gathers = entry.shards > 1 and jobs == 1 and stage in ("answers", "activations")
-        size = demand.size_of(Path(RESULTS) / "models" / f"{wildcards.model}.json")
-        share = demand.Share(
-            demand.samples(cfg, wildcards.dataset, jobs),
-            rows_of_root(wildcards.root),
-            len(readouts(wildcards)),
-        )
-        size = size or demand.guess(entry.gpu_mem_gb, entry.gpus)
-        wanted = demand.demand("gather" if gathers else stage, size, share, entry.gpus)
-        if not gathers and stage != "delta_p":  # what the catalogue says is of jobs with the model
-            wanted = wanted.unless(entry.mem_gb, entry.runtime_min)
-        return getattr(wanted.at(attempt, site.max_runtime), what)
+        wanted = wanted_by(stage, wildcards, len(readouts(wildcards)))
+        limit = site.max_runtime
+        if limit and stage in TOGETHER and together(wildcards):
+            # The times of a group's jobs are added up, so they share what the partition allows.
+            limit = limit * wanted.runtime // minutes_together(wildcards)
+        return getattr(wanted.at(attempt, limit), what)
 
     return asked
+
+
+def wanted_by(stage, wildcards, readouts):
+    """What the first attempt of a job asks for."""
+    entry = cfg.models[wildcards.model].resources
+    jobs = entry.shards if wildcards.get("shard") else 1
+    gathers = entry.shards > 1 and jobs == 1 and stage in ("answers", "activations")
+    share = demand.Share(
+        demand.samples(cfg, wildcards.dataset, jobs), rows_of_root(wildcards.root), readouts
+    )
+    gpus = min(1, entry.gpus) if stage in ("scores", "refits") else entry.gpus
+    size = size_of(wildcards.model)
+    wanted = demand.demand("gather" if gathers else stage, size, share, gpus)
+    if gathers or stage == "delta_p":  # what the catalogue says is of jobs with the model
+        return wanted
+    return wanted.unless(entry.mem_gb, entry.runtime_min)
+
+
+def size_of(model):
+    """By the checkpoint; before it is there, by what is known of such a model."""
+    from anchorscope import sizes  # not needed by most jobs, which read these rules too
+
+    entry = cfg.models[model]
+    held = sizes.BYTES[entry.dtype]
+    found = demand.size_of(Path(RESULTS) / "models" / f"{model}.json", held)
+    return found or expected_size(model, held)
+
+
+@cache
+def expected_size(model, held):
+    """Of a model that is not here yet."""
+    from anchorscope import sizes
+
+    entry = cfg.models[model]
+    if shape := sizes.of_model(entry):
+        return demand.Size(shape.parameters, shape.layers, shape.width, held)
+    return demand.guess(entry.resources.gpu_mem_gb, entry.resources.gpus)
 
 
 @cache
@@ -128,11 +162,27 @@ def rows_of_root(root):
     return demand.rows(STUDIES[root].config.conditions)
 
 
+# The stages that a model without a GPU does in one job a cell.
+TOGETHER = ("answers", "activations", "truth", "scores", "refits")
+
+
 def together(wildcards):
     """On a cluster the passes and probes of a model that needs no GPU are one job a cell."""
     entry = cfg.models[wildcards.model].resources
-    names = [wildcards.root.replace(os.sep, "-"), wildcards.model, wildcards.dataset]
-    return None if entry.gpus or entry.shards > 1 else "-".join(names)
+    if entry.gpus or entry.shards > 1:
+        return None
+    if site.max_runtime and minutes_together(wildcards) > site.max_runtime:
+        return None
+    return "-".join([wildcards.root.replace(os.sep, "-"), wildcards.model, wildcards.dataset])
+
+
+def minutes_together(wildcards):
+    """Time of all stages of a cell, one after another."""
+    refitted = len(drawn_readouts(wildcards))
+    readouts = dict.fromkeys(TOGETHER, len(study(wildcards).readouts)) | {"refits": refitted}
+    if not cfg.models[wildcards.model].train:
+        del readouts["truth"]  # which is known of models trained here only
+    return sum(wanted_by(stage, wildcards, n).runtime for stage, n in readouts.items())
 
 
 def cores(wildcards):
@@ -321,7 +371,7 @@ def before_run():
         if on_a_cluster():
             settings = workflow.executor_settings
             cluster.before_queue(
-                cluster.asks_of(jobs),
+                cluster.asks_of(jobs, workflow.dag.get_job_group),
                 settings.status_command,
                 settings.init_seconds_before_status_checks,
             )

@@ -23,7 +23,7 @@ rule truth:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        **placed(gpus_of_probes),
+        **placed(gpus_of_model),
         mem_mb=asks("truth", "mem_mb"),
         runtime=asks("truth", "runtime"),
     params:

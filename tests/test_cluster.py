@@ -12,10 +12,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 import workflow
 import yaml
+from safetensors.torch import save_file
 
-from anchorscope import cluster, cost, demand, resume
+from anchorscope import cluster, cost, demand, resume, stored
 from anchorscope.cluster import Ask, Nodes, Site
 from anchorscope.config import load
 from anchorscope.cost import Room
@@ -23,7 +25,7 @@ from anchorscope.demand import Demand, Share, Size
 from anchorscope.errors import AnchorscopeError
 
 BASE = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
-SMALL, LARGE = Size(2_500, 16, 2048), Size(141_000, 80, 8192)
+SMALL, LARGE = Size(1.25e9, 16, 2048), Size(70.5e9, 80, 8192)
 HERE = [
     Nodes("main", True, 1440, 64, 256_000, {}),
     Nodes("gpu", False, 720, 32, 512_000, {"a100": 4}),
@@ -80,7 +82,7 @@ def test_a_shard_asks_for_its_part_of_the_time() -> None:
         for n in (1, 7)
     )
     assert part.mem_mb == whole.mem_mb, "every job holds the whole model"
-    loading = demand.ROOM_MIN + LARGE.weights_mb / demand.LOAD_MB_PER_S / 60
+    loading = demand.ROOM_MIN + 2e-6 * LARGE.parameters / demand.LOAD_MB_PER_S / 60
     assert part.runtime - loading == pytest.approx((whole.runtime - loading) / 7, abs=2)
 
 
@@ -104,17 +106,58 @@ def test_time_stays_within_what_the_partition_allows() -> None:
     assert wanted.at(3, 60).mem_mb == 3 * wanted.mem_mb
 
 
-def test_the_size_of_a_model_is_read_off_its_checkpoint(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("dtype", "stored"), [(torch.bfloat16, 2), (torch.float32, 4)])
+def test_the_size_of_a_model_is_read_off_its_checkpoint(
+    tmp_path: Path, dtype: torch.dtype, stored: int
+) -> None:
     located = tmp_path / "model.json"
     assert demand.size_of(located) is None
     located.write_text(json.dumps({"path": str(tmp_path)}))
     for part in (1, 2):
-        (tmp_path / f"model-{part}.safetensors").write_bytes(b"0" * 1_000_000)
+        tensors = {"a": torch.zeros(500, 400, dtype=dtype), "b": torch.zeros(7, dtype=dtype)}
+        save_file(tensors, tmp_path / f"model-{part}.safetensors")
     text = {"num_hidden_layers": 3, "hidden_size": 8}
     for layers, config in ((3, text), (5, {"text_config": {**text, "num_hidden_layers": 5}})):
         (tmp_path / "config.json").write_text(json.dumps(config))
         os.utime(located, ns=(layers, layers))
-        assert demand.size_of(located) == Size(2.0, layers, 8)
+        for held in (2, 4):
+            assert demand.size_of(located, held) == Size(400_014, layers, 8, held, stored)
+
+
+def test_weights_that_cannot_be_read_count_by_the_size_of_their_file(tmp_path: Path) -> None:
+    located = tmp_path / "model.json"
+    located.write_text(json.dumps({"path": str(tmp_path)}))
+    config = {"num_hidden_layers": 3, "hidden_size": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(b"0" * 1_000_000)
+    assert demand.size_of(located) == Size(500_000, 3, 8)
+
+
+def test_memory_is_that_of_the_weights_as_they_are_loaded() -> None:
+    """Seen of 335 million bfloat16 weights: 0.7 GB loaded as they are, 2.0 GB as float32."""
+    as_stored, widened = Size(335e6, 16, 1024), Size(335e6, 16, 1024, held=4)
+    for gpus in (0, 1):
+        small, large = (
+            demand.demand("answers", size, Share(100, 5), gpus) for size in (as_stored, widened)
+        )
+        assert small.mem_mb > demand.ROOM_MB + 670
+        assert large.mem_mb > demand.ROOM_MB + 2000, "the file is there while it is widened"
+        assert small.runtime == large.runtime, "the operations are the same"
+
+
+def test_probes_hold_blocks_of_layers_and_not_all_of_them() -> None:
+    """A read-out of 80 layers × 2,000 × 8,192 is 5.2 GB, of which 0.5 GB are held at a time."""
+    assert demand.BLOCK_BYTES == stored.BLOCK_BYTES
+    layer = 4 * 2000 * 8192
+    whole = LARGE.layers * layer
+    for gpus in (0, 1):
+        needed = demand.probe_bytes(LARGE, 2000, gpus)
+        assert 2 * stored.BLOCK_BYTES < needed < whole + 2 * stored.BLOCK_BYTES
+    found = demand.FITTED * (8 * 8192 + 8 * 2000 / 6)
+    more = replace(LARGE, layers=160)
+    assert demand.probe_bytes(more, 2000, 0) == pytest.approx(
+        demand.probe_bytes(LARGE, 2000, 0) + 80 * found
+    ), "twice the layers add no features, only probes"
 
 
 def test_samples_and_rows_come_from_the_config() -> None:
@@ -200,6 +243,16 @@ def test_what_it_cannot_give_is_one_clear_message(ask: Ask, words: list[str]) ->
         cluster.check([ask, *others], HERE)
     for word in [*words, cluster.PROFILE, "rule x and 3 more"]:
         assert word in str(caught.value)
+
+
+def test_a_group_too_long_for_its_partition_is_told_as_one() -> None:
+    whole = Ask("3 jobs of the rules answers", "gpu", runtime=1441, members=3)
+    with pytest.raises(
+        AnchorscopeError, match="group of 3 jobs, whose times are added up"
+    ) as caught:
+        cluster.check([whole], HERE)
+    for words in ("1441 minutes", "allows 720", "group-components", "max_runtime: 720"):
+        assert words in str(caught.value)
 
 
 def test_without_a_default_partition_one_must_be_named() -> None:
