@@ -143,7 +143,7 @@ def answer(
 
     Raises:
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
-            end-of-sequence token, not enough memory.
+            end-of-sequence token, not enough memory, logits that are not finite.
         ValueError: a style that there is not.
     """
     ending = _ending(model, tokenizer, settings.style)
@@ -152,8 +152,9 @@ def answer(
     notes: Counter[str] = Counter()
     asked = _asked(rows, tokenizer, ending, room, notes)
     memory = Room()
+    given = _open(asked)
     written = generate(
-        _open(asked),
+        [prompt.ids for prompt in given],
         model,
         tokenizer,
         ending,
@@ -161,6 +162,7 @@ def answer(
         batch_tokens=settings.batch_tokens,
         keep=keep,
         room=memory,
+        names=[prompt.row["id"] for prompt in given],
     )
     if memory.halved:
         notes["batches halved to fit in memory"] = memory.halved
@@ -204,8 +206,9 @@ def write_part(
     ending = _ending(model, tokenizer, settings.style)
     room = _room(model, ending, settings)
     asked = _asked(_joined(prompts, questions), tokenizer, ending, room, Counter())
+    given = _open(asked)
     generate(
-        _open(asked),
+        [prompt.ids for prompt in given],
         model,
         tokenizer,
         ending,
@@ -213,6 +216,7 @@ def write_part(
         batch_tokens=settings.batch_tokens,
         keep=keep,
         part=part,
+        names=[prompt.row["id"] for prompt in given],
     )
 
 
@@ -228,9 +232,9 @@ def _asked(
     return [_limited(prompt, room, len(ending.closing)) for prompt in prompts]
 
 
-def _open(asked: Sequence[Prompt]) -> list[tuple[int, ...]]:
+def _open(asked: Sequence[Prompt]) -> list[Prompt]:
     """The prompts that the model is to answer."""
-    return [p.ids for p in asked if p.dropped is None and p.response is None]
+    return [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
 
 
 def trim(

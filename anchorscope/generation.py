@@ -56,6 +56,7 @@ def generate(
     keep: Path | None = None,
     part: tuple[int, int] = (1, 1),
     room: Room | None = None,
+    names: Sequence[str] | None = None,
 ) -> list[tuple[int, ...]]:
     """Greedy answers, in batches of like length, each row up to its own end.
 
@@ -72,28 +73,32 @@ def generate(
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
         keep: folder for finished batches; those that lie there are not written again.
         part: which run of the batches is written, and of how many: (2, 3) is the second third.
-        room: counts the batches halved.
+        room: counts the batches halved, those in `keep` included.
+        names: of the prompts, for errors; their numbers if not given.
 
     Returns:
         The new token ids of each prompt, in the order of the prompts; only of those in the part.
 
     Raises:
         AnchorscopeError: one answer alone does not fit in memory, or goes beyond the model's
-            window; fewer prompts than parts.
+            window; logits that are not finite; fewer prompts than parts.
     """
     _check_window(prompts, model, max_new_tokens)
     batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
     chosen = _share(batches, [len(ids) + max_new_tokens for ids in prompts], part)
     found = {number: _kept(keep, number, batches[number]) for number in chosen}
-    stopper = _Stopper(tokenizer, ending)
-    writer = _Writer(prompts, model, stopper, max_new_tokens, room or Room())
+    room = room or Room()
+    writer = _Writer(prompts, model, _Stopper(tokenizer, ending), max_new_tokens, room, names)
     written = {row: new for batch in found.values() if batch for row, new in batch.items()}
     todo = [number for number, batch in found.items() if batch is None]
+    if keep:
+        room.halved += sum(_halved(keep, number) for number in chosen if number not in todo)
     with Progress(total=sum(len(batches[number]) for number in todo), unit="answers") as progress:
         for number in todo:
+            before = room.halved
             new = writer.write(batches[number])
             if keep:
-                _keep(keep, number, new, models.device_of(model))
+                _keep(keep, number, new, models.device_of(model), room.halved - before)
             written.update(new)
             progress.update(len(new))
     return [written[row] for row in sorted(written)]
@@ -118,7 +123,14 @@ def _kept(
     return {row: tuple(ids[start:end]) for row, start, end in zip(rows, starts, ends, strict=True)}
 
 
-def _keep(keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device) -> None:
+def _halved(keep: Path, number: int) -> int:
+    """How often a batch of an earlier try was halved to fit in memory."""
+    return int(partial.notes(partial.batch(keep, number)).get("halved", 0))
+
+
+def _keep(
+    keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device, halved: int
+) -> None:
     """Write a batch's answers for the next try."""
     import torch
 
@@ -127,7 +139,8 @@ def _keep(keep: Path, number: int, new: Mapping[int, Sequence[int]], device: tor
         "lengths": torch.tensor([len(ids) for ids in new.values()]),
         "ids": torch.tensor([token for ids in new.values() for token in ids]),
     }
-    partial.save(tensors, partial.batch(keep, number), device=device.type)
+    notes = {"device": device.type, "halved": str(halved)}
+    partial.save(tensors, partial.batch(keep, number), **notes)
 
 
 class _Writer:
@@ -140,9 +153,10 @@ class _Writer:
         stopper: _Stopper,
         max_new_tokens: int,
         room: Room,
+        names: Sequence[str] | None,
     ) -> None:
         self.prompts, self.model, self.stopper = prompts, model, stopper
-        self.max_new_tokens, self.room = max_new_tokens, room
+        self.max_new_tokens, self.room, self.names = max_new_tokens, room, names
         # Every row passes a token of its own, from which its first new one is read.
         self.shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
         self.head: Layers | None = None
@@ -157,10 +171,27 @@ class _Writer:
 
     def _some(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
         rows = [self.prompts[number] for number in batch]
-        new = _generate_batch(
-            rows, self.model, self.head or [], self.shared, self.stopper, self.max_new_tokens
-        )
+        try:
+            new = _generate_batch(
+                rows, self.model, self.head or [], self.shared, self.stopper, self.max_new_tokens
+            )
+        except _NotFinite as error:
+            number = batch[error.row]
+            raise AnchorscopeError(
+                "the logits of the next token are not finite",
+                f"prompt {number}" if self.names is None else f"sample {self.names[number]}",
+                "try dtype: float32 for this model; if it stays, the checkpoint is broken",
+                see="not-finite",
+            ) from None
         return dict(zip(batch, new, strict=True))
+
+
+class _NotFinite(Exception):
+    """A row of a batch has logits that are no numbers: its likeliest token would be any."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
 
 
 def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
@@ -326,7 +357,11 @@ def _left_padded(
 
 
 def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
-    """Pass the rows' tokens and make their likeliest next ones what is passed next."""
+    """Pass the rows' tokens and make their likeliest next ones what is passed next.
+
+    Raises:
+        _NotFinite: a row's logits are.
+    """
     import torch
 
     width = rows.ids.shape[1]
@@ -346,7 +381,13 @@ def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
         logits_to_keep=1,
     )
     cache.used = end
-    rows.ids = out.logits[:, -1].argmax(dim=-1, keepdim=True).to(rows.ids.device)
+    logits = out.logits[:, -1]
+    likeliest = logits.argmax(dim=-1, keepdim=True)
+    # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
+    bad = ~logits.gather(-1, likeliest).isfinite()[:, 0]
+    if bool(bad.any()):
+        raise _NotFinite(rows.numbers[int(bad.nonzero()[0, 0])])
+    rows.ids = likeliest.to(rows.ids.device)
     rows.places = rows.places[:, -1:] + 1
     found: list[int] = rows.ids[:, 0].tolist()
     return found

@@ -24,6 +24,7 @@ from anchorscope.verdicts import seal
 
 if TYPE_CHECKING:
     from anchorscope.models import Loaded
+    from anchorscope.room import Room
 
 __all__ = ["COLUMNS", "graded_pairs", "seal", "truth"]
 
@@ -107,6 +108,7 @@ def truth(
     batch_tokens: int,
     blocks: str = "after",
     seed: int = 0,
+    room: Room | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     """Swap truth and the model's own verdicts, sample by sample.
 
@@ -120,6 +122,7 @@ def truth(
         batch_tokens: most rows × padded length of a pass.
         blocks: which queries the knockout applies to.
         seed: chooses among the questions to swap with, and the random tokens.
+        room: counts the batches halved.
 
     Returns:
         A row for each measured sample, in the order of the answers, columns `COLUMNS`:
@@ -132,7 +135,8 @@ def truth(
         And counts: samples in, with a truth, and without by reason.
 
     Raises:
-        AnchorscopeError: no verdict tokens, nothing to measure, an answer without its question.
+        AnchorscopeError: no verdict tokens, nothing to measure, an answer without its question, a
+            verdict that is not finite.
     """
     planned = verdicts.plan(
         loaded,
@@ -142,7 +146,7 @@ def truth(
         blocks=blocks,
         seed=seed,
     )
-    own = _own(verdicts.of_samples(loaded, planned))
+    own = _own(verdicts.of_samples(loaded, planned, room=room))
     by_id = {one.id: one for one in _asked(answers, questions)}
     samples = [by_id[sample.id] for sample in planned.samples]
     swaps = choose(samples, seed)
@@ -151,7 +155,7 @@ def truth(
         for one in samples
         for other in (*swaps[one.id].to, *swaps[one.id].random)
     ]
-    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens)
+    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
     records = [
         _record(one, own[one.id], swaps[one.id], logits, train_rows or set()) for one in samples
     ]

@@ -6,10 +6,10 @@ without its LM head, of which two rows are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -17,12 +17,17 @@ import pandas as pd
 from anchorscope import activations, tokens
 from anchorscope.curriculum import RIGHT, WRONG
 from anchorscope.errors import AnchorscopeError
+from anchorscope.passes import narrowed
 from anchorscope.progress import Progress
+from anchorscope.room import Room
 
 if TYPE_CHECKING:
     import torch
 
     from anchorscope.models import Loaded
+    from anchorscope.passes import Row
+
+Result = TypeVar("Result")
 
 CUTTING = ("knockout", "random")
 SEALED_SAMPLES = 64
@@ -86,7 +91,11 @@ def head(loaded: Loaded) -> Head:
 
 
 def of_texts(
-    loaded: Loaded, rows: Sequence[tuple[int, ...]], *, batch_tokens: int
+    loaded: Loaded,
+    rows: Sequence[tuple[int, ...]],
+    *,
+    batch_tokens: int,
+    room: Room | None = None,
 ) -> dict[tuple[int, ...], float]:
     """The verdict's logit (wrong minus right) after the last token of each row; nothing is cut.
 
@@ -96,20 +105,60 @@ def of_texts(
         loaded: the model.
         rows: token ids, each row up to and including the closing full stop.
         batch_tokens: most rows × length of a pass.
-    """
-    import torch
+        room: counts the batches halved.
 
-    deciding = head(loaded)
+    Raises:
+        AnchorscopeError: a verdict that is not finite; one row alone does not fit in memory.
+    """
+    deciding, room = head(loaded), room or Room()
     found: dict[tuple[int, ...], float] = {}
     with Progress(desc="swapped questions", total=len(set(rows))) as progress:
         for batch in _of_equal_length(rows, batch_tokens):
-            ids = torch.tensor(batch, device=loaded.device)
-            with torch.inference_mode():
-                states = loaded.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
-                logits = deciding.logits(states[:, -1])
-            found.update(zip(batch, logits.tolist(), strict=True))
+            for part in _in_parts(loaded, deciding, batch, room):
+                found.update(part)
             progress.update(len(batch))
     return found
+
+
+def _in_parts(
+    loaded: Loaded, deciding: Head, rows: Sequence[tuple[int, ...]], room: Room
+) -> list[dict[tuple[int, ...], float]]:
+    """`_of_rows`, in as many parts as it takes to fit in memory."""
+    return room.run(
+        range(len(rows)),
+        lambda some: len(some) * len(rows[0]),
+        lambda some: _of_rows(loaded, deciding, [rows[number] for number in some]),
+    )
+
+
+def _of_rows(
+    loaded: Loaded, deciding: Head, rows: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, ...], float]:
+    """The verdict's logit of rows of one length, in one pass."""
+    import torch
+
+    ids = torch.tensor(rows, device=loaded.device)
+    with torch.inference_mode():
+        states = loaded.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+        logits = deciding.logits(states[:, -1]).tolist()
+    _check(logits, lambda bad: f"the text {loaded.tokenizer.decode(list(rows[bad]))!r}")
+    return dict(zip(rows, logits, strict=True))
+
+
+def _check(logits: Sequence[float], where: Callable[[int], str]) -> None:
+    """Refuse a verdict that is not finite: compared with 0 it would count as `right`."""
+    bad = next((at for at, logit in enumerate(logits) if not np.isfinite(logit)), None)
+    if bad is not None:
+        raise _not_finite("the model's own verdict is not finite", where(bad))
+
+
+def _not_finite(what: str, where: str) -> AnchorscopeError:
+    return AnchorscopeError(
+        what,
+        where,
+        "try dtype: float32 for this model; if it stays, the checkpoint is broken",
+        see="not-finite",
+    )
 
 
 def _of_equal_length(
@@ -143,30 +192,64 @@ def plan(
     )
 
 
-def of_samples(loaded: Loaded, planned: activations.Plan) -> pd.DataFrame:
+def of_samples(
+    loaded: Loaded, planned: activations.Plan, *, room: Room | None = None
+) -> pd.DataFrame:
     """The verdict on every sample in every planned pass.
+
+    Args:
+        loaded: the model.
+        planned: the passes.
+        room: counts the batches halved.
 
     Returns:
         Columns id, condition, draw, logit (wrong minus right, float64); a row for each pass.
-    """
-    import torch
 
-    deciding = head(loaded)
+    Raises:
+        AnchorscopeError: a verdict that is not finite; one sample alone does not fit in memory.
+    """
+    deciding, room = head(loaded), room or Room()
     records: list[tuple[str, str, int, float]] = []
     with Progress(desc="own verdicts", total=len(planned.batches), unit="passes") as progress:
         for batch in planned.batches:
-            samples = [planned.passed(row) for row in batch.rows]
-            finals = [sample.positions["final"] for sample in samples]
-            with torch.inference_mode():
-                fed = activations.inputs(loaded, planned, batch)
-                states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
-                logits = deciding.logits(states[range(len(finals)), finals]).tolist()
-            records += [
-                (sample.id, row.condition, row.draw, logit)
-                for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
-            ]
+            parts = _fitting(room, batch, lambda part: _of_batch(loaded, deciding, planned, part))
+            records += [record for part in parts for record in part]
             progress.update()
     return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
+
+
+def _fitting(
+    room: Room, batch: activations.Batch, work: Callable[[activations.Batch], Result]
+) -> list[Result]:
+    """What each part of a batch gave, passed in as many parts as it takes to fit in memory."""
+    return room.run(
+        batch.samples,
+        lambda some: len(some) * len(batch.columns) * batch.length,
+        lambda some: work(narrowed(batch, some)),
+    )
+
+
+def _of_batch(
+    loaded: Loaded, deciding: Head, planned: activations.Plan, batch: activations.Batch
+) -> list[tuple[str, str, int, float]]:
+    """Id, condition, draw and logit of each row of one pass."""
+    import torch
+
+    samples = [planned.passed(row) for row in batch.rows]
+    finals = [sample.positions["final"] for sample in samples]
+    with torch.inference_mode():
+        fed = activations.inputs(loaded, planned, batch)
+        states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
+        logits = deciding.logits(states[range(len(finals)), finals]).tolist()
+    _check(logits, lambda bad: _named(samples[bad], batch.rows[bad]))
+    return [
+        (sample.id, row.condition, row.draw, logit)
+        for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
+    ]
+
+
+def _named(sample: activations.Sample, row: Row) -> str:
+    return f"sample {sample.id}, condition {row.condition}, draw {row.draw}"
 
 
 def seal(
@@ -177,6 +260,7 @@ def seal(
     blocks: str = "after",
     seed: int = 0,
     samples: int = SEALED_SAMPLES,
+    room: Room | None = None,
 ) -> float:
     """How much of the knocked-out E_Q still reaches a later token; exactly 0 where it is sealed.
 
@@ -190,13 +274,16 @@ def seal(
         blocks: `after`, which seals, or `answer`, which leaks.
         seed: of the other ids.
         samples: how many samples are looked at, the first of the table.
+        room: counts the batches halved.
 
     Returns:
         The largest absolute difference.
 
     Raises:
-        AnchorscopeError: no sample to look at.
+        AnchorscopeError: no sample to look at; a state that is not finite; one sample alone does
+            not fit in memory.
     """
+    room = room or Room()
     usable = answers[answers["dropped"].isna()] if "dropped" in answers else answers
     asked = usable[usable["eq_tokens"].map(len) > 0].head(samples)
     planned = plan(
@@ -210,7 +297,13 @@ def seal(
     ids = _ordinary_ids(loaded)
     others = [_with_other_ids(sample, ids, seed) for sample in planned.samples]
     changed = replace(planned, samples=tuple(others))
-    return max(_difference(loaded, planned, changed, batch) for batch in planned.batches)
+    return max(
+        difference
+        for batch in planned.batches
+        for difference in _fitting(
+            room, batch, lambda part: _difference(loaded, planned, changed, part)
+        )
+    )
 
 
 def _ordinary_ids(loaded: Loaded) -> list[int]:
@@ -227,7 +320,10 @@ def _with_other_ids(sample: Any, ids: Sequence[int], seed: int) -> Any:
 
 
 def _difference(
-    loaded: Loaded, planned: activations.Plan, changed: activations.Plan, batch: Any
+    loaded: Loaded,
+    planned: activations.Plan,
+    changed: activations.Plan,
+    batch: activations.Batch,
 ) -> float:
     """Largest difference at the tokens that must not see E_Q, in one pass with either ids."""
     import torch
@@ -240,15 +336,23 @@ def _difference(
             places[number, list(sample.eq_tokens)] = False
     largest = 0.0
     chosen = torch.from_numpy(places)
-    for before, after in zip(
-        _states(loaded, planned, batch), _states(loaded, changed, batch), strict=True
-    ):
+    both = (_states(loaded, plan_, batch) for plan_ in (planned, changed))
+    for layer, (before, after) in enumerate(zip(*both, strict=True)):
         where = chosen.to(before.device)
-        largest = max(largest, float((before[where] - after[where]).abs().max()))
+        apart = (before[where] - after[where]).abs().amax(dim=-1)
+        if not bool(apart.isfinite().all()):
+            # `max` would keep what it has beside NaN: a broken model would look sealed.
+            at = batch.rows[int(chosen.nonzero()[int((~apart.isfinite()).nonzero()[0, 0]), 0])]
+            layer_ = f"layer {layer - 1}" if layer else "the embeddings"
+            what = f"the hidden states are not finite at {layer_}"
+            raise _not_finite(what, _named(planned.passed(at), at))
+        largest = max(largest, float(apart.max()))
     return largest
 
 
-def _states(loaded: Loaded, planned: activations.Plan, batch: Any) -> Sequence[torch.Tensor]:
+def _states(
+    loaded: Loaded, planned: activations.Plan, batch: activations.Batch
+) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
     import torch
 

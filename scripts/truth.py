@@ -10,6 +10,7 @@ with stage(snakemake):
     from anchorscope import truth
     from anchorscope.devices import best_device
     from anchorscope.models import load
+    from anchorscope.room import Room
 
     use_threads(snakemake)
     chosen = snakemake.params
@@ -20,6 +21,7 @@ with stage(snakemake):
     )
     answers = read_parquet(snakemake.input.answers)
     taught = {Path(path).stem: read_parquet(path) for path in snakemake.input.taught}
+    room = Room()
     passes = {"batch_tokens": chosen.batch_tokens, "blocks": chosen.blocks, "seed": chosen.seed}
     found, counts = truth.truth(
         answers,
@@ -28,12 +30,15 @@ with stage(snakemake):
         train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
         conditions=chosen.conditions,
         **passes,
+        room=room,
     )
+    seal = truth.seal(loaded, answers, **passes, room=room)
     write_parquet(found, snakemake.output.truth)
     provenance.of_stage(
         snakemake,
         snakemake.output.truth,
         counts=counts,
         model=located,
-        seal=truth.seal(loaded, answers, **passes),
+        seal=seal,
+        halved_batches=room.halved,
     )

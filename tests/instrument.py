@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from typing import Any
 
 import pandas as pd
 import torch
@@ -108,3 +109,13 @@ def layer_by_layer(loaded, sample, cut, deepest, first_query=0):
     for handle in handles:
         handle.remove()
     return seen
+
+
+def short_of_memory(model: Any, rows: int) -> Any:
+    """Lets the model pass so many rows at once; more raise what a GPU raises."""
+
+    def refuse(_: Any, args: Any, kwargs: Any) -> None:
+        if len(kwargs["input_ids"]) > rows:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    return model.base_model.register_forward_pre_hook(refuse, with_kwargs=True)

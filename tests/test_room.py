@@ -9,21 +9,11 @@ from typing import Any
 
 import pytest
 import torch
-from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
+from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
 from anchorscope import activations, generation
 from anchorscope.errors import AnchorscopeError
 from anchorscope.room import Room, out_of_memory
-
-
-def short_of_memory(model: Any, rows: int) -> Any:
-    """Lets the model pass so many rows at once; more raise what a GPU raises."""
-
-    def refuse(_: Any, args: Any, kwargs: Any) -> None:
-        if len(kwargs["input_ids"]) > rows:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    return model.base_model.register_forward_pre_hook(refuse, with_kwargs=True)
 
 
 def test_parts_come_in_order_and_later_batches_are_halved_before_they_are_tried(
@@ -106,3 +96,40 @@ def test_halved_batches_of_answers_say_the_same(load: Any) -> None:
         handle.remove()
     assert halved == whole
     assert room.halved
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_answers_halved_in_an_earlier_try_or_a_shard_are_still_counted(
+    load: Any, tmp_path: Path, parts: int
+) -> None:
+    """What a batch's file says of it is all that the job which puts them together knows."""
+    loaded, room, again = load("llama"), Room(), Room()
+    prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(8)]
+    ending = generation.Ending("chat", (0,), frozenset())
+    call = (prompts, loaded.model, loaded.tokenizer, ending)
+    sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9, "keep": tmp_path}
+    handle = short_of_memory(loaded.model, 2)
+    try:
+        for part in range(1, parts + 1):
+            generation.generate(*call, **sizes, part=(part, parts), room=room)
+    finally:
+        handle.remove()
+    generation.generate(*call, **sizes, room=again)
+    assert again.halved == room.halved == 2
+
+
+def test_a_model_that_is_no_numbers_says_nothing(load: Any) -> None:
+    """NaN is the largest of all: its token would be written, and the answer labelled."""
+    loaded = load("llama")
+    head = loaded.model.get_output_embeddings().weight
+    before = head.detach().clone()
+    ending = generation.Ending("chat", (0,), frozenset())
+    call = ([[5, 9, 7], [5, 8, 11, 7]], loaded.model, loaded.tokenizer, ending)
+    sizes = {"max_new_tokens": 3, "batch_tokens": 64, "names": ["a", "b"]}
+    head.data[17] = float("nan")  # a single token's, as a flipped bit makes it
+    try:
+        with pytest.raises(AnchorscopeError, match="not finite") as caught:
+            generation.generate(*call, **sizes)
+    finally:
+        head.data.copy_(before)
+    assert caught.value.where in ("sample a", "sample b")

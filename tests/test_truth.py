@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections import Counter
 from types import SimpleNamespace
 
@@ -12,9 +13,11 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
+from instrument import short_of_memory
 
-from anchorscope import labels, training, truth, verdicts, world
+from anchorscope import labels, models, training, truth, verdicts, world
 from anchorscope.errors import AnchorscopeError
+from anchorscope.room import Room
 
 LOADED = SimpleNamespace(window=None)
 TWO_DRAWS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 1}}
@@ -71,7 +74,7 @@ def model(monkeypatch):
     """`model(verdict)`: passes give what verdict(question, word, condition, draw) says."""
 
     def install(verdict):
-        def of_samples(loaded, planned):
+        def of_samples(loaded, planned, *, room):
             rows = [
                 (planned.passed(row).id, row.condition, row.draw, planned.passed(row).input_ids)
                 for batch in planned.batches
@@ -85,7 +88,7 @@ def model(monkeypatch):
                 columns=["id", "condition", "draw", "logit"],
             )
 
-        def of_texts(loaded, rows, *, batch_tokens):
+        def of_texts(loaded, rows, *, batch_tokens, room):
             return {
                 row: 2.0 * verdict(row[1] - 100, row[3] - 200, "clean", 0) - 1 for row in set(rows)
             }
@@ -441,6 +444,56 @@ def test_the_seal_looks_at_the_first_samples_only(load, monkeypatch):
     answers.loc[0, "dropped"] = "no answer anchor"
     verdicts.seal(loaded, answers, batch_tokens=600, samples=2)
     assert seen == [["q1", "q2"]]
+
+
+@pytest.fixture
+def broken(load, graded):
+    """A model whose weights are no numbers from its third block on."""
+    loaded = load("llama")
+    block = models.layers(loaded)[2].mlp.down_proj.weight
+    before = block.detach().clone()
+    block.data.fill_(float("nan"))
+    yield loaded
+    block.data.copy_(before)
+
+
+def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(broken):
+    """Beside NaN nothing is larger, so it would say `right` everywhere and leak nothing."""
+    answers = tokenized(broken.tokenizer)
+    texts = [tuple(ids) for ids in answers["input_ids"]]
+    with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
+        verdicts.of_texts(broken, texts, batch_tokens=60)
+    assert "the text" in caught.value.where
+    with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
+        verdicts_of(broken, answers)
+    assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
+    with pytest.raises(AnchorscopeError, match="not finite at layer 2") as caught:
+        truth.seal(broken, answers, batch_tokens=600)
+    assert re.match(r"sample q\d+, condition knockout, draw 0", caught.value.where)
+
+
+def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
+    loaded, room = load("llama"), Room()
+    answers = tokenized(loaded.tokenizer)
+    texts = [tuple(ids[:12]) for ids in answers["input_ids"]]
+    plan = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=10**6)
+    whole = verdicts.of_texts(loaded, texts, batch_tokens=10**6)
+    samples = verdicts.of_samples(loaded, plan)
+    handle = short_of_memory(loaded.model, 4)
+    try:
+        assert verdicts.of_texts(loaded, texts, batch_tokens=10**6, room=room) == pytest.approx(
+            whole, abs=1e-5
+        )
+        after_texts = room.halved
+        found = verdicts.of_samples(loaded, plan, room=room)
+        after_samples = room.halved
+        assert truth.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
+    finally:
+        handle.remove()
+    assert 0 < after_texts < after_samples < room.halved
+    key = ["id", "condition", "draw"]
+    one, two = (table.set_index(key)["logit"].sort_index() for table in (samples, found))
+    pd.testing.assert_series_equal(one, two, rtol=0, atol=1e-5)
 
 
 def test_no_sample_to_seal_is_an_error(load):
