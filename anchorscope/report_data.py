@@ -23,7 +23,7 @@ STAGES = {
 }
 """Folder of a stage → what its samples are called."""
 
-BEYOND_LIMIT = "beyond the limit of this run"
+BEYOND_LIMIT = provenance.BEYOND_LIMIT
 
 RUNNING_ORDER = (
     "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",

@@ -462,7 +462,7 @@ class Config(Section):
     )
     max_prompt_tokens: Count = Field(1024, description="Longer prompts are kept out and counted.")
     most_dropped: Share = Field(
-        0.5, description="Largest share of samples that a stage may lose before the run stops."
+        0.5, description="Largest share of samples that may be lost before the run stops."
     )
     anchors: Literal["subject+property", "subject"] = Field(
         "subject+property", description="What counts as exact question tokens."

@@ -12,7 +12,8 @@ with stage(snakemake):
         from anchorscope.models import load_tokenizer
 
         tokenizer = load_tokenizer(read_json(snakemake.input[0])["path"])
-    questions = read_parquet(snakemake.input.questions).head(chosen.limit)
+    sampled = read_parquet(snakemake.input.questions)
+    questions = sampled.head(chosen.limit)
     if chosen.finder == "offline":
         # From the question's text alone.
         questions = questions.assign(
@@ -29,4 +30,5 @@ with stage(snakemake):
         seed=chosen.seed,
     )
     write_parquet(prompts, snakemake.output.prompts)
+    counts = counts.among(len(sampled))
     provenance.of_stage(snakemake, snakemake.output.prompts, counts=counts)

@@ -26,7 +26,14 @@ from anchorscope import (
     samples,
 )
 from anchorscope.errors import AnchorscopeError
-from anchorscope.provenance import Counts, check_drops, check_inputs, funnel
+from anchorscope.provenance import (
+    BEYOND_LIMIT,
+    Counts,
+    check_drops,
+    check_funnel,
+    check_inputs,
+    funnel,
+)
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -199,15 +206,102 @@ def test_the_funnel_lists_every_stage_and_refuses_counts_that_do_not_add_up(tmp_
 
 
 def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
-    counts = Counts(100, 30, {"no answers": 20, "outside the sample": 40, "too long": 10})
-    check_drops(counts, 0.5, "popqa")
-    with pytest.raises(AnchorscopeError, match="30 of 60 .* no answers 20, too long 10") as caught:
-        check_drops(counts, 0.49, "popqa")
+    dropped = {"too long": 10, "outside the sample": 40, "no answers": 20}
+    stage = {"rule": "dataset", "in": 100, "kept": 30, "dropped": dropped}
+    check_drops([stage], 0.3, "popqa")
+    with pytest.raises(AnchorscopeError, match=r"30.0% .* more than 29%") as caught:
+        check_drops([stage], 0.29, "popqa")
+    assert caught.value.what.endswith(": 30 of 100 at dataset (no answers 20, too long 10)")
     assert caught.value.where == "popqa"
 
 
 def test_rows_left_out_by_choice_are_not_lost() -> None:
-    check_drops(Counts(1000, 10, dict.fromkeys(provenance.BY_CHOICE, 330)), 0.0, "popqa")
+    dropped = dict.fromkeys(provenance.BY_CHOICE, 200)
+    stage = {
+        "rule": "dataset",
+        "in": 1000,
+        "kept": 1000 - sum(dropped.values()),
+        "dropped": dropped,
+    }
+    check_drops([stage], 0.0, "popqa")
+
+
+def test_losses_add_up_over_the_stages(tmp_path: Path) -> None:
+    """Each stage loses less than half, and together they lose 87 of 100."""
+    made: tuple[Path, ...] = ()
+    steps = [("dataset", 100, 51), ("prompts", 51, 26), ("answers", 26, 13)]
+    for rule, given, kept in steps:
+        counts = Counts(given, kept, {f"lost at {rule}": given - kept})
+        made = (product(tmp_path / rule, rule, *made, rule=rule, counts=counts),)
+    check_funnel(made[0], 0.87)
+    with pytest.raises(AnchorscopeError, match=r"87\.0% of the samples") as caught:
+        check_funnel(made[0], 0.5)
+    for rule, given, kept in steps:
+        said = f"{given - kept} of {given} at {rule} (lost at {rule} {given - kept})"
+        assert said in caught.value.what
+    check_funnel(tmp_path / "dataset", 0.5)
+
+
+def test_samples_passed_on_as_dropped_are_lost_once(tmp_path: Path) -> None:
+    """The tables of answers and after hold a row for every prompt, kept or not."""
+    sampled = Counts(2000, 100, {"no answers": 200, "outside the sample": 1700})
+    built = Counts(100, 30, {BEYOND_LIMIT: 50, "no anchor": 20})
+    said = Counts(50, 27, {"no anchor": 20, "too long": 3})
+    seen = Counts(50, 24, {"no anchor": 20, "too long": 6})
+    made: tuple[Path, ...] = ()
+    for rule, counts in (
+        ("dataset", sampled),
+        ("prompts", built),
+        ("answers", said),
+        ("activations", seen),
+    ):
+        made = (product(tmp_path / rule, rule, *made, rule=rule, counts=counts),)
+    found = funnel(made[0])
+    assert [(stage["in"], stage["kept"]) for stage in found] == [
+        (2000, 100),
+        (100, 30),
+        (30, 27),
+        (27, 24),
+    ]
+    assert [stage["dropped"] for stage in found[2:]] == [{"too long": 3}, {"too long": 3}]
+    share = 1 - (1800 / 2000) * (30 / 50) * (24 / 30)
+    check_funnel(made[0], share)
+    with pytest.raises(AnchorscopeError, match="lost"):
+        check_funnel(made[0], share - 0.001)
+
+
+def test_samples_that_go_missing_between_two_stages_are_noticed(tmp_path: Path) -> None:
+    data = product(
+        tmp_path / "data", "one", rule="dataset", counts=Counts(10, 9, {"no answers": 1})
+    )
+    built = product(tmp_path / "prompts", "two", data, rule="prompts", counts=Counts(8, 8))
+    with pytest.raises(AnchorscopeError, match="8 samples came in where 9 were kept") as caught:
+        funnel(built)
+    assert "prompts" in str(caught.value.where)
+
+
+def test_the_worlds_that_a_model_was_taught_are_not_those_it_is_asked(tmp_path: Path) -> None:
+    """Records name what they were made from, so that two datasets are told apart."""
+    rules = {"asked": "dataset", "taught": "dataset", "weights": "train", "answers": "answers"}
+    made_from = {"weights": ["taught"], "answers": ["asked", "weights"]}
+    for name, stage in rules.items():
+        inputs = [tmp_path / one for one in made_from.get(name, [])]
+        job = SimpleNamespace(rule=stage, input=inputs, output=[], params={})
+        counts = {
+            "asked": Counts(5, 4, {"no": 1}),
+            "taught": Counts(90, 90),
+            "answers": Counts(4, 4),
+        }
+        provenance.of_stage(job, tmp_path / name, counts=counts.get(name))
+    assert [found["in"] for found in funnel(tmp_path / "answers")] == [5, 4]
+
+
+def test_what_a_limit_leaves_out_is_counted_by_its_reason() -> None:
+    counts = Counts(50, 46, {"no anchor": 4}, {"found by rule": 46})
+    assert counts.among(50) == counts
+    whole = counts.among(2000)
+    assert (whole.total, whole.kept, whole.notes) == (2000, 46, counts.notes)
+    assert whole.dropped == {BEYOND_LIMIT: 1950, "no anchor": 4}
 
 
 @pytest.mark.parametrize(
@@ -230,7 +324,8 @@ def test_every_stage_stops_when_one_before_it_lost_too_much(
         worked = True
     assert worked is not stops
     text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert ("6 of 10 samples are lost, more than 50%: no question anchor 6" in text) is stops
+    told = "60.0% of the samples are lost, more than 50%: 6 of 10 at prompts (no question anchor 6)"
+    assert (told in text) is stops
 
 
 def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
