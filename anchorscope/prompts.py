@@ -12,6 +12,7 @@ import yaml
 from anchorscope import question_anchors
 from anchorscope.errors import AnchorscopeError
 from anchorscope.own_anchors import SUBJECT
+from anchorscope.progress import Progress
 from anchorscope.provenance import Counts
 from anchorscope.question_spans import Span
 
@@ -79,7 +80,7 @@ def build(
     if style == "few_shot":
         head, second = _heads(few_shot, examples, seed)
     rows = []
-    for entry in questions.to_dict("records"):
+    for entry in Progress(questions.to_dict("records")):
         question = entry["question"]
         if style == "chat":
             prompt, start, text = _chat(question, tokenizer)

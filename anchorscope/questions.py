@@ -18,6 +18,7 @@ from anchorscope.config import nearest
 from anchorscope.errors import AnchorscopeError
 from anchorscope.folds import key
 from anchorscope.labels import squad_normalise
+from anchorscope.progress import Progress
 from anchorscope.provenance import Counts
 
 COLUMNS = (
@@ -121,7 +122,8 @@ def normalise(
     rows = [_encodable(row, notes) for row in rows]
     ids = _usable_ids(rows, fields)
     groups: dict[str, list[dict[str, Any]]] = {}
-    for number, (row, given) in enumerate(zip(rows, ids, strict=True), start=1):
+    pairs = Progress(zip(rows, ids, strict=True), total=len(rows), unit="rows")
+    for number, (row, given) in enumerate(pairs, start=1):
         entry = _entry(row, fields, given, notes, f"{source}, row {number}")
         reason = _unusable(entry)
         if reason:

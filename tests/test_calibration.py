@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -133,6 +134,19 @@ def cell() -> Cell:
 @pytest.fixture(scope="module")
 def table(cell: Cell) -> pd.DataFrame:
     return cell.table()
+
+
+@pytest.mark.parametrize("replicated", [True, False])
+def test_the_cell_says_how_many_of_all_groups_are_done(
+    cell: Cell, caplog: pytest.LogCaptureFixture, replicated: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    scores = pd.concat([cell.scores(), cell.scores("attn/final")], ignore_index=True)
+    if not replicated:
+        scores = scores[~scores["condition"].str.startswith("replicate")]
+    found = cell.table(scores=scores)
+    made = found.groupby(["site", "grouping", "kind", "z"]).ngroups
+    assert f"{made} of {made} groups, " in caplog.messages[-1]
 
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:

@@ -184,6 +184,26 @@ def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
     assert "Tiny Llama" in json.dumps(spec)
 
 
+@pytest.mark.parametrize(
+    ("log", "done"),
+    [
+        ("dataset/tiny-world", rf"{SAMPLES} of {SAMPLES} rows"),
+        ("train/tiny-llama", r"[\d,]+ of [\d,]+ rows"),
+        (f"prompts/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
+        (f"answers/{CELL}", rf"{SAMPLES} of {SAMPLES} answers"),
+        (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
+        (f"scores/{CELL}", r"[\d,]+ of [\d,]+ samples"),
+        (f"delta_p/{CELL}", r"400 of 400 draws"),
+    ],
+)
+def test_the_log_of_every_stage_says_how_far_it_is(
+    tiny_run: Workspace, log: str, done: str
+) -> None:
+    said = (tiny_run.results / f"logs/{log}.log").read_text(encoding="utf-8")
+    unit = done.rpartition(" ")[2]
+    assert re.search(rf"{done}, [\d,.]+ {unit}/s, 0:00 left", said), said
+
+
 @pytest.mark.parametrize("product", PRODUCTS)
 def test_every_product_says_what_it_was_made_from(tiny_run: Workspace, product: str) -> None:
     record = provenance(tiny_run, product)
