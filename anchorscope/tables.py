@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
+from anchorscope import provenance
 from anchorscope.errors import AnchorscopeError
 
 COLUMNS = (
@@ -13,6 +16,58 @@ COLUMNS = (
     "share", "delta_p", "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked",
 )  # fmt: skip
 """What every figure's table holds first; more columns may follow."""
+
+COMPARED = ("dataset", "prompts", "answers", "activations", "scores", "delta_p", "refits")
+"""Rules whose settings are those of the whole figure, but for `OWN`."""
+OWN = frozenset("dataset local sample_size style dtype batch_tokens".split())
+"""Settings that a model or a dataset has of its own."""
+
+
+def check_settings(products: Iterable[str | Path]) -> None:
+    """Refuse cells that were made with different settings: one was copied, or is of another config.
+
+    Every record on the way to each of the products is compared with those of the same rule.
+
+    Args:
+        products: one of each cell; those without a record are passed over.
+
+    Raises:
+        AnchorscopeError: a setting differs, with both values and products.
+    """
+    known: dict[str, tuple[dict[str, Any], str]] = {}
+    for product in products:
+        if not provenance.beside(product).is_file():
+            continue
+        whole = provenance.read(product)
+        for path, record in {**whole.get("inputs", {}), str(product): whole}.items():
+            rule = record.get("rule")
+            if rule in COMPARED:
+                found = dict(_flat(record.get("settings", {})))
+                first, other = known.setdefault(rule, (found, path))
+                _compare(rule, first, found, f"{other} and {path}")
+
+
+def _flat(settings: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
+    """Each setting by its dotted key, those that cells may have of their own left out."""
+    for name, value in settings.items():
+        if at or name not in OWN:
+            if isinstance(value, Mapping) and value:
+                yield from _flat(value, f"{at}{name}.")
+            else:
+                yield f"{at}{name}", value
+
+
+def _compare(rule: str, one: Mapping[str, Any], other: Mapping[str, Any], where: str) -> None:
+    key = next((key for key in {**one, **other} if one.get(key) != other.get(key)), None)
+    if key is not None:
+        raise AnchorscopeError(
+            f"the cells were made with different settings: `{key}` of {rule} is "
+            f"{one.get(key)!r} and {other.get(key)!r}",
+            where,
+            "delete the one that is not of this config and run snakemake again; results of "
+            "another config belong into a root of their own",
+            see="stale-product",
+        )
 
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -3,10 +3,11 @@
 from anchorscope import provenance
 from anchorscope.files import read_csv, write_csv
 from anchorscope.stage import stage
-from anchorscope.tables import join
+from anchorscope.tables import check_settings, join
 
 with stage(snakemake):
     cells = snakemake.params.cells
+    check_settings(snakemake.input.curve)
     for path in snakemake.input.curve:
         provenance.check_funnel(path, snakemake.params.most_dropped)
     for name in ("curve", "contrasts", "controls", "swap", "density"):
