@@ -141,6 +141,28 @@ def test_what_does_not_fit_is_counted_and_the_figure_itself_stays(
     assert data()["note"] == ""
 
 
+@pytest.mark.parametrize(("most", "pictures"), [(80_000, 1), (60, 0)])
+def test_a_figure_too_large_for_a_page_stands_still_and_says_so(
+    monkeypatch: pytest.MonkeyPatch, most: int, pictures: int
+) -> None:
+    monkeypatch.setattr(figure_page, "MOST", most)
+    made = page(drawn(), SVG, "x" * 100_000, choices(table(), **LOOKS))
+    assert made.count("<img") == pictures and "<script" not in made
+    assert "Too many numbers" in made and "Read-out mlp/final" in made
+    assert ("end in .svg" in made) == (not pictures)
+
+
+def test_fewer_choices_are_offered_before_a_page_grows_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = page(drawn(), SVG, "", choices(table(), **LOOKS))
+    monkeypatch.setattr(figure_page, "MOST", len(whole.encode()) - 1)
+    monkeypatch.setattr(figure_page, "ROOM", sum(map(len, data()["pieces"])))
+    small = page(drawn(), SVG, "", choices(table(), **LOOKS))
+    assert len(small.encode()) <= figure_page.MOST
+    assert 1 <= len(data_of(small)["choices"]) < len(data()["choices"])
+
+
 def test_equal_rows_are_kept_once() -> None:
     pieces = data()["pieces"]
     assert len(pieces) == len(set(pieces))

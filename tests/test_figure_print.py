@@ -7,13 +7,16 @@ import re
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
+import vl_convert
+from figure_picture import pixels
 from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of, views
 
 from anchorscope.figure_calibration import calibration_chart
 from anchorscope.figure_controls import controls_chart
-from anchorscope.figure_fit import as_pdf, as_svg, printed_width, size_of
+from anchorscope.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figure_readouts import readouts_chart
 from anchorscope.figures import chart, delta_range
 
@@ -32,6 +35,16 @@ def table(layers: int = 4) -> pd.DataFrame:
 
 def draw(**kwargs: Any) -> dict[str, Any]:
     return chart(table(), **(LOOKS | {"readout": READOUTS[3]} | kwargs)).to_dict()
+
+
+def test_marks_that_nobody_sees_leave_the_file_and_no_pixel_of_the_picture() -> None:
+    spec = draw(style={"panel_width": 120, "panel_height": 80})
+    whole = vl_convert.vegalite_to_svg(spec, vl_version=VERSION)
+    small = as_svg(spec)
+    assert ' opacity="0"/>' in whole and ' opacity="0"/>' not in small
+    assert len(small) < 0.7 * len(whole)
+    shown = [pixels(vl_convert.svg_to_png(svg, scale=1)) for svg in (whole, small)]
+    assert np.array_equal(*shown)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser import ABSENT, CHROMIUM, looked
-from figure_tables import READOUTS, contrasts_of, controls_of, curve_of
+from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of
 
+from anchorscope.figure_calibration import MEAN, calibration_chart
 from anchorscope.figure_controls import controls_chart
 from anchorscope.figures import chart, choices, save
 
@@ -46,6 +47,10 @@ HELP = """
   };
   const drawnAt = (series, layer) => point(series, layer, "Model One").__data__.datum.delta_p;
   const button = (name) => all("#legend button").find((b) => b.textContent === name);
+  const numbers = (name) => all(`#figure .${name}_group .role-axis-label text`)
+    .map((t) => t.textContent).filter((text) => text.trim()).sort().join();
+  const titles = (name) => all(`#figure .${name}_group .role-axis-title text`)
+    .map((t) => t.textContent).sort();
   const layers = () => all("#figure .panel0_group .role-axis-label text").map((t) => t.textContent);
 """
 
@@ -200,6 +205,36 @@ def test_a_wheel_zooms_the_column_and_all_is_shown_again(look: Look) -> None:
     assert seen["taken"] and not seen["kept"], "the page must scroll where nothing can be zoomed"
 
 
+def test_a_zoom_stays_when_another_readout_is_chosen_or_the_window_gets_narrow(look: Look) -> None:
+    seen = look(
+        f"""
+      seen.before = layers();
+      $("#zoom-in").click(); await wait(); seen.near = layers();
+      await set($("#readout"), "{"/".join(OTHER)}"); await wait(800);
+      seen.other = layers(); seen.drawn = drawnAt("Q-Anchored (Gamma)", 3);
+      $("main").style.width = "500px";
+      dispatchEvent(new Event("resize")); await wait(800); seen.narrow = layers();
+      $("#reset").click(); await wait(); seen.after = layers();
+    """
+    )
+    assert seen["errors"] == [] and seen["near"] != seen["before"] == seen["after"]
+    assert seen["near"] == seen["other"] == seen["narrow"]
+
+
+def test_values_are_zoomed_and_moved_by_buttons_alone(look: Look) -> None:
+    seen = look("""
+      seen.steps = [numbers("panel0")];
+      for (const id of ["taller", "lower", "higher", "flatter"]) {
+        $(`#${id}`).click(); await wait(); seen.steps.push(numbers("panel0"));
+      }
+      seen.layers = layers();
+      $("#reset").click(); await wait(); seen.after = numbers("panel0");
+    """)
+    whole, near, lower, higher, _ = seen["steps"]
+    assert seen["errors"] == [] and len({whole, near, lower}) == 3
+    assert higher != lower and seen["after"] == whole
+
+
 def test_all_can_be_reached_and_done_by_keyboard(look: Look, table: pd.DataFrame) -> None:
     seen = look("""
       const inputs = all("button, select, input").filter((e) => !e.hidden && e.offsetParent);
@@ -225,9 +260,9 @@ def test_all_can_be_reached_and_done_by_keyboard(look: Look, table: pd.DataFrame
     assert seen["spoken"] == "layer 2" and seen["cursor"] == 4, "one cursor over all panels"
     assert list(seen["values"]) == SERIES
     for series, text in seen["values"].items():
-        assert float(text.split(" ")[0]) == pytest.approx(
-            row_of(table, series, 2)["delta_p"], abs=0.06
-        )
+        row = row_of(table, series, 2)
+        assert float(text.split(" ")[0]) == pytest.approx(row["delta_p"], abs=0.06)
+        assert f"n {row['n']:.0f} ({100 * row['share']:.1f} %)" in text
     assert seen["named"] == "title"
 
 
@@ -238,6 +273,8 @@ def test_nothing_sticks_out_and_narrow_windows_stack_the_panels(look: Look, widt
       seen.wide = [document.documentElement.scrollWidth, innerWidth];
       seen.out = all("main *").filter((e) => e.getBoundingClientRect().right > innerWidth + 1
         && e.getClientRects().length).map((e) => e.outerHTML.slice(0, 80));
+      seen.headings = all("#figure .role-title-text text").map((t) => t.textContent)
+        .filter((text) => text.startsWith("Share of flips")).length;
       seen.tops = ["panel0", "panel2"].map((name) =>
         Math.round($(`#figure .${name}_group path.background`).getBoundingClientRect().top));
       seen.text = Math.min(...all("#figure text").filter((t) => t.textContent.trim())
@@ -247,10 +284,13 @@ def test_nothing_sticks_out_and_narrow_windows_stack_the_panels(look: Look, widt
     )
     assert seen["errors"] == [] and seen["out"] == [] and seen["wide"][0] <= seen["wide"][1]
     assert (seen["tops"][0] == seen["tops"][1]) == (width == 1400)
+    assert seen["headings"] == (1 if width == 1400 else len(MODELS))
     assert seen["text"] >= 9
 
 
-def test_other_figures_single_out_zoom_and_copy_too(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def controls(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a figure whose cells stand two in a row."""
     figure = controls_chart(
         controls_of(MODELS, DATASETS[:2], LAYERS),
         contrasts_of(MODELS, DATASETS[:2], LAYERS),
@@ -259,7 +299,62 @@ def test_other_figures_single_out_zoom_and_copy_too(tmp_path: Path) -> None:
         datasets=DATASETS[:2],
         readout=FIRST,
     )
+    return save(figure, tmp_path_factory.mktemp("c") / "c")[1].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_every_panel_that_begins_a_row_has_its_labels(
+    controls: str, tmp_path: Path, width: int
+) -> None:
+    script = """
+      const panels = [0, 1, 2, 3, 4, 5, 6, 7].map((p) => `panel${p}`);
+      seen.numbers = panels.map(numbers); seen.titles = panels.map(titles);
+      seen.left = panels.map((name) =>
+        Math.round($(`#figure .${name}_group path.background`).getBoundingClientRect().left));
+    """
+    seen = looked(controls, HELP + script, tmp_path, width)
+    assert seen["errors"] == [] and len(seen["left"]) == 8
+    begin = [left == min(seen["left"]) for left in seen["left"]]
+    assert begin == ([True] * 8 if width == 600 else [True, True, False, False] * 2)
+    for panel, first in enumerate(begin):
+        value = "0.4" if panel % 2 else "100"
+        assert (value in seen["numbers"][panel].split(",")) == first
+        own = [title for title in seen["titles"][panel] if title != "Layer"]
+        assert own == ((["AUC"] if panel % 2 else ["Flips (%)"]) if first else [])
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_the_calibrations_page_has_its_legend_and_no_tools_for_layers(
+    tmp_path: Path, width: int
+) -> None:
+    figure = calibration_chart(
+        calibration_of(MODELS, DATASETS), title="Calibration", panels=MODELS, datasets=DATASETS
+    )
     page = save(figure, tmp_path / "c")[1].read_text(encoding="utf-8")
+    script = """
+      Object.defineProperty(navigator, "clipboard",
+        { value: { writeText: async (text) => { seen.text = text; } } });
+      seen.legend = all("#legend button").map((b) => b.textContent);
+      seen.symbols = all("#legend path").map((p) => p.getAttribute("d").length).filter(Boolean);
+      seen.shown = ["layers", "cursor", "heights"].map((id) => $(`#${id}`).offsetParent !== null);
+      seen.help = $(".help").textContent;
+      seen.before = numbers("panel0");
+      button("Beta").click(); $("#taller").click(); await wait();
+      seen.near = numbers("panel0");
+      $("#copy").click(); await wait();
+    """
+    seen = looked(page, HELP + script, tmp_path, width)
+    assert seen["errors"] == seen["console"] == seen["blocked"] == []
+    assert seen["legend"] == [label for _, label in DATASETS] + [MEAN]
+    assert len(seen["symbols"]) == len(seen["legend"])
+    assert seen["shown"] == [False, False, True] and "layers" not in seen["help"]
+    assert seen["near"] != seen["before"]
+    rows = list(csv.DictReader(io.StringIO(seen["text"])))
+    assert {row["series"] for row in rows} == {"Beta"}
+    assert {row["measure"] for row in rows} == {"Pathway AUC", "Sensitivity", "Specificity"}
+
+
+def test_other_figures_single_out_zoom_and_copy_too(controls: str, tmp_path: Path) -> None:
     script = """
       Object.defineProperty(navigator, "clipboard",
         { value: { writeText: async (text) => { seen.text = text; } } });
@@ -270,7 +365,7 @@ def test_other_figures_single_out_zoom_and_copy_too(tmp_path: Path) -> None:
       $("#copy").click(); await wait();
       seen.choices = $("#choices").offsetParent === null;
     """
-    seen = looked(page, HELP + script, tmp_path)
+    seen = looked(controls, HELP + script, tmp_path)
     assert seen["errors"] == seen["console"] == [] and seen["choices"]
     assert seen["entries"] == 11 and seen["strength"][0] == [1] and seen["strength"][1][0] < 0.2
     rows = list(csv.DictReader(io.StringIO(seen["text"])))
