@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ BEYOND_WINDOW = "longer than the sliding window"
 BEYOND_POSITIONS = "longer than the model's positions"
 SPANS_LOST = "spans do not decode back"
 CONTROL = "control tokens in the question"
+CONTROL_SAID = "control tokens in the response"
 NO_ANCHOR = "no answer anchor"
 NO_GOLD = "no gold answer"
 NO_SECOND = "no second prompt"
@@ -228,8 +230,10 @@ def _asked(
     notes: Counter[str],
 ) -> list[Prompt]:
     """Every prompt as tokens, dropped where it leaves no room for its answer."""
+    control = _control_tokens(tokenizer) - ending.eos
     prompts = _prompts(rows, tokenizer, ending.style, notes)
-    return [_limited(prompt, room, len(ending.closing)) for prompt in prompts]
+    legible = (_legible(prompt, control, ending.eos) for prompt in prompts)
+    return [_limited(prompt, room, len(ending.closing)) for prompt in legible]
 
 
 def _open(asked: Sequence[Prompt]) -> list[Prompt]:
@@ -351,13 +355,16 @@ def _prompts(
         notes["spans rebuilt"] += found.rebuilt - found.failed
         notes["spans failed"] += found.failed
         question, *anchored = found.tokens
+        spelled = _spelled(encoded, control)
+        if style != "chat":
+            _check_examples(encoded, spelled, row["question_start"], tokenizer)
         yield Prompt(
             row,
             encoded.ids,
             tuple(sorted({token for span in anchored for token in span})),
             question,
             _response(row, encoded, tokenizer, style),
-            _unreadable(found, {encoded.ids[token] for token in question} & control),
+            _unreadable(found, spelled if style != "chat" else spelled & set(question)),
         )
 
 
@@ -368,6 +375,34 @@ def _control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
         for at, token in tokenizer.added_tokens_decoder.items()
         if token.special and not _BYTE.fullmatch(token.content)
     }
+
+
+def _spelled(encoded: tokens.Encoded, control: set[int]) -> set[int]:
+    """Places of control tokens, but for those that the tokenizer puts before the text itself."""
+    text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
+    return {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
+
+
+def _check_examples(
+    encoded: tokens.Encoded, spelled: set[int], start: int, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Refuse worked examples with markup: it would stand in every prompt."""
+    before = [i for i in sorted(spelled) if encoded.offsets[i][1] <= start]
+    if before:
+        token = tokenizer.decode([encoded.ids[before[0]]])
+        raise AnchorscopeError(
+            f"a worked example spells a control token of the tokenizer, {token!r}",
+            encoded.text[:start].strip()[:200],
+            "take other examples, `few_shot.file` for instance, or mend that one",
+            see="few-shot",
+        )
+
+
+def _legible(prompt: Prompt, control: set[int], eos: frozenset[int]) -> Prompt:
+    """The prompt, dropped if the user's own response holds markup before its end."""
+    said = takewhile(lambda token: token not in eos, prompt.response or ())
+    marked = prompt.dropped is None and not control.isdisjoint(said)
+    return replace(prompt, dropped=CONTROL_SAID) if marked else prompt
 
 
 def _unreadable(found: tokens.SpanTokens, control: set[int]) -> str | None:

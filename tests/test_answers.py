@@ -23,7 +23,7 @@ from anchorscope import (
     questions,
     tokens,
 )
-from anchorscope.answers import Settings, answer, trim
+from anchorscope.answers import Settings, answer, trim, write_part
 from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import Ending, settled
 from anchorscope.provenance import Counts
@@ -257,7 +257,9 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
 
 def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     whole, counts = _run(loaded, max_new_tokens=12, batch_tokens=100_000)
-    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=1)
+    ids = [loaded.tokenizer.encode(prompt) for prompt in _tables()[0]["prompt"]]
+    longest = max(map(len, ids)) + 12
+    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=longest)
     pd.testing.assert_frame_equal(whole, alone)
     assert counts == counts_alone
     prompts, questions = _tables()
@@ -267,6 +269,32 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
         Settings("plain", max_new_tokens=12),
     )  # fmt: skip
     pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
+
+
+@pytest.mark.parametrize("part", [None, (1, 2)])
+def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(
+    llama: Any, tmp_path: Path, part: tuple[int, int] | None
+) -> None:
+    prompts, questions = _tables()
+    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in prompts["prompt"]]
+    tight = Settings("plain", max_new_tokens=12, batch_tokens=max(lengths) + 11)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a pass was made")
+
+    handle = llama.model.register_forward_pre_hook(refuse)
+    try:
+        with pytest.raises(AnchorscopeError, match="batch_tokens") as caught:
+            asked = (prompts, questions, llama.model, llama.tokenizer, tight)
+            if part:
+                write_part(*asked, part=part, keep=tmp_path)
+            else:
+                answer(*asked)
+    finally:
+        handle.remove()
+    longest = prompts["id"].iloc[lengths.index(max(lengths))]
+    assert f"sample {longest}" in str(caught.value)
+    assert f"set batch_tokens to {max(lengths) + 12}" in str(caught.value)
 
 
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:

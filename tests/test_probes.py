@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -302,12 +304,75 @@ def test_features_that_are_not_finite_are_refused_by_layer() -> None:
         fitted(x, z, *problems(30))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_gpu_finds_the_same_probes() -> None:
-    x, z = features("correlated", 150, 40)
-    inputs = [torch.as_tensor(value) for value in (x, z, *problems(150))]
-    there = probes.fit(*inputs, device="cuda").logits(inputs[0]).cpu()
-    assert torch.allclose(there, probes.fit(*inputs).logits(inputs[0]), atol=4e-3)
+def short_of_memory(
+    monkeypatch: pytest.MonkeyPatch, most: int, said: str = "CUDA out of memory"
+) -> list[tuple[int, int]]:
+    """A device on which no more than so many problems of layers fit; (layers, problems) tried."""
+    solve, tried = probes._solve_layers, list[tuple[int, int]]()
+
+    def limited(x: torch.Tensor, z: torch.Tensor, masks: torch.Tensor, *given: Any) -> Any:
+        tried.append((len(x), min(given[-1], len(masks))))
+        if tried[-1][0] * tried[-1][1] > most:
+            raise torch.OutOfMemoryError(said)
+        return solve(x, z, masks, *given)
+
+    monkeypatch.setattr(probes, "_solve_layers", limited)
+    monkeypatch.setattr(probes, "_sizes", lambda *_: probes._Sizes(4, 100))
+    return tried
+
+
+def test_a_block_that_does_not_fit_is_halved_by_layers_then_by_problems(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    x, z = features("plain", 90, 10)
+    x, (masks, c) = np.concatenate([x, x, x[:1]]), problems(90)
+    expected = fitted(x, z, masks, c)
+    most = len(c) // 2
+    tried = short_of_memory(monkeypatch, most)
+    found = fitted(x, z, masks, c)
+    every = len(c)
+    assert tried == [(4, every), (2, every), (1, every), *[(1, every // 2)] * 5]
+    assert found.weights.shape == expected.weights.shape
+    assert torch.allclose(
+        found.logits(torch.as_tensor(x)), expected.logits(torch.as_tensor(x)), atol=2e-3
+    )
+    assert f"{every} probes of 4 layers do not fit in memory" in caplog.text
+
+
+def test_a_single_probe_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, z = features("plain", 90, 10)
+    tried = short_of_memory(monkeypatch, 0)
+    with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
+        fitted(x, z, *problems(90))
+    assert tried[-1] == (1, 1)
+
+
+def test_other_errors_of_the_device_are_not_taken_for_want_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(probes, "_solve_layers", broken)
+    x, z = features("plain", 90, 10)
+    with pytest.raises(RuntimeError, match="device-side assert"):
+        fitted(x, z, *problems(90))
+
+
+def test_a_block_takes_half_of_what_a_gpu_has_free_and_no_more_than_the_cap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (6 << 30, 24 << 30))
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 << 30)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1 << 30)
+    device = torch.device("cuda")
+    assert probes._free(device) == 4 << 30  # 6 free, 2 held for later
+    little = probes._sizes((2000, 5120), 180, device, None)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (140 << 30, 140 << 30))
+    assert probes._free(device) == probes.MOST_BYTES
+    much = probes._sizes((2000, 5120), 180, device, None)
+    assert 1 <= little.layers < much.layers
+    assert probes._sizes((2000, 5120), 180, torch.device("cpu"), None).layers == 1
 
 
 def test_a_row_far_off_does_not_hold_up_the_others() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorscope import answer_anchors, answers, labels, prompts, questions, tokens
+from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import Ending
 
 STYLES = st.sampled_from(prompts.STYLES)
@@ -158,6 +160,44 @@ def test_control_tokens_inside_a_question_are_counted_out(
     found, counts = answers.answer(built, frame, Scripted(), byte_level, answers.Settings(style))
     assert list(found["dropped"]) == [answers.CONTROL]
     assert counts.dropped == {answers.CONTROL: 1}
+
+
+@pytest.mark.parametrize("style", prompts.STYLES)
+@pytest.mark.parametrize(
+    ("said", "dropped"),
+    [
+        ("Anna <|pad|> Bell", answers.CONTROL_SAID),
+        ("<|pad|>Anna", answers.CONTROL_SAID),
+        ("Anna<|endoftext|><|pad|>", None),
+        ("Anna<|endoftext|>", None),
+    ],
+)
+def test_control_tokens_in_a_response_before_its_end_are_counted_out(
+    byte_level: Any, style: str, said: str, dropped: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    marked = deepcopy(byte_level)
+    marked.add_special_tokens({"pad_token": "<|pad|>"})
+    row = {"id": "1", "q": "Who wrote The Red House?", "a": "Anna", "say": said}
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    frame, _ = questions.normalise([row], fields, split=None)
+    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
+    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
+    found, counts = answers.answer(built, frame, Scripted(), marked, answers.Settings(style))
+    assert list(found["dropped"]) == [dropped]
+    assert counts.dropped == ({dropped: 1} if dropped else {})
+
+
+def test_control_tokens_in_a_worked_example_end_the_run(byte_level: Any) -> None:
+    fields = {"question": "q", "answers": ["a"]}
+    rows = [{"q": "Who wrote The Red House?", "a": "Anna"}]
+    shown = [{"q": "Who <|endoftext|> wrote Emma?", "a": "Jane"}]
+    frame, _ = questions.normalise(rows, fields, split=None)
+    examples, _ = questions.normalise(shown, fields, split=None)
+    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
+    with pytest.raises(AnchorscopeError, match="worked example spells .*endoftext") as caught:
+        answers.answer(built, frame, Scripted(), byte_level, answers.Settings("few_shot"))
+    assert "wrote Emma" in str(caught.value.where) and caught.value.see == "few-shot"
 
 
 @pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])

@@ -135,12 +135,49 @@ def test_tables_sort_as_numbers_with_blanks_last_and_filter(look: Look) -> None:
     assert seen["left"] and all("hard" in row and "Q-Anchored" in row for row in seen["left"])
 
 
+def test_small_tables_filter_too_and_the_widest_fits_a_wide_window(look: Look) -> None:
+    seen = look("""
+      seen.rows = all("#glance tbody tr").length;
+      set($("#glance input"), "too weak");
+      seen.left = all("#glance tbody tr").filter((r) => !r.hidden).map((r) => r.textContent);
+      const wide = $("#controls-pair .scroll");
+      seen.wide = [wide.scrollWidth, wide.clientWidth];
+    """)
+    assert seen["rows"] == 4 and len(seen["left"]) == 1 and "hard" in seen["left"][0]
+    assert seen["wide"][0] <= seen["wide"][1]
+
+
+def test_the_explorer_warns_of_a_weak_probe(look: Look) -> None:
+    seen = look("""
+      seen.options = all("#cell option").map((o) => o.textContent.includes("too weak"));
+      seen.warned = [];
+      for (const i of [0, 3]) {
+        await set($("#cell"), String(i));
+        seen.warned.push($("#weak").offsetParent !== null);
+      }
+    """)
+    assert seen["options"] == [False, False, False, True] and seen["warned"] == [False, True]
+
+
+@pytest.mark.parametrize("width", [600, 1400])
+def test_pictures_stay_large_enough_to_be_read(look: Look, width: int) -> None:
+    seen = look(
+        """
+      seen.shown = all(".plate img").map((i) => i.getBoundingClientRect().width / i.naturalWidth);
+      seen.scrolls = all(".plate").map((p) => [p.scrollWidth > p.clientWidth, p.tabIndex]);
+    """,
+        width,
+    )
+    assert len(seen["shown"]) == 3 and min(seen["shown"]) >= 0.79
+    assert seen["scrolls"] == [[width == 600, 0]] * 3
+
+
 @pytest.mark.parametrize("width", [600, 1400])
 def test_nothing_sticks_out_of_the_window(look: Look, width: int) -> None:
     seen = look(
         """
       seen.wide = [document.documentElement.scrollWidth, innerWidth];
-      seen.out = all("main *").filter((e) => !e.closest(".scroll, pre")
+      seen.out = all("main *").filter((e) => !e.closest(".scroll, .plate, pre")
         && e.getBoundingClientRect().right > innerWidth + 1).map((e) => e.outerHTML.slice(0, 80));
     """,
         width,

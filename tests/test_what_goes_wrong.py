@@ -77,6 +77,7 @@ def test_every_entry_has_symptom_cause_and_cure() -> None:
         answers.BEYOND_POSITIONS,
         answers.SPANS_LOST,
         answers.CONTROL,
+        answers.CONTROL_SAID,
         answers.NO_ANCHOR,
         answers.NO_GOLD,
     ],
