@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from anchorscope import answer_anchors, labels, tokens
+from anchorscope import answer_anchors, budget, labels, tokens
 from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import CONTEXT, Ending, generate
 from anchorscope.prompts import PLACES, STYLES
@@ -145,7 +145,8 @@ def answer(
 
     Raises:
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
-            end-of-sequence token, not enough memory, logits that are not finite.
+            end-of-sequence token, a prompt and answer beyond the budget of tokens, not enough
+            memory, logits that are not finite.
         ValueError: a style that there is not.
     """
     ending = _ending(model, tokenizer, settings.style)
@@ -154,7 +155,7 @@ def answer(
     notes: Counter[str] = Counter()
     asked = _asked(rows, tokenizer, ending, room, notes)
     memory = Room()
-    given = _open(asked)
+    given = _open(asked, settings)
     written = generate(
         [prompt.ids for prompt in given],
         model,
@@ -208,7 +209,7 @@ def write_part(
     ending = _ending(model, tokenizer, settings.style)
     room = _room(model, ending, settings)
     asked = _asked(_joined(prompts, questions), tokenizer, ending, room, Counter())
-    given = _open(asked)
+    given = _open(asked, settings)
     generate(
         [prompt.ids for prompt in given],
         model,
@@ -236,9 +237,12 @@ def _asked(
     return [_limited(prompt, room, len(ending.closing)) for prompt in legible]
 
 
-def _open(asked: Sequence[Prompt]) -> list[Prompt]:
-    """The prompts that the model is to answer."""
-    return [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
+def _open(asked: Sequence[Prompt], settings: Settings) -> list[Prompt]:
+    """The prompts that the model is to answer, each of which keeps to the budget of tokens."""
+    given = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
+    ids, sizes = [prompt.row["id"] for prompt in given], [len(prompt.ids) for prompt in given]
+    budget.check(ids, sizes, settings.max_new_tokens, settings.batch_tokens)
+    return given
 
 
 def trim(

@@ -12,6 +12,7 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
+from anchorscope import budget
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import inside
 from anchorscope.hub import is_id
@@ -205,6 +206,7 @@ def _cross_mistakes(config: Config) -> Iterator[Mistake]:
     """What no single key shows."""
     yield from _folder_mistakes(config)
     yield from _place_mistakes(config)
+    yield from _budget_mistakes(config)
     for name, model in config.models.items():
         yield from _model_mistakes(f"models.{name}", model, config)
     for name, dataset in config.datasets.items():
@@ -215,6 +217,18 @@ def _cross_mistakes(config: Config) -> Iterator[Mistake]:
     yield from _study_mistakes(config)
     yield from _repeated("readouts", config.readouts)
     yield from _repeated("probe.grid", config.probe.grid)
+
+
+def _budget_mistakes(config: Config) -> Iterator[Mistake]:
+    """A budget that no prompt and its answer can keep to."""
+    least = budget.least(config.generation.max_new_tokens)
+    if config.batch_tokens < least:
+        what = (
+            f"{config.batch_tokens} tokens hold no prompt beside an answer of up to "
+            f"{config.generation.max_new_tokens} (generation.max_new_tokens)"
+        )
+        do = f"set it to {least} at the very least; 8192 suits most GPUs"
+        yield Mistake("batch_tokens", what, do, "small-budget")
 
 
 def _folder_mistakes(config: Config) -> Iterator[Mistake]:
