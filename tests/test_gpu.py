@@ -14,8 +14,8 @@ from anchorscope import generation, models, probes, scores
 
 DEVICE = "cuda"
 FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
-BFLOAT16 = 0.1
-"""Of the length of a state vector: how far another order of rounding may carry it."""
+BFLOAT16 = 0.15
+"""Of the length of a float32 state: how far rounding may carry it. On a CPU it does by 0.02 to 0.08."""
 LOGIT = 4e-3
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -44,14 +44,25 @@ def test_float32_passes_are_the_cpus(checkpoint, family):
         torch.testing.assert_close(vectors, expected[key], **FLOAT32)
 
 
+def apart(one, other):
+    """Distance of states of each layer, as a share of the second's length."""
+    return (one.float() - other.float()).norm(dim=-1) / other.float().norm(dim=-1)
+
+
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_bfloat16_passes_are_the_cpus_but_for_rounding(checkpoint, family):
-    expected, found = map(states, both(checkpoint, family, "bfloat16"))
-    assert expected.keys() == found.keys()
+    exact = states(both(checkpoint, family)[0])
+    found = states(both(checkpoint, family, "bfloat16")[1])
+    assert exact.keys() == found.keys()
     for key, vectors in found.items():
         assert vectors.dtype == torch.bfloat16
-        off = (vectors.float() - expected[key].float()).norm(dim=-1)
-        assert (off <= BFLOAT16 * expected[key].float().norm(dim=-1)).all(), key
+        assert apart(vectors, exact[key]).max() <= BFLOAT16, key
+    moved = [
+        float(apart(vectors, exact[sample, name.replace("knockout.0", "clean.0")]).max())
+        for (sample, name), vectors in exact.items()
+        if name.startswith("knockout.0")
+    ]
+    assert max(moved) > 2 * BFLOAT16  # a cut that was not made would be seen
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
@@ -121,7 +132,7 @@ def test_scores_are_the_cpus():
     table = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     here, there = (
         scores.score(
-            lambda condition, draw: (ids, x - (condition == "knockout")),
+            lambda condition, draw: (ids, x - 1.0 * (condition == "knockout")),
             *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], {"scoring": "published"}),
             device=device,
         )
