@@ -16,7 +16,7 @@ from anchorscope import demand, sizes, studies
 from anchorscope.checkpoints import fits
 from anchorscope.config import nearest
 from anchorscope.demand import CPU_FLOPS, FEATURE_S_PER_MB, GPU_FLOPS
-from anchorscope.devices import gpus_here
+from anchorscope.devices import ON_CPU, gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.passes import conditions_of
 from anchorscope.settings import Config
@@ -255,6 +255,29 @@ def _seconds(one: Work, samples: int) -> float:
     features = 4e-6 * shape.layers * shape.width * samples * len(one.config.readouts)
     operations = 2 * shape.parameters * (passed + asked)
     return CELL_SECONDS + operations / rate + FEATURE_S_PER_MB * features
+
+
+def without_gpu(work: Iterable[Work]) -> str | None:
+    """What a run on a machine without a GPU says of cells whose models ask for one.
+
+    Args:
+        work: cells that are to be asked, measured or scored.
+
+    Returns:
+        One line, with the models and the time they may take; None if none of them asks.
+    """
+    asking = [one for one in distinct(work) if one.config.models[one.model].resources.gpus]
+    if not asking:
+        return None
+    models = list(dict.fromkeys(one.model for one in asking))
+    unknown = any(sizes.of_model(one.config.models[one.model]) is None for one in asking)
+    seconds = sum(_seconds(one, samples_of(one.config, one.dataset)) for one in asking)
+    named = ", ".join(models[:3]) + (f" and {len(models) - 3} more" if len(models) > 3 else "")
+    return (
+        f"No GPU here: {named} will run on the CPU, which may take "
+        f"{'at least ' if unknown else ''}{words(seconds)}. For a GPU, run where `nvidia-smi` "
+        f"finds one, or on a cluster with --profile slurm; {ON_CPU}=1 silences this."
+    )
 
 
 def trained(config: Config, model: str) -> Path | None:

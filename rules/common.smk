@@ -12,7 +12,7 @@ from snakemake.exceptions import WorkflowError
 
 from anchorscope.checkpoints import fits, parts
 from anchorscope.config import load
-from anchorscope.devices import gpus_here
+from anchorscope.devices import ON_CPU, gpus_here
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import digest
 from anchorscope.messages import Shown
@@ -367,6 +367,7 @@ def before_run():
         check_writable(RESULTS)
         if ahead := clock.set_back(RESULTS):
             print(f"{ahead} files of {RESULTS} were dated ahead of the clock.", file=sys.stderr)
+        say_if_no_gpu(jobs)
         check_room(jobs)
         if on_a_cluster():
             settings = workflow.executor_settings
@@ -379,14 +380,32 @@ def before_run():
         raise WorkflowError(str(error))
 
 
-def check_room(jobs):
-    """Announce what the activations of a run take, and refuse what cannot fit."""
+def say_if_no_gpu(jobs):
+    """What asks for a GPU that this machine has not got runs on the CPU: not without a word."""
+    if on_a_cluster() or gpus_here() or os.environ.get(ON_CPU) == "1":
+        return
+    from anchorscope import cost
+
+    said = cost.without_gpu(cells_of(jobs, "answers", "activations", "scores"))
+    if said:
+        print(said, file=sys.stderr)
+
+
+def cells_of(jobs, *rules):
+    """The cells of some rules' jobs, as what they cost is reckoned."""
     from anchorscope import cost  # not needed by the jobs, which read these rules too
 
-    measured = [
+    return [
         cost.Work(w.root, STUDIES[w.root].config, w.model, w.dataset)
-        for w in (job.wildcards for job in jobs if job.rule.name == "activations")
+        for w in (job.wildcards for job in jobs if job.rule.name in rules)
     ]
+
+
+def check_room(jobs):
+    """Announce what the activations of a run take, and refuse what cannot fit."""
+    from anchorscope import cost
+
+    measured = cells_of(jobs, "activations")
     asked = workflow.resource_settings
     room = cost.room_needed(measured, cfg.keep_activations, asked.nodes or asked.cores or 1)
     cost.check_room(room.must, RESULTS)
