@@ -22,7 +22,9 @@ from anchorscope import cli, config_docs
 
 PAGES = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *sorted(PROJECT.glob("docs/*.md"))]
 FENCE = re.compile(
-    r"^(?:<!-- (?P<mark>[^>\n]+) -->\n+)?```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S
+    r"^(?:(?:<!-- file: (?P<file>[^>\n]+) -->|\*(?P<mark>[^*\n]+)\.\*)\n+)?"
+    r"```(?P<language>\w*)\n(?P<body>.*?)^```$",
+    re.M | re.S,
 )
 COMMANDS = ("bash", "sh", "console")
 NEEDS = {"network", "hub", "gpu", "cluster", "data", "demo", "wheels"}
@@ -61,6 +63,11 @@ def fences() -> list[tuple[str, re.Match[str]]]:
     return [(page.name, f) for page in PAGES for f in FENCE.finditer(page.read_text("utf-8"))]
 
 
+def mark_of(fence: re.Match[str]) -> str:
+    """What stands above a fence for the reader to see, for example `needs: hub, gpu`."""
+    return (fence["mark"] or "").lower()
+
+
 def commands() -> list[Command]:
     """Every different command: in fences, and in running text where it is whole."""
     found = []
@@ -68,7 +75,7 @@ def commands() -> list[Command]:
         if fence["language"] in COMMANDS:
             lines = [line.removeprefix("$ ") for line in fence["body"].splitlines()]
             parts = [part for line in lines for part in line.split(" && ") if part.strip()]
-            found += [Command(page, plain(part), fence["mark"] or "") for part in parts]
+            found += [Command(page, plain(part), mark_of(fence)) for part in parts]
     for page in PAGES:
         for span in re.findall(r"`([^`\n]+)`", without_fences(page.read_text("utf-8"))):
             if re.match(WHOLE, plain(span)):
@@ -106,10 +113,23 @@ def test_every_command_is_tried_here_or_marked() -> None:
 
 def test_marks_are_known() -> None:
     for page, fence in fences():
-        mark = fence["mark"] or ""
+        mark = mark_of(fence)
         if fence["language"] in COMMANDS and mark:
             assert DRY.fullmatch(mark), f"{page}: {mark}"
             assert set(re.split(r", ", mark.partition("needs: ")[2])) - {""} <= NEEDS, page
+
+
+def test_a_mark_is_seen_by_readers_and_explained_to_them(site: Path) -> None:
+    hidden = re.compile(r"<!-- *(?:long-running|destructive|needs)", re.I)
+    assert [page.name for page in PAGES if hidden.search(page.read_text("utf-8"))] == []
+    marks = {mark_of(fence) for _, fence in fences()} - {""}
+    needs = {need for mark in marks for need in re.split(", ", mark.partition("needs: ")[2])}
+    words = {mark for mark in marks if not mark.startswith("needs")} | needs - {""}
+    for page in ("README.md", "docs/index.md"):
+        text = (PROJECT / page).read_text("utf-8")
+        (said,) = re.findall(r"^What stands in italics above .*$", text, re.M)
+        assert {word for word in words if f"*{word}*" not in said.lower()} == set(), page
+    assert "<em>Needs: hub, GPU.</em>" in (site / "tutorial.html").read_text("utf-8")
 
 
 def test_a_command_that_would_build_something_is_marked() -> None:
@@ -124,8 +144,8 @@ def clone(fresh: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspa
     whole = fresh.copy(tmp_path_factory.mktemp("docs") / "clone")
     shutil.copytree(PROJECT / "slurm", whole.root / "slurm")
     for _, fence in fences():
-        if (fence["mark"] or "").startswith("file: "):
-            (whole.root / fence["mark"].removeprefix("file: ")).write_text(fence["body"], "utf-8")
+        if fence["file"]:
+            (whole.root / fence["file"]).write_text(fence["body"], "utf-8")
     return whole
 
 
