@@ -287,6 +287,8 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(
 def test_a_cell_shared_by_several_jobs_gives_the_same_tables_to_the_byte(
     tiny_run: Workspace, tmp_path: Path
 ) -> None:
+    """Three jobs; for seven, which would take a minute more, the tensors that tables are made of
+    are held against each other, byte for byte, in test_resumed.py."""
     run = tiny_run.copy(tmp_path / "clone")
     for stage in ("answers", "activations", "scores", "delta_p", "tables"):
         shutil.rmtree(run.results / stage)

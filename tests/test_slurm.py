@@ -43,6 +43,7 @@ IN_JOBS = {"OMP_NUM_THREADS": "1", "ANCHORSCOPE_CPU": "1"}
 """The GPU is none: what asks for it runs on the CPU."""
 
 FASTER = ("--slurm-init-seconds-before-status-checks", "3", "--seconds-between-status-checks", "3")
+USUAL = ("--nocolor", *FASTER, "--configfile", "config.yaml", "overlay.yaml")
 # The first attempt gets less than python and torch need.
 STARVED = ("--set-resources", "scores:mem_mb=150 * 8 ** (attempt - 1)")
 
@@ -76,13 +77,25 @@ class Clone:
         assert old in text
         profile.write_text(text.replace(old, new), encoding="utf-8")
 
-    def start(self, module: str = "snakemake", *more: str) -> subprocess.Popen[str]:
+    def start(self, *more: str) -> subprocess.Popen[str]:
         """`snakemake --profile slurm`, as a process of its own."""
-        command = [sys.executable, "-m", module, "--profile", "slurm", "--nocolor"]
-        config = ("--configfile", "config.yaml", "overlay.yaml")
+        return self._begin([sys.executable, "-m", "snakemake", "--profile", "slurm", *more, *USUAL])
+
+    def run(self, *more: str) -> int:
+        """The same, to its end."""
+        return self._end(self.start(*more))
+
+    def resume(self) -> int:
+        """`make resume PROFILE=slurm`, with the environment that the tests run in set up."""
+        shutil.copy2(workflow.PROJECT / "Makefile", self.root)
+        (self.root / ".venv").symlink_to(sys.prefix)
+        command = ["make", "--old-file=.venv/.ready", "resume", "PROFILE=slurm"]
+        return self._end(self._begin([*command, f"ARGS={' '.join(USUAL)}"]))
+
+    def _begin(self, command: list[str]) -> subprocess.Popen[str]:
         with open(self.root / "said", "a", encoding="utf-8") as said:
             return subprocess.Popen(
-                [*command, *FASTER, *more, *config],
+                command,
                 cwd=self.root,
                 env=os.environ | IN_JOBS | self.cluster.environment,
                 stdout=said,
@@ -93,9 +106,7 @@ class Clone:
                 preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
             )
 
-    def run(self, module: str = "snakemake", *more: str) -> int:
-        """The same, to its end."""
-        process = self.start(module, *more)
+    def _end(self, process: subprocess.Popen[str]) -> int:
         try:
             return process.wait(RUN_SECONDS)
         finally:
@@ -167,7 +178,7 @@ def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
     clone: Clone, local: workflow.Workspace
 ) -> None:
     """One run also proves that a job killed for memory comes back with more."""
-    assert clone.run("snakemake", *STARVED) == 0, clone.said()
+    assert clone.run(*STARVED) == 0, clone.said()
     assert clone.tables() == tables_of(local, clone)
 
     jobs = clone.jobs()
@@ -227,7 +238,7 @@ def test_resume_after_a_kill_cancels_the_orphans_and_writes_nothing_twice(
     assert "jobs of an earlier run are still in the queue" in clone.said()
     assert {job.run for job in clone.jobs()} == {killed}
 
-    assert clone.run("anchorscope.resume") == 0, clone.said()
+    assert clone.resume() == 0, clone.said()
     assert clone.tables() == tables_of(local, clone)
     assert clone.cluster.queue() == []
     ended = {job.id: job.state for job in clone.jobs()}
