@@ -115,7 +115,7 @@ def table(
     return (
         f'<div class="sheet" id="{escaped(name)}"><p class="caption">{caption}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(name)}">'
-        f'<table style="--least:{6.2 * len(columns):.0f}rem">'
+        f'<table style="--least:{5.4 * len(columns):.0f}rem">'
         f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></div>"
     )
 

@@ -30,7 +30,7 @@ GLANCE = (
     Column("|ΔP| of A", "mean over the layers of the A-Anchored"),
 )
 AT_HEADLINE = "At the headline layer, the deepest whose probe is nearly as good as the best."
-TOO_WEAK = "✗ too weak"
+TOO_WEAK = "✗\u00a0too\u00a0weak"
 Labels = Mapping[str, str]
 
 
@@ -70,7 +70,7 @@ def _ends(found: Mapping[str, Any], digits: int, factor: float = 1) -> Cell:
 
 
 def _signal(signal: bool) -> Cell:
-    return Cell("✓ sound", 1, "good") if signal else Cell(TOO_WEAK, 0, "weak")
+    return Cell("✓\u00a0sound", 1, "good") if signal else Cell(TOO_WEAK, 0, "weak")
 
 
 def headline(frame: pd.DataFrame, controls: pd.DataFrame, readout: str) -> pd.DataFrame:
@@ -154,14 +154,8 @@ def contrasts(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels)
     return table(f"contrasts-{figure}", f"{said} {AT_HEADLINE}", CONTRASTS, made)
 
 
-CONTROLS = (
+FLIPS = (
     *NAMES,
-    Column("probe AUC", "clean activations"),
-    Column("under knockout", "AUC of the same probe on knocked-out activations"),
-    Column("refitted", "AUC of a probe fitted to knocked-out activations"),
-    Column("text", "AUC from the answer's words and the relation alone"),
-    Column("shuffled", "AUC of a probe that learned shuffled labels: one half"),
-    Column("calibration error", "expected error of p, in ten bins"),
     Column("flips", "under the knockout"),
     Column("offset refitted", "flips after refitting the offset alone"),
     Column("random", "flips when as many other tokens are cut"),
@@ -169,27 +163,36 @@ CONTROLS = (
     Column("by chance", "flips when the samples' changes are permuted"),
     Column("noise", "largest |ΔP| of nothing but another batch, percentage points"),
 )
+AUCS = (
+    *NAMES,
+    Column("probe AUC", "clean activations"),
+    Column("under knockout", "AUC of the same probe on knocked-out activations"),
+    Column("refitted", "AUC of a probe fitted to knocked-out activations"),
+    Column("text", "AUC from the answer's words and the relation alone"),
+    Column("shuffled", "AUC of a probe that learned shuffled labels: one half"),
+    Column("calibration error", "expected error of p, in ten bins"),
+)
 
 
 def controls(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
-    """The controls at the headline layer."""
+    """The controls at the headline layer: a table of flips, a table of AUCs."""
     shares = "flip offset_flip random_flip question_flip null".split()
-    made = [
-        [
-            *_names(row, models, datasets),
-            interval(row, "probe_auc", "auc_low", "auc_high", 2),
-            number(row["auc_knockout"], 2),
-            number(row["auc_refit"], 2),
-            number(row["text_auc"], 2),
-            number(row["auc_shuffled"], 2),
-            number(row["ece"], 2),
-            *(_percent(row[f"{name}_share"]) for name in shares),
-            number(row["noise_floor"], 2),
-        ]
-        for row in rows.to_dict("records")
-    ]
-    said = "What flips by itself, and what the probes know."
-    return table(f"controls-{figure}", f"{said} {AT_HEADLINE}", CONTROLS, made)
+    flips, aucs = [], []
+    for row in rows.to_dict("records"):
+        names = _names(row, models, datasets)
+        noise = number(row["noise_floor"], 2)
+        flips.append([*names, *(_percent(row[f"{name}_share"]) for name in shares), noise])
+        clean = interval(row, "probe_auc", "auc_low", "auc_high", 2)
+        others = "auc_knockout auc_refit text_auc auc_shuffled ece".split()
+        aucs.append([*names, clean, *(number(row[name], 2) for name in others)])
+    made = (
+        ("controls", "What flips by itself.", FLIPS, flips),
+        ("aucs", "What the probes know.", AUCS, aucs),
+    )
+    return "".join(
+        table(f"{name}-{figure}", f"{said} {AT_HEADLINE}", columns, cells)
+        for name, said, columns, cells in made
+    )
 
 
 SWAP = (
@@ -237,7 +240,9 @@ def nulls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The null controls."""
     made = []
     for row, empty in zip(rows.to_dict("records"), true(rows["empty"]), strict=True):
-        verdict = Cell("✓ empty", 1, "good") if empty else Cell("✗ not empty", 0, "weak")
+        verdict = (
+            Cell("✓\u00a0empty", 1, "good") if empty else Cell("✗\u00a0not\u00a0empty", 0, "weak")
+        )
         made.append(
             [
                 word(row["control"]),

@@ -32,7 +32,8 @@ from anchorscope.settings import Config
 WORDS = {
     "curve": "ΔP by group.",
     "contrasts": "What carries",
-    "controls": "What flips by itself, and",
+    "controls": "What flips by itself. At",
+    "aucs": "What the probes know. At",
 }
 
 
@@ -214,8 +215,8 @@ def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
     assert said < page.text.index("How to read it", said)
     assert "second on hard" in page.text[said : said + 300]
     # and beside every number of that cell, and in the explorer
-    for name in ("curve", "contrasts", "controls"):
-        rows = page.text[page.text.index(WORDS[name]) :].split("Every layer")[0]
+    for name in WORDS:
+        rows = page.text[page.text.index(WORDS[name]) :].split(report_tables.AT_HEADLINE)[1]
         assert f"hard {report_tables.TOO_WEAK}" in rows, name
         assert f"Easy {report_tables.TOO_WEAK}" not in rows
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
