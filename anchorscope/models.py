@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope import hub
+from anchorscope import hub, vocabulary
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_json
 from anchorscope.progress import Download
@@ -35,8 +35,6 @@ TOKENIZER_FILES = (
     "spiece.model",
     "tekken.json",
 )
-LEAST_VOCABULARY = 0.9
-"""Share of the embedding's rows that a tokenizer must use; rows are padded by a few per cent."""
 NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 
 
@@ -116,7 +114,9 @@ def load(
     family = _family(folder)
     tokenizer = _tokenizer(folder)
     model = _weights(folder, dtype, device) if weights else _empty(folder, dtype)
-    _check_vocabulary(tokenizer, model, folder)
+    rows = _embedding(model).shape[0]
+    vocabulary.check_size(tokenizer, rows, folder)
+    vocabulary.check_ends(tokenizer, rows, folder)
     return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
 
 
@@ -132,7 +132,7 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
         raise _unknown_family(model.config.model_type, where)
     if not tokenizer.is_fast:
         raise _slow(where)
-    _check_vocabulary(tokenizer, model, where)
+    vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
     model = model.eval().requires_grad_(False)
     return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
 
@@ -370,12 +370,7 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
             device_map=spread,
         )
     except torch.cuda.OutOfMemoryError as error:
-        raise AnchorscopeError(
-            "the model does not fit on the GPU",
-            folder,
-            "ask for more GPUs, or dtype: bfloat16",
-            see="out-of-memory",
-        ) from error
+        raise _too_large(folder) from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         raise AnchorscopeError(
             f"the weights cannot be loaded ({type(error).__name__}: {_first_line(error)})",
@@ -386,8 +381,20 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
     model, info = loaded
     _check_complete(info, folder)
     ready: Any = model.eval().requires_grad_(False)
-    # What is spread has been placed already, module by module.
-    return ready if spread else ready.to(device)
+    try:
+        # What is spread has been placed already, module by module.
+        return ready if spread else ready.to(device)
+    except torch.cuda.OutOfMemoryError as error:
+        raise _too_large(folder) from error
+
+
+def _too_large(folder: Path) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the model does not fit on the GPU",
+        folder,
+        "ask for more GPUs, or dtype: bfloat16",
+        see="out-of-memory",
+    )
 
 
 def _empty(folder: Path, dtype: str) -> PreTrainedModel:
@@ -446,32 +453,4 @@ def _check_device(device: str | Mapping[str, str | int]) -> None:
             f"device {device if isinstance(device, str) else sorted(map(str, places))}",
             "run with device cpu, or on a GPU node",
             see="no-gpu",
-        )
-
-
-def _check_vocabulary(
-    tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, folder: object
-) -> None:
-    rows = _embedding(model).shape[0]
-    highest = max(tokenizer.get_vocab().values(), default=-1)
-    if highest < 0:
-        raise AnchorscopeError(
-            "the tokenizer is empty",
-            folder,
-            "put the model's own tokenizer.json into the folder",
-            see="tokenizer",
-        )
-    if highest + 1 < LEAST_VOCABULARY * rows:
-        raise AnchorscopeError(
-            f"the embedding has {rows} rows, the tokenizer uses only {highest + 1} of them",
-            folder,
-            "use the tokenizer that the model was trained with",
-            see="other-vocabulary",
-        )
-    if highest >= rows:
-        raise AnchorscopeError(
-            f"the tokenizer has ids up to {highest}, the embedding only {rows} rows",
-            folder,
-            "use the tokenizer that the model was trained with, or resize its embedding",
-            see="other-vocabulary",
         )

@@ -176,6 +176,63 @@ def test_a_tokenizer_with_more_ids_than_embedding_rows_is_refused(folder):
     assert f"ids up to {rows}" in message and f"only {rows} rows" in message
 
 
+@pytest.fixture
+def beginning(checkpoint, tmp_path):
+    """A checkpoint whose tokenizer puts `<s>` before a text; a copy to be changed."""
+    return shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "beginning")
+
+
+def test_a_tokenizer_that_begins_otherwise_than_the_model_is_refused(beginning, metaspace):
+    """The size of the vocabulary alone would not tell."""
+    edit(beginning / "config.json", bos_token_id=metaspace.bos_token_id + 5)
+    error = refused(beginning)
+    assert "begins a text with '<s>'" in error and "use the tokenizer" in error
+
+
+@pytest.mark.parametrize("other", [None, 7])
+def test_a_begin_token_that_one_config_names_will_do(beginning, metaspace, other):
+    """Distilled models keep the config of the model they were made from."""
+    edit(beginning / "config.json", bos_token_id=other)
+    edit(beginning / "generation_config.json", bos_token_id=metaspace.bos_token_id)
+    models.load(beginning)
+
+
+def test_a_begin_token_that_is_never_used_will_do(checkpoint, tmp_path, byte_level):
+    folder = shutil.copytree(checkpoint("llama"), tmp_path / "model")
+    edit(folder / "tokenizer_config.json", bos_token=byte_level.eos_token)
+    edit(folder / "config.json", bos_token_id=7)
+    models.load(folder)
+
+
+@pytest.mark.parametrize(("eos", "warns"), [(5, True), ([5, 6], True), ("own", False)])
+def test_another_end_token_is_a_warning_only(beginning, metaspace, caplog, eos, warns):
+    """Instruct models end a turn with another token than a text."""
+    known = [5, metaspace.eos_token_id] if eos == "own" else eos
+    edit(beginning / "config.json", eos_token_id=known)
+    edit(beginning / "generation_config.json", eos_token_id=known)
+    models.load(beginning)
+    assert ("ends a text with '</s>'" in caplog.text) is warns
+
+
+@pytest.mark.parametrize("name", ["bos_token_id", "eos_token_id"])
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+def test_a_special_token_without_an_embedding_is_refused(beginning, file, name):
+    edit(beginning / file, **{name: 100_000})
+    assert "names the token 100000" in refused(beginning)
+
+
+def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
+    """Where loading itself goes through main memory, moving it is what fails."""
+
+    def full(self, *_, **__):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("transformers.PreTrainedModel.to", full)
+    error = refused(folder, device="cuda:0")
+    assert "does not fit on the GPU" in error and "#out-of-memory" in error
+
+
 def test_weights_under_other_names_are_refused(folder):
     weights = load_file(folder / "model.safetensors")
     moved = {name.replace("layers.2.mlp", "layers.2.ffn"): value for name, value in weights.items()}
