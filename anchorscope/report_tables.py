@@ -247,7 +247,8 @@ def nulls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
             [
                 word(row["control"]),
                 word(row["expectation"]),
-                *_names(row, models, datasets),
+                # that its probe is weak is what it is there for
+                *_names({**row, "signal": True}, models, datasets),
                 word(f"{row['site']}/{row['position']}"),
                 interval(row, "probe_auc", "auc_low", "auc_high", 2),
                 number(row["threshold"], 2),

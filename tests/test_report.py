@@ -224,6 +224,15 @@ def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
     assert report.build(run, resources=RESOURCES).facts["weak"] == ["second/hard"]
 
 
+def test_a_null_control_is_no_weak_probe() -> None:
+    row = {"control": "untrained", "expectation": "nothing to read", "model": "m", "dataset": "d"}
+    row |= {"site": "mlp", "position": "final", "signal": False, "empty": True}
+    row |= {"probe_auc": 0.5, "auc_low": 0.4, "auc_high": 0.6, "threshold": 0.7}
+    made = report_tables.nulls(pd.DataFrame([row]), {"m": "M"}, {"d": "D"})
+    assert report_tables.TOO_WEAK not in made and "1 of 1 came out empty" in made
+    assert "<bdi>M</bdi>" in made and "<bdi>D</bdi>" in made
+
+
 def test_a_run_without_random_cuts_says_what_it_cannot_tell(tmp_path: Path) -> None:
     config = finished(tmp_path / "results", random=False)
     found = Page(report.build(config, resources=RESOURCES).html)
