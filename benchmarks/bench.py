@@ -165,7 +165,7 @@ def main(given: Sequence[str] | None = None) -> None:
     if chosen.device != "cpu":
         import gpu
 
-        gpu.main(chosen.device, chosen.out, quick=chosen.quick)
+        gpu.main(chosen.device, chosen.out, quick=chosen.quick, compiled=chosen.compile)
         return
     started = time.perf_counter()
 
@@ -245,6 +245,7 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--compile", action="store_true", help="on a GPU: torch.compile, too")
     parser.add_argument("--page", type=Path, help="put the results into this Markdown page")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", default=["plain", "prefix", "hidden"])
@@ -253,6 +254,8 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     chosen = parser.parse_args(given)
     if chosen.clock == "cpu" and chosen.threads > 1:
         parser.error("CPU time compares on one thread only: add --threads 1")
+    if chosen.compile and chosen.device == "cpu":
+        parser.error("--compile is measured on a GPU: add --device cuda")
     if chosen.quick:
         chosen.rounds = 1
     return chosen

@@ -1,22 +1,27 @@
-"""The measured passes at real sizes on a GPU: random weights, bfloat16.
+"""The measured passes and the probes at real sizes on a GPU: random weights, bfloat16.
 
 Operations a second as a share of what the card reaches in a plain bfloat16 matrix product, measured
-beside it. Only the passes' own tokens are counted, not padding, so the share is of useful work.
+beside it. Only the passes' own tokens are counted, not padding, so the share is of useful work; of
+the last layer's MLP only the read-out tokens are.
 """
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import page
+import pandas as pd
 import timing
 import torch
 import workloads
 
-from anchorscope import activations
+from anchorscope import activations, models, scores
 from anchorscope.passes import Plan
 
 ROUNDS = 3
@@ -37,24 +42,52 @@ class Real:
     vocabulary: int
     batch_tokens: int = 16_384
 
+    @property
+    def weights(self) -> int:
+        """Of the layers, those that a token is multiplied with."""
+        attention = self.width * self.head_width * (2 * self.heads + 2 * self.key_heads)
+        return self.layers * (attention + 3 * self.width * self.inner)
+
+    @property
+    def gigabytes(self) -> float:
+        """All weights in bfloat16, embedding and head included."""
+        return 2 * (self.weights + 2 * self.vocabulary * self.width) / 1e9
+
 
 MODELS = (
     Real("Llama-3.2-1B", "llama", 16, 2048, 8192, 32, 8, 64, 128_256),
     Real("Qwen3-8B", "qwen3", 36, 4096, 12_288, 32, 8, 128, 151_936),
+    Real("Qwen3-32B", "qwen3", 64, 5120, 25_600, 64, 8, 128, 151_936),
 )
 TINY = Real("tiny", "llama", 2, 32, 64, 4, 2, 8, 300, batch_tokens=512)
+PROBED, FEW_PROBED = (64, 2_000, 5_120), (3, 150, 16)
+"""Layers, samples and width that probes are fitted to."""
+SPARE = 1.1
+"""A card must hold so many times the weights for a model to be tried."""
 SEQUENCES = {"prefix": 150, "sequences": 512, "shortest": 40, "longest": 80}
 
 
-def main(device: str, out: Path, *, quick: bool = False) -> None:
+def main(device: str, out: Path, *, quick: bool = False, compiled: bool = False) -> None:
     """Measure, print and write `gpu.json`."""
     dtype = torch.bfloat16
     size = (256, 256, 256) if quick else (8192, 8192, 8192)
     peak = timing.gemm_rate(dtype, device, size=size)
-    found = [one(real, device, dtype, peak) for real in ((TINY,) if quick else MODELS)]
+    found = [
+        row
+        for real in ((TINY,) if quick else MODELS)
+        for row in rows_of(real, device, dtype, peak, compiled=compiled)
+    ]
+    probed = fitted(device, FEW_PROBED if quick else PROBED)
     out.mkdir(parents=True, exist_ok=True)
-    notes = {"machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": found}
+    notes = {
+        "machine": timing.machine(), "gemm_tflops": peak / 1e12, "models": found, "probes": probed,
+    }  # fmt: skip
     (out / "gpu.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
+    print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s\n\n{said(found, probed)}")
+
+
+def said(found: list[dict[str, Any]], probed: dict[str, Any]) -> str:
+    """Two tables: the passes, and the probes."""
     head = ("measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory")
     rows = [
         [
@@ -67,16 +100,64 @@ def main(device: str, out: Path, *, quick: bool = False) -> None:
         ]
         for row in found
     ]
-    print(f"{notes['machine']}; matrix product {peak / 1e12:.3g} T/s\n\n{page.table(head, rows)}")
+    layers, samples, width = probed["shape"]
+    of_probes = [
+        [
+            f"{layers} layers × {samples:,} × {width:,}",
+            f"{probed['probes']:,}",
+            f"{probed['seconds']:.1f}",
+            f"{probed['peak_mb'] / 1e3:.1f} GB",
+        ]
+    ]
+    more = page.table(("probes", "fitted", "seconds", "memory"), of_probes)
+    return f"{page.table(head, rows)}\n\n{more}"
 
 
-def one(real: Real, device: str, dtype: torch.dtype, peak: float) -> dict[str, Any]:
+def rows_of(
+    real: Real, device: str, dtype: torch.dtype, peak: float, *, compiled: bool
+) -> Iterator[dict[str, Any]]:
+    """What was measured of a model: as it is, and compiled if that is wanted; or why it was not."""
+    if lacking := _lacking(real, device):
+        print(f"{real.name} was not measured: {lacking}")
+        return
+    loaded = workloads.loaded(_model(real, device, dtype), torch.device(device))
+    yield one(real, loaded, peak)
+    if compiled:
+        compile_parts(loaded)
+        yield one(real, loaded, peak) | {"model": f"{real.name}, compiled"}
+    del loaded
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _lacking(real: Real, device: str) -> str:
+    """What the card lacks for a model; nothing if it has the room."""
+    if torch.device(device).type != "cuda":
+        return ""
+    free = torch.cuda.mem_get_info(torch.device(device))[0] / 1e9
+    needed = SPARE * real.gigabytes
+    return f"it takes {needed:.0f} GB, {free:.0f} GB are free" if free < needed else ""
+
+
+def compile_parts(loaded: models.Loaded) -> None:
+    """Let `torch.compile` fuse the MLPs and norms of all layers, for sizes that vary.
+
+    Their `forward` alone, so that hooks stay outside. Attention takes a cache and stays as it is.
+    """
+    for layer in models.layers(loaded):
+        parts = [models.part(loaded, layer, "mlp")]
+        parts += [part for name, part in layer.named_children() if name.endswith("norm")]
+        for part in parts:
+            part.forward = torch.compile(part.forward, dynamic=True)
+
+
+def one(real: Real, loaded: models.Loaded, peak: float) -> dict[str, Any]:
     """One model: the median of some rounds after a first one that is not counted."""
     work = workloads.Workload(real.name, **SEQUENCES)  # type: ignore[arg-type]
     if real is TINY:
         work = replace(work, sequences=8)
     work = replace(work, shape=workloads.Shape(vocabulary=real.vocabulary))
-    loaded = workloads.loaded(_model(real, device, dtype), torch.device(device))
     plan = activations.plan(
         workloads.answers(work),
         conditions={"knockout": {}, "random": {"draws": 1}, "question": {}},
@@ -101,17 +182,66 @@ def one(real: Real, device: str, dtype: torch.dtype, peak: float) -> dict[str, A
 
 
 def operations(real: Real, plan: Plan) -> float:
-    """Of the tokens behind the shared head, padding left out, and of their attention."""
-    attention = real.width * real.head_width * (2 * real.heads + 2 * real.key_heads)
-    weights = real.layers * (attention + 3 * real.width * real.inner)
+    """Of the tokens behind the shared head, padding left out, and of their attention.
+
+    The last layer's MLP runs at one read-out token of each row.
+    """
     keys = 4 * real.layers * real.heads * real.head_width
+    last = 3 * real.width * real.inner
     total = 0.0
     for batch in plan.batches:
         for row in batch.rows:
             sample = plan.passed(row)
             start, end = plan.shared(sample), len(sample.input_ids)
-            total += 2 * weights * (end - start) + keys * (end**2 - start**2) / 2
+            total += 2 * real.weights * (end - start) + keys * (end**2 - start**2) / 2
+            total -= 2 * last * (end - start - 1)
     return total
+
+
+class Drawn:
+    """Features [layers, n, width] drawn on the device when they are asked for.
+
+    Badly conditioned, as hidden states are: mixed from directions whose spread falls like 1/k.
+    """
+
+    def __init__(self, shape: tuple[int, int, int], z: torch.Tensor, device: str) -> None:
+        self.shape, self.z, self.device = shape, z.to(device), device
+        draws = torch.Generator(device).manual_seed(0)
+        width = shape[2]
+        turn = torch.randn(width, width, generator=draws, device=device) / width**0.5
+        self.mixed = turn / torch.arange(1, width + 1, device=device)[:, None]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, layers: slice) -> torch.Tensor:
+        return torch.stack([self._layer(layer) for layer in range(len(self))[layers]])
+
+    def _layer(self, layer: int) -> torch.Tensor:
+        draws = torch.Generator(self.device).manual_seed(1 + layer)
+        x = torch.randn(*self.shape[1:], generator=draws, device=self.device)
+        x[:, :8] += 0.3 * self.z[:, None]
+        return x @ self.mixed
+
+
+def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
+    """The clean probes of a read-out with all folds and penalties, calibrated; the second time."""
+    z = np.random.default_rng(0).integers(0, 2, shape[1])
+    ids = [str(number) for number in range(shape[1])]
+    settings = scores.Settings()
+    plan = scores.design(
+        pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z}), settings
+    )
+    features = Drawn(shape, torch.as_tensor(z), device)
+    for _ in range(2):
+        _, taken = timing.timed(lambda: scores.fit(features, plan, settings, device=device), "wall")
+    problems = len(scores.training_rows(plan)[0]) * len(settings.penalties)
+    return {
+        "shape": list(shape),
+        "probes": shape[0] * problems,
+        "seconds": taken.seconds,
+        "peak_mb": taken.peak_mb,
+    }
 
 
 def _model(real: Real, device: str, dtype: torch.dtype) -> Any:

@@ -132,9 +132,77 @@ def test_the_times_of_a_part_are_scaled_to_the_whole(module):
 
 def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     module("gpu").main("cpu", tmp_path, quick=True)
-    (row,) = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))["models"]
+    notes = json.loads((tmp_path / "gpu.json").read_text(encoding="utf-8"))
+    (row,) = notes["models"]
     assert row["rate"] > 0 and 0 < row["share"] < 2
-    assert "tiny" in capsys.readouterr().out
+    # Five folds, each with five inner ones, and six penalties, at three layers.
+    assert notes["probes"]["probes"] == 3 * (5 + 25) * 6 and notes["probes"]["seconds"] > 0
+    said = capsys.readouterr().out
+    assert "| tiny |" in said and "| 3 layers × 150 × 16 |" in said
+
+
+def test_operations_are_those_of_every_token_but_for_the_last_layers_mlp(module):
+    gpu, workloads = module("gpu"), module("workloads")
+    work = workloads.replace(workloads.PREFIX, sequences=3)
+    given = {"knockout": {}}
+    plan = gpu.activations.plan(workloads.answers(work), conditions=given, batch_tokens=4096)
+    real, total = gpu.TINY, 0
+    projections = 2 * real.width * real.head_width * (2 * real.heads + 2 * real.key_heads)
+    mlp = 2 * 3 * real.width * real.inner
+    for sample in plan.samples:
+        for token in range(plan.heads[0], len(sample.input_ids)):
+            for layer in range(real.layers):
+                total += projections + 4 * real.heads * real.head_width * (token + 0.5)
+                if layer < real.layers - 1 or token == sample.positions["final"]:
+                    total += mlp
+    assert plan.heads[0] == work.prefix
+    assert gpu.operations(real, plan) == pytest.approx(2 * total)  # clean and knockout
+
+
+def test_a_model_that_the_card_cannot_hold_is_named_and_left_out(module, monkeypatch, capsys):
+    gpu = module("gpu")
+    large = gpu.MODELS[-1]
+    assert large.name == "Qwen3-32B" and large.batch_tokens >= 16_000
+    assert large.gigabytes == pytest.approx(65.5, abs=0.5)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (141 << 30, 141 << 30))
+    assert gpu._lacking(large, "cuda") == ""
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (48 << 30, 80 << 30))
+    assert list(gpu.rows_of(large, "cuda", torch.bfloat16, 1.0, compiled=False)) == []
+    said = capsys.readouterr().out
+    assert said == "Qwen3-32B was not measured: it takes 72 GB, 52 GB are free\n"
+
+
+def test_compiled_parts_are_what_is_measured_and_give_the_same(module, monkeypatch):
+    gpu, workloads, baselines = module("gpu"), module("workloads"), module("baselines")
+    called: list[int] = []
+
+    def compiled(forward, *, dynamic):
+        assert dynamic
+
+        def run(*given):
+            called.append(id(forward))
+            return forward(*given)
+
+        return run
+
+    work = workloads.workloads(quick=True)[0]
+    loaded, table = workloads.llama(work.shape), workloads.answers(work)
+    expected = baselines.one_pass(loaded, table)
+    monkeypatch.setattr(torch, "compile", compiled)
+    gpu.compile_parts(loaded)
+    found = baselines.one_pass(loaded, table)
+    assert all(torch.equal(found[key], states) for key, states in expected.items())
+    assert len(set(called)) == 3 * work.shape.layers  # an MLP and two norms each
+
+
+def test_features_are_drawn_layer_by_layer_and_the_same_again(module):
+    gpu = module("gpu")
+    z = torch.arange(40) % 2
+    drawn = gpu.Drawn((3, 40, 16), z, "cpu")
+    assert drawn[:].shape == drawn.shape and torch.equal(drawn[:][1:2], drawn[1:2])
+    assert not torch.equal(drawn[0:1], drawn[1:2])
+    spread = torch.linalg.svdvals(drawn[0:1][0])
+    assert spread[0] > 5 * spread[-1]
 
 
 def test_results_go_into_their_place_of_a_page(module, tmp_path):
