@@ -1,16 +1,19 @@
 """What a study must cost at least: operations, bytes and jobs, from the sizes of models alone.
 
-    python benchmarks/growth.py [--rate 989] [--share 0.5] [--bandwidth 3.35]
+    python benchmarks/growth.py [--rate 989] [--share 0.5] [--bandwidth 3.35] [--probes 60]
 
 Prints the tables of docs/growth.md: the published figures (twelve models, four datasets), and a
 catalogue of 100 models × 50 datasets × 6 read-outs, its models being those twelve in turn. Floors:
 2 operations a weight and token at a share of a GPU's nominal rate, and every weight read once a
-step of generation. Nothing is measured; nothing of a CPU is carried over to a GPU.
+step of generation; probes by an assumed time. Rate, share and that time are those that
+`benchmarks/bench.py --device cuda` measured where it left its gpu.json; else nothing is measured.
+Nothing of a CPU is carried over to a GPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -31,17 +34,29 @@ SCORE_BYTES_ON_DISK = 12.4
 STAGES = 5
 JOB_SECONDS = 5.0
 """Two nested starts of Snakemake that each job of a cluster costs, on one core: seen."""
-LITERAL_CONDITIONS = 2
-"""Of the published protocol: clean, and knocked out up to each layer in turn."""
+MEASURED = Path("results/benchmarks/gpu.json")
+NOMINAL, SHARE = 989e12, 0.5
+"""bf16 operations a second of an H100, and how many of them are assumed to be reached."""
+PROBED = 64 * 2000 * 5120
+"""Layers × samples × width of the read-out whose probes are assumed to take `Gpu.probes`."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """A GPU's nominal bf16 operations and bytes a second, and the share of the former assumed."""
+    """A GPU.
+
+    Attributes:
+        rate: bf16 operations a second.
+        share: how many of them the passes are assumed to reach.
+        bandwidth: bytes a second.
+        probes: seconds that all probes of a read-out of 64 layers × 2,000 × 5,120 are assumed to
+            take; others in proportion to layers × samples × width.
+    """
 
     rate: float
     share: float
     bandwidth: float
+    probes: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,7 @@ class Floor:
         cells: how many.
         operations: of the measured passes, nothing shared.
         passes_h, answers_h: GPU-hours of the measured passes and of generation.
+        probes_h: GPU-hours of the probes, during which a GPU is held.
         literal_h: GPU-hours of the published protocol's passes, as it is written.
         weights, activations, scores: bytes on the disk.
         files: of activations.
@@ -61,6 +77,7 @@ class Floor:
     operations: float = 0.0
     passes_h: float = 0.0
     answers_h: float = 0.0
+    probes_h: float = 0.0
     literal_h: float = 0.0
     weights: float = 0.0
     activations: float = 0.0
@@ -88,11 +105,13 @@ def floor(config: Config, model: str, datasets: int, gpu: Gpu) -> Floor:
     passes = demand.rows(config.conditions) - 1 + demand.PROBES
     scored = n * shape.layers * len(config.readouts) * passes
     batches = math.ceil(rows * length / config.batch_tokens)
+    probed = n * shape.layers * shape.width * len(config.readouts) / PROBED
     return Floor(
         cells=datasets,
         operations=datasets * operations,
         passes_h=datasets * operations / (gpu.rate * gpu.share) / 3600,
         answers_h=datasets * (asked + steps * weights / gpu.bandwidth) / 3600,
+        probes_h=datasets * gpu.probes * probed / 3600,
         literal_h=datasets * literal / (gpu.rate * gpu.share) / 3600,
         weights=weights,
         activations=datasets * cost.activation_bytes(config, model, n),
@@ -108,6 +127,7 @@ def line(name: str, found: Floor) -> str:
         f"{found.operations / 1e15:,.0f}",
         f"{found.passes_h:,.2f}",
         f"{found.answers_h:,.2f}",
+        f"{found.probes_h:,.2f}",
         f"{found.literal_h:,.1f}",
         f"{found.weights / 1e9:,.0f}",
         f"{found.activations / 1e9:,.0f}",
@@ -118,8 +138,11 @@ def line(name: str, found: Floor) -> str:
 
 
 HEAD = (
-    "| model | cells | 10¹⁵ operations | passes, GPU-h | answers, GPU-h | literal loop, GPU-h | "
-    "weights, GB | activations, GB | scores, GB | files |\n" + "| --- " + "| ---: " * 9 + "|"
+    "| model | cells | 10¹⁵ operations | passes, GPU-h | answers, GPU-h | probes, GPU-h | "
+    "literal loop, GPU-h | weights, GB | activations, GB | scores, GB | files |\n"
+    + "| --- "
+    + "| ---: " * 10
+    + "|"
 )
 
 
@@ -136,13 +159,43 @@ def jobs(cells: int, models: int, datasets: int, shards: int) -> str:
     return f"{shards} shards a cell: {made:,} jobs, {hours:,.1f} core-hours to start them"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def measured(path: Path) -> dict[str, float]:
+    """What a benchmark on a GPU found, in the terms of `Gpu`; empty if there was none.
+
+    The rate is that of a plain matrix product, the share the smallest that a model's passes
+    reached.
+    """
+    if not path.is_file():
+        return {}
+    found = json.loads(path.read_text(encoding="utf-8"))
+    known = {"rate": 1e12 * found["gemm_tflops"]}
+    if shares := [model["share"] for model in found["models"]]:
+        known["share"] = min(shares)
+    if probed := found.get("probes"):
+        known["probes"] = probed["seconds"] * PROBED / math.prod(probed["shape"])
+    return known
+
+
+def chosen_gpu(arguments: Sequence[str] | None) -> Gpu:
+    """From the command line, else measured, else assumed."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rate", type=float, default=989, help="10¹² bf16 operations a second")
-    parser.add_argument("--share", type=float, default=0.5, help="share of it that is reached")
+    parser.add_argument("--rate", type=float, help="10¹² bf16 operations a second")
+    parser.add_argument("--share", type=float, help="share of it that is reached")
     parser.add_argument("--bandwidth", type=float, default=3.35, help="10¹² bytes a second")
-    chosen = parser.parse_args(arguments)
-    gpu = Gpu(chosen.rate * 1e12, chosen.share, chosen.bandwidth * 1e12)
+    parser.add_argument("--probes", type=float, help="s for 64 layers × 2,000 × 5,120")
+    parser.add_argument("--measured", type=Path, default=MEASURED, help="gpu.json of a benchmark")
+    given = parser.parse_args(arguments)
+    asked = {"rate": given.rate and given.rate * 1e12, "share": given.share, "probes": given.probes}
+    chosen = measured(given.measured) | {name: one for name, one in asked.items() if one}
+    return Gpu(bandwidth=given.bandwidth * 1e12, **({"rate": NOMINAL, "share": SHARE} | chosen))
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    gpu = chosen_gpu(arguments)
+    print(
+        f"passes at {gpu.share:.2f} of {gpu.rate / 1e12:,.0f} · 10¹² operations a second, "
+        f"{gpu.probes:.0f} s for the probes of 64 layers × 2,000 × 5,120\n"
+    )
     raw = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
     config, wide = load(raw), load({**raw, "readouts": READOUTS})
     names = published(config)

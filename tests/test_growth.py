@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pstats
 import subprocess
 import sys
@@ -103,3 +104,52 @@ def test_the_benchmark_measures_a_whole_dry_run(benchmark: ModuleType) -> None:
     assert found.peak_mb > 50
     with pytest.raises(RuntimeError, match="nobody"):
         benchmark.resolve(benchmark.catalogue(1, 1, 1) | {"targets": ["nobody"]})
+
+
+@pytest.fixture(scope="module")
+def growth() -> ModuleType:
+    """`benchmarks/growth.py`."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PROJECT / "benchmarks"))
+        return importlib.import_module("growth")
+
+
+def test_probes_hold_a_gpu_in_proportion_to_their_numbers(growth: ModuleType) -> None:
+    base = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
+    gpu = growth.Gpu(rate=1e15, share=0.5, bandwidth=3e12, probes=60.0)
+
+    def hours(model: str, datasets: int = 1, **changes: object) -> float:
+        config = growth.load({**base, **changes})
+        return growth.floor(config, model, datasets, gpu).probes_h
+
+    whole = hours("qwen3-32b")  # 64 layers × 2,000 × 5,120
+    assert whole == pytest.approx(60 / 3600)
+    assert hours("qwen3-32b", sample_size=500) == pytest.approx(whole / 4)
+    assert hours("qwen3-32b", readouts=growth.READOUTS) == pytest.approx(6 * whole)
+    assert hours("qwen3-8b", 4) == pytest.approx(4 * whole * 36 * 4096 / (64 * 5120))
+
+
+def test_the_page_holds_what_the_arithmetic_gives(
+    growth: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    growth.main(["--measured", str(tmp_path / "none.json")])
+    page = (PROJECT / "docs" / "growth.md").read_text(encoding="utf-8")
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 + 12 + 2
+    assert "\n".join(rows) in page
+
+
+def test_a_benchmark_on_a_gpu_replaces_what_is_assumed(growth: ModuleType, tmp_path: Path) -> None:
+    found = tmp_path / "gpu.json"
+    models = [{"model": "a", "share": 0.6}, {"model": "b", "share": 0.4}]
+    probes = {"shape": [32, 2000, 5120], "seconds": 20.0}
+    found.write_text(json.dumps({"gemm_tflops": 700.0, "models": models, "probes": probes}))
+    file = ["--measured", str(found)]
+    assert growth.chosen_gpu(file) == growth.Gpu(700e12, 0.4, 3.35e12, 40.0)
+    said = ["--rate", "100", "--share", "0.2", "--probes", "7", "--bandwidth", "1"]
+    assert growth.chosen_gpu([*file, *said]) == growth.Gpu(100e12, 0.2, 1e12, 7.0)
+    found.write_text(json.dumps({"gemm_tflops": 700.0, "models": []}))
+    assert growth.chosen_gpu(file) == growth.Gpu(700e12, growth.SHARE, 3.35e12, 60.0)
+    assert growth.chosen_gpu(["--measured", str(tmp_path / "none.json")]) == growth.Gpu(
+        growth.NOMINAL, growth.SHARE, 3.35e12, 60.0
+    )
