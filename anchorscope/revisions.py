@@ -79,8 +79,9 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
         raise AnchorscopeError(
             "nobody can say which commit of the dataset this is: the hub cannot be reached",
             _named(hub, revision),
-            "run this once where there is network and bring revisions.lock.yaml along, or set "
-            "`revision` to a commit",
+            "run this once where there is network (HF_HUB_OFFLINE unset) and bring "
+            "revisions.lock.yaml along; or set `revision` to a commit, or give rows of the same "
+            "columns with `local:`",
             see="hub-unreachable",
         )
     return commit
