@@ -87,7 +87,7 @@ def _run(
         ]  # fmt: skip
         run = subprocess.run(command, env=_environment(), capture_output=True, text=True)
         if run.returncode:
-            raise RuntimeError(run.stderr.strip().splitlines()[-1])
+            raise RuntimeError(_why(run))
     except (subprocess.CalledProcessError, RuntimeError) as error:
         print(f"{name} was not measured: {error}", file=sys.stderr)
         return []
@@ -96,6 +96,13 @@ def _run(
         if not row["max_difference"] <= DIFFERENCE:
             print(f"{row['way']} differs by {row['max_difference']:.1e}", file=sys.stderr)
     return [row for row in rows if row["max_difference"] <= DIFFERENCE]
+
+
+def _why(run: subprocess.CompletedProcess[str]) -> str:
+    """The last line that a peer left, and how it ended: one that was killed may leave none."""
+    ended = f"signal {-run.returncode}" if run.returncode < 0 else f"exit {run.returncode}"
+    *_, last = ["", *run.stderr.strip().splitlines()]
+    return f"{last} ({ended})" if last else f"it said nothing ({ended})"
 
 
 def _environment() -> dict[str, str]:

@@ -235,3 +235,25 @@ def test_the_scaling_run_says_how_each_stage_grows(module, tmp_path):
         ("fit", "layers"), ("fit", "samples"),
     }  # fmt: skip
     assert all(f"| {stage}, {varied} |" in found for stage, varied in lines)
+    assert "- fit: peak at 40 samples" in found and "- measure, layers: exponent" in found
+
+
+@pytest.mark.parametrize(("growth", "holds"), [(1.0, "holds"), (1.3, "does not hold")])
+def test_the_scaling_run_says_whether_its_demands_hold(module, growth, holds):
+    sizes = [1_000, 2_000, 4_000, 8_000]
+    table = pd.DataFrame({"stage": "fit", "varied": "samples", "size": sizes})
+    table["seconds"] = [1e-3 * size**growth for size in sizes]
+    table["peak_mb"] = [400.0, 400.0, 900.0, 400.0 * growth]
+    exponent, peak = module("scaling").judged(table).splitlines()
+    assert exponent == f"- fit, samples: exponent {growth:.2f} ± 0.00, at most 1.1 {holds}."
+    ratio = f"{growth:.2f} × that at 1,000"
+    assert peak == f"- fit: peak at 8,000 samples {ratio}, at most 1.1 {holds}."
+
+
+@pytest.mark.parametrize(
+    ("code", "left", "expected"),
+    [(-9, "", "it said nothing (signal 9)"), (1, "a\nb\n", "b (exit 1)"), (2, " \n", "(exit 2)")],
+)
+def test_a_peer_that_failed_is_named_with_how_it_ended(module, code, left, expected):
+    run = subprocess.CompletedProcess(["peer"], code, "", left)
+    assert module("peers")._why(run).endswith(expected)
