@@ -225,7 +225,8 @@ def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
 
 
 def test_a_null_control_is_no_weak_probe() -> None:
-    row = {"control": "untrained", "expectation": "nothing to read", "model": "m", "dataset": "d"}
+    row: dict[str, Any] = {"control": "untrained", "expectation": "nothing to read"}
+    row |= {"model": "m", "dataset": "d"}
     row |= {"site": "mlp", "position": "final", "signal": False, "empty": True}
     row |= {"probe_auc": 0.5, "auc_low": 0.4, "auc_high": 0.6, "threshold": 0.7}
     made = report_tables.nulls(pd.DataFrame([row]), {"m": "M"}, {"d": "D"})
