@@ -85,6 +85,14 @@ def text_baseline(
     return best[list(COLUMNS)]
 
 
+def to_fit(answers: pd.DataFrame, settings: scores.Settings | Mapping[str, Any]) -> int:
+    """How many probes `text_baseline` fits."""
+    if not isinstance(settings, scores.Settings):
+        settings = scores.Settings(**settings)
+    chosen = [replace(settings, grid=[c]) for c in _moderate(settings.penalties)]
+    return sum(scores.to_fit(answers, [], one, extras=False) for one in chosen)
+
+
 def _moderate(grid: np.ndarray) -> list[float]:
     return [float(c) for c in grid if c <= LARGEST_C] or [float(grid.min())]
 

@@ -223,7 +223,7 @@ def fit(
     numbers = x.layers if isinstance(x, Part) else range(len(x))
     parts: list[Probes] = []
     start = 0
-    with Progress(desc=f"probes of {len(x)} layers", total=len(z)) as progress:
+    with Progress(total=len(masks) * len(x), unit="probes") as progress:
         while start < len(x):
             layers = x[start : start + sizes.layers]
             _check_finite(layers, numbers[start])
@@ -234,7 +234,7 @@ def fit(
                 continue
             parts.append(some)
             start += len(layers)
-            progress.update(len(z) * len(layers) / len(x))
+            progress.update(len(masks) * len(layers))
     solved = joined(parts)
     if solved.unconverged:
         log.warning("%d probes were stopped after %d steps", solved.unconverged, max_iterations)

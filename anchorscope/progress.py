@@ -32,7 +32,8 @@ class Progress(tqdm):
     processes on a terminal the first draws; the others write lines there.
 
     Args:
-        As tqdm's. `unit` is `samples` by default, `desc` what is being done.
+        As tqdm's. `unit` is `samples` by default, `desc` what is being done. `gathers`: whether
+        what its silent parts report by `update`, in the same unit, counts for it.
     """
 
     monitor_interval = 0
@@ -42,6 +43,7 @@ class Progress(tqdm):
     _speaker: ClassVar[ref[Progress] | None] = None
 
     def __init__(self, *args: Any, **given: Any) -> None:
+        self.gathers = bool(given.pop("gathers", False))
         self._terminal: int | None = None
         self._began = self._said = time.monotonic()
         unit = f" {given.pop('unit', 'samples')}"
@@ -62,6 +64,13 @@ class Progress(tqdm):
     def drawn(self) -> bool:
         """Whether there is a bar on the terminal."""
         return self._terminal is not None
+
+    def update(self, n: float | None = 1) -> bool | None:
+        """So many more are done, here and in the whole that gathers them."""
+        whole = Progress._speaking()
+        if whole is not None and whole is not self and whole.gathers and whole.unit == self.unit:
+            whole.update(n)
+        return super().update(n)
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         """Draw the bar if the terminal is ours, write a line if one is due; called by tqdm."""

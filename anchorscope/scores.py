@@ -202,7 +202,7 @@ def frames(
     cell = cell_of(answers, settings, readout)
     everyone = np.arange(len(cell.ids))
     clean = of_everyone(activations, CLEAN, cell)
-    null = _null(cell.plan, settings) if extras and settings.scoring == "calibrated" else None
+    null = _null(cell.plan, settings) if extras else None
     learned, *others = _learned(clean, cell.plan, null, settings, device)
     yield _frame(learned, everyone, cell, CLEAN)
     for other in others:
@@ -219,6 +219,25 @@ def frames(
             yield _frame(_offset(moved, rows, cell.plan), rows, cell, condition, "offset")
         for other in refitted:
             yield _frame(other, everyone, cell, condition, "refit")
+
+
+def to_fit(
+    answers: pd.DataFrame,
+    conditions: Sequence[tuple[str, int]],
+    settings: Settings | Mapping[str, Any],
+    *,
+    extras: bool = True,
+) -> int:
+    """How many probes `frames` fits at each layer, see there."""
+    if not isinstance(settings, Settings):
+        settings = Settings(**settings)
+    plan = design(kept(answers), settings)
+    masks = len(training_rows(plan)[0])
+    clean = masks * (len(settings.penalties) + (settings.penalty != 1))
+    if not extras:
+        return clean
+    null = 0 if _null(plan, settings, quiet=True) is None else settings.folds
+    return clean + null + masks * len({*REFITTED} & {*conditions})
 
 
 def _has(condition: tuple[str, int], those: Sequence[tuple[str, int]], extras: bool) -> bool:
@@ -299,11 +318,14 @@ def _learned(
     return [Scored.joined(parts) for parts in zip(*found, strict=True)]
 
 
-def _null(plan: Design, settings: Settings) -> Design | None:
-    """The design with shuffled labels; None where a fold gets one class only."""
+def _null(plan: Design, settings: Settings, quiet: bool = False) -> Design | None:
+    """The design with shuffled labels; None where a fold gets one class only, or `published`."""
+    if settings.scoring != "calibrated":
+        return None
     z = shuffled(plan.z, settings.seed)
     if any(len(np.unique(z[plan.fold != k])) < 2 for k in range(settings.folds)):
-        log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
+        if not quiet:
+            log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
     return Design(z, plan.fold, np.full_like(plan.inner, -1))
 

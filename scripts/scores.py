@@ -4,6 +4,7 @@ import functools
 
 from anchorscope import partial, provenance
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
+from anchorscope.progress import Progress
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
@@ -17,6 +18,9 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     folder = snakemake.input.activations
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
     settings = {**chosen.probe, "seed": chosen.seed}
+    conditions = activations.conditions_of(chosen.conditions)
+    layers = len(activations.read(folder, chosen.readouts[0], "clean")[1])
+    each = scores.to_fit(answers, conditions, settings)
     found = (
         frame
         for readout in chosen.readouts
@@ -24,13 +28,15 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
             functools.partial(activations.read, folder, readout),
             answers,
             readout,
-            activations.conditions_of(chosen.conditions),
+            conditions,
             settings,
             device=device,
         )
     )
-    write_parquet_parts(found, snakemake.output.scores)
-    text = baseline.text_baseline(answers, settings, device=device)
+    total = len(chosen.readouts) * layers * each + baseline.to_fit(answers, settings)
+    with Progress(total=total, unit="probes", gathers=True):
+        write_parquet_parts(found, snakemake.output.scores)
+        text = baseline.text_baseline(answers, settings, device=device)
     write_parquet(text, snakemake.output.text)
     provenance.of_stage(
         snakemake,

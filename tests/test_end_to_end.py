@@ -192,7 +192,8 @@ def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
         (f"prompts/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
         (f"answers/{CELL}", rf"{SAMPLES} of {SAMPLES} answers"),
         (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
-        (f"scores/{CELL}", r"[\d,]+ of [\d,]+ samples"),
+        # 3 + 9 folds; 2 penalties, shuffled labels, 2 refits at each of 4 layers; the text's
+        (f"scores/{CELL}", rf"{4 * (12 * 2 + 3 + 12 * 2) + 12} of 216 probes"),
         (f"delta_p/{CELL}", r"400 of 400 draws"),
     ],
 )

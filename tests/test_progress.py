@@ -107,6 +107,22 @@ def test_parts_of_a_stage_are_silent_while_it_speaks(caplog: pytest.LogCaptureFi
     assert "5 of 5 parts" in said[-1]
 
 
+def test_a_whole_that_gathers_counts_what_its_parts_report_in_its_unit(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    with Progress(total=10, unit="probes", gathers=True) as whole:
+        for unit in ("probes", "rows", "probes"):
+            with Progress(total=5, unit=unit) as part:
+                part.update(2)
+                part.update(3)
+    assert whole.n == 10 and lines(caplog)[-1].startswith("10 of 10 probes, ")
+    assert not any("of 5" in line for line in lines(caplog))
+    with Progress(total=10, unit="probes") as alone, Progress(unit="probes") as other:
+        other.update(4)
+    assert alone.n == 0
+
+
 def test_of_several_downloads_the_one_that_moves_speaks(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with Download(total=0, unit="B"), Download(total=10, unit="B") as second:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import platt, scores
+from anchorscope import baseline, platt, scores
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.intervals import auc
@@ -537,3 +538,36 @@ def test_a_layer_that_is_not_finite_is_named_whatever_its_block() -> None:
             lambda *_: (answers["id"].tolist(), Blocks(several, [])),
             *(answers, "mlp/final", [], Settings()),
         )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(folds=3, inner_folds=2, grid=(0.01, 1.0)),
+        Settings(folds=3, inner_folds=2, grid=(0.01, 1.0), penalty=2.0),
+        Settings(folds=3, scoring="published"),
+    ],
+    ids=["calibrated", "another penalty", "published"],
+)
+@pytest.mark.parametrize("conditions", [[], [("knockout", 0), ("random", 0), ("random", 1)]])
+def test_as_many_probes_are_fitted_as_were_announced(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, conditions: list[tuple[str, int]]
+) -> None:
+    fitted: list[int] = []
+    real = scores.probes.fit
+
+    def counting(x: Any, z: Any, masks: Any, *rest: Any, **more: Any) -> Any:
+        fitted.append(len(x) * len(masks))
+        return real(x, z, masks, *rest, **more)
+
+    monkeypatch.setattr(scores.probes, "fit", counting)
+    answers, x = cell()
+    for extras in (True, False):
+        fitted.clear()
+        scored(settings, conditions, extras=extras)
+        announced = scores.to_fit(answers, conditions, settings, extras=extras)
+        assert sum(fitted) == len(x) * announced
+    fitted.clear()
+    answers["ea_text"] = [f"answer {number % 7}" for number in range(len(answers))]
+    baseline.text_baseline(answers, settings)
+    assert sum(fitted) == baseline.to_fit(answers, settings)
