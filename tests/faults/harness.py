@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -28,6 +29,8 @@ TARGET = "results/tables/tiny.csv"
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL; a cluster gives thirty."""
 PATIENCE = 1800.0
+IMPORTS = 2.0
+"""Seconds that a job takes at least, whatever it does."""
 TOKEN = "hf_PlantedInEveryRunOfTheFaults"
 """In the environment of every run; it must turn up nowhere."""
 
@@ -43,6 +46,14 @@ STAGES = {
     "table": ["tables"],
 }
 """Every stage on the way to the table, in running order, with what it leaves in `results`."""
+
+LATER = {
+    "refits": ("refits", "results/tables/tiny.refits.csv"),
+    "figure": ("figure", "results/figures/tiny.vl.json"),
+    "view": ("view", "results/figures/tiny.controls.vl.json"),
+    "report_page": ("report", "results/report/index.html"),
+}
+"""Rules that come after the table, each with its script and a file that takes it."""
 
 TINY: dict[str, Any] = {
     "targets": ["tiny"],
@@ -200,9 +211,9 @@ def said(clone: Workspace) -> str:
     return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
 
-def finish(clone: Workspace, **more: Any) -> str:
+def finish(clone: Workspace, *arguments: str, **more: Any) -> str:
     """The same command again, or `make resume`'s where a lock was left; it must end well."""
-    code, text = run(clone, **more)
+    code, text = run(clone, *arguments, **more)
     if "cannot be locked" in text or "IncompleteFilesException" in text:
         code, text = resume(clone)
     assert code == 0, f"seed {SEED}\n{text[-4000:]}"
@@ -244,15 +255,40 @@ def job(pid: int, stage: str) -> psutil.Process | None:
     return None
 
 
+KEEPING = ("answers", "activations")
+"""The stages that keep finished batches."""
+
+
 def batches(clone: Workspace, stage: str = "activations") -> dict[str, int]:
     """Finished batches, of a finished job or not: name → time of writing, in nanoseconds."""
     found: dict[str, int] = {}
-    waiting = (clone.results / ".partial").glob(f"{stage}*")
+    waiting = (clone.results / ".partial").glob(f"{stage}+*")
     for folder in (*waiting, clone.results / stage):
         for path in folder.rglob("batch-*.safetensors"):
             with suppress(FileNotFoundError):  # it was moved to where it belongs meanwhile
                 found[path.name] = path.stat().st_mtime_ns
     return found
+
+
+@contextmanager
+def watched(clone: Workspace) -> Iterator[dict[tuple[str, str], int]]:
+    """The time of writing last seen of every batch: those of answers go once they are read."""
+    seen: dict[tuple[str, str], int] = {}
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(0.05):
+            for stage in KEEPING:
+                with suppress(OSError):  # a folder that is moved while it is listed
+                    seen.update({(stage, name): at for name, at in batches(clone, stage).items()})
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield seen
+    finally:
+        over.set()
+        thread.join()
 
 
 @dataclass(frozen=True)
@@ -331,19 +367,22 @@ class Trial:
     kill: Kill
 
 
-def disturb(world: World, clone: Workspace, trial: Trial) -> dict[str, int] | None:
+def disturb(world: World, clone: Workspace, trial: Trial, *targets: str) -> dict[str, int] | None:
     """Run until the moment, then kill.
+
+    Args:
+        targets: what is asked for, if not the table.
 
     Returns:
         The batches that were finished at that moment, None where the stage had ended before.
     """
-    running = start(clone)
+    running = start(clone, *targets)
     try:
         process = wait(
             lambda: job(running.pid, trial.stage) or running.poll() is not None,
             f"a job of {trial.stage}",
         )
-        seconds = world.seconds[trial.stage]
+        seconds = world.seconds.get(trial.stage, IMPORTS)
         done = None if process is True else trial.moment.come(clone, trial.stage, process, seconds)
         if done is None:
             running.wait(PATIENCE)
@@ -363,12 +402,14 @@ class Outcome:
     Attributes:
         hits: for each disturbance whether its stage still ran at the moment chosen.
         same: whether the final tables are those of the undisturbed run, to the byte.
-        lost: finished batches that were made again.
+        lost: finished batches, of answers and activations, that were made again.
+        failed: why the run did not finish, empty if it did.
     """
 
     hits: tuple[bool, ...]
     same: bool
     lost: int
+    failed: str = ""
 
     @property
     def injected(self) -> int:
@@ -377,14 +418,21 @@ class Outcome:
 
 
 def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
-    """Disturb one run, again and again, then let the same command finish."""
-    hits, kept = list[bool](), dict[str, int]()
-    with world.before(trials[0].stage, root) as clone:
-        for trial in trials:
-            done = disturb(world, clone, trial)
-            hits.append(done is not None)
-            kept |= (done or {}) if trial.stage == "activations" else {}
-        finish(clone)
-        made = batches(clone)
+    """Disturb one run, again and again, then let the same command finish.
+
+    What goes wrong on the way is told, not raised: it belongs into the table first.
+    """
+    hits, kept, failed = list[bool](), dict[tuple[str, str], int](), ""
+    with world.before(trials[0].stage, root) as clone, watched(clone) as made:
+        try:
+            for trial in trials:
+                done = disturb(world, clone, trial)
+                hits.append(done is not None)
+                kept |= {(trial.stage, name): at for name, at in (done or {}).items()}
+            finish(clone)
+        except (AssertionError, TimeoutError, subprocess.TimeoutExpired) as error:
+            failed = str(error) or type(error).__name__
+            hits += [False] * (len(trials) - len(hits))
         lost = [name for name, at in kept.items() if made.get(name) != at]
-        return Outcome(tuple(hits), tables(clone) == world.tables, len(lost))
+        same = not failed and tables(clone) == world.tables
+        return Outcome(tuple(hits), same, len(lost), failed)

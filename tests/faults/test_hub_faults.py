@@ -40,16 +40,15 @@ def played(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, world: World) -> Ite
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_a_busy_hub_is_waited_for(played: Hub, ledger: Ledger, status: int, times: int) -> None:
     played.refusals = [(status, {"Retry-After": "0"} if status == 429 else {})] * times
-    found = models.fetch("owner/name")
-    ledger.add(f"hub {status}, then well", survived=found[1] == COMMIT)
-    assert found[1] == COMMIT and (found[0] / "model.safetensors").is_file()
+    with ledger.entering(f"hub {status}, then well"):
+        found = models.fetch("owner/name")
+        assert found[1] == COMMIT and (found[0] / "model.safetensors").is_file()
 
 
 def test_a_slow_hub_is_waited_for(played: Hub, ledger: Ledger) -> None:
     played.pauses = [0.5, 0.5]
-    found = models.fetch("owner/name")
-    ledger.add("hub slow, then well", survived=found[1] == COMMIT)
-    assert found[1] == COMMIT
+    with ledger.entering("hub slow, then well"):
+        assert models.fetch("owner/name")[1] == COMMIT
 
 
 REFUSALS = {
@@ -70,13 +69,12 @@ def test_a_hub_that_stays_closed_ends_in_the_message_of_the_check(
     if fault == "unreachable":
         monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     played.pause = 0.5 if fault == "slow for good" else 0.0
-    with pytest.raises(AnchorscopeError, match=said) as caught:
-        models.fetch("owner/name")
-    checked = cli_check.ask("model", "owner/name", "m")
-    same = checked.what == f"m: {caught.value.what}" and checked.do == caught.value.do
     # What is given up ends in words: there is nothing to go on with.
-    ledger.add(f"hub {fault}", survived=same)
-    assert same, checked
+    with ledger.entering(f"hub {fault}"):
+        with pytest.raises(AnchorscopeError, match=said) as caught:
+            models.fetch("owner/name")
+        checked = cli_check.ask("model", "owner/name", "m")
+        assert checked.what == f"m: {caught.value.what}" and checked.do == caught.value.do
 
 
 def located(clone: Workspace, served: Hub) -> tuple[int, str]:
@@ -90,7 +88,11 @@ def located(clone: Workspace, served: Hub) -> tuple[int, str]:
 def test_the_workflow_waits_for_a_busy_hub_and_names_a_closed_one(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    with world.before("table", tmp_path / "clone") as clone, playing() as served:
+    with (
+        ledger.entering("hub 403, then 429, then well"),
+        world.before("table", tmp_path / "clone") as clone,
+        playing() as served,
+    ):
         served.folder = world.finished.results / "models" / "tiny"
         served.always = (403, GATED)
         closed, text = located(clone, served)
@@ -99,7 +101,5 @@ def test_the_workflow_waits_for_a_busy_hub_and_names_a_closed_one(
         served.always, served.refusals = None, [(429, {"Retry-After": "1"})]
         code, told = located(clone, served)
         waited = "status 429; attempt 1 failed, the next in 1 s" in told
-        well = closed != 0 and named and not left and code == 0 and waited
-        ledger.add("hub 403, then 429, then well", survived=well)
         assert closed != 0 and named and not left, text
         assert code == 0 and waited, told

@@ -12,6 +12,7 @@ import pytest
 from faults.conftest import Ledger
 from faults.harness import (
     FULL,
+    LATER,
     SEED,
     STAGES,
     Kill,
@@ -19,11 +20,14 @@ from faults.harness import (
     Outcome,
     Trial,
     World,
+    disturb,
+    finish,
     sigkill,
     sigkill_snakemake,
     sigterm,
     sigterm_all,
     survive,
+    tables,
 )
 
 AT_ONCE = 2
@@ -36,13 +40,13 @@ NAMES: dict[Kill, str] = {
 
 
 def trials(kill: Kill, stages: Sequence[str], each: int, by_batch: int) -> list[Trial]:
-    """Random moments of each stage, and of activations after random batches."""
+    """Random moments of each stage, and of those that keep batches after some of them."""
     dice = random.Random(f"{SEED} {NAMES[kill]}")
     timed = [Trial(s, Moment(share=dice.random()), kill) for s in stages for _ in range(each)]
     counted = [
         Trial("activations", Moment(batches=dice.randint(1, 6)), kill) for _ in range(by_batch)
     ]
-    return timed + counted
+    return timed + counted + [Trial("answers", Moment(batches=1), kill)] * bool(by_batch)
 
 
 def outcomes(world: World, folder: Path, found: Sequence[Trial]) -> list[Outcome]:
@@ -52,7 +56,7 @@ def outcomes(world: World, folder: Path, found: Sequence[Trial]) -> list[Outcome
         number, trial = numbered
         for attempt in range(4):
             outcome = survive(world, folder / f"{number}-{attempt}", [trial])
-            if outcome.injected:
+            if outcome.injected or outcome.failed:
                 break
             early = Moment((trial.moment.share or 0.5) / 2)
             trial = Trial(trial.stage, early, trial.kill)
@@ -65,6 +69,7 @@ def outcomes(world: World, folder: Path, found: Sequence[Trial]) -> list[Outcome
 def entered(ledger: Ledger, kill: Kill, found: Sequence[Outcome]) -> None:
     for outcome in found:
         ledger.add(NAMES[kill], survived=outcome.same, lost=outcome.lost)
+    assert not [outcome.failed for outcome in found if outcome.failed], f"seed {SEED}"
     assert all(outcome.injected for outcome in found), f"a kill came too late (seed {SEED})"
     assert all(outcome.same for outcome in found), f"other tables (seed {SEED})"
     assert not any(outcome.lost for outcome in found), f"finished batches lost (seed {SEED})"
@@ -84,6 +89,28 @@ def test_a_run_killed_anywhere_ends_with_the_same_tables(
     entered(ledger, kill, outcomes(world, tmp_path, found))
 
 
+@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+def test_what_comes_after_the_table_is_killed_and_comes_out_the_same(
+    world: World, ledger: Ledger, tmp_path: Path
+) -> None:
+    dice = random.Random(f"{SEED} later")
+    made = [target for _, target in LATER.values() if not target.endswith(".html")]
+    with (
+        world.before("table", tmp_path / "plain") as plain,
+        world.before("table", tmp_path / "clone") as clone,
+    ):
+        finish(plain, *made)
+        for script, target in LATER.values():
+            moment = Moment(share=dice.random())
+            with ledger.entering(NAMES[sigkill]):
+                assert disturb(world, clone, Trial(script, moment, sigkill), target) is not None
+                finish(clone, target)
+                assert (clone.root / target).stat().st_size
+        assert tables(clone) == tables(plain)
+        for target in made:
+            assert (clone.root / target).read_bytes() == (plain.root / target).read_bytes(), target
+
+
 def test_a_run_killed_thrice_ends_with_the_same_tables(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
@@ -97,8 +124,9 @@ def test_a_run_killed_thrice_ends_with_the_same_tables(
     outcome = survive(world, tmp_path / "clone", chain)
     # A stage may be over before its moment on a fast machine; only what was done is counted.
     for trial, hit in zip(chain, outcome.hits, strict=True):
-        if hit:
+        if hit or outcome.failed:
             ledger.add(NAMES[trial.kill], survived=outcome.same)
     ledger.lost[NAMES[sigkill]] += outcome.lost
+    assert not outcome.failed, outcome.failed
     assert outcome.injected, f"every kill came too late (seed {SEED})"
     assert outcome.same and not outcome.lost, f"seed {SEED}"

@@ -35,7 +35,11 @@ def clear(text: str, *named: str) -> bool:
 def test_a_disk_that_fills_up_is_named_and_loses_nothing(
     world: World, ledger: Ledger, tmp_path: Path, stage: str
 ) -> None:
-    with world.before(stage, tmp_path / "clone") as clone, disks.small_disk(clone.results):
+    with (
+        ledger.entering("disk full"),
+        world.before(stage, tmp_path / "clone") as clone,
+        disks.small_disk(clone.results),
+    ):
         running = start(clone)
         wait(lambda: job(running.pid, stage), f"a job of {stage}")
         ballast = disks.fill(clone.results)
@@ -44,8 +48,6 @@ def test_a_disk_that_fills_up_is_named_and_loses_nothing(
         half = [p.name for p in (clone.results / stage).rglob("*") if p.is_file()]
         ballast.unlink()
         finish(clone)
-        well = code != 0 and clear(text, "the disk is full", "#disk-full") and not half
-        ledger.add("disk full", survived=well and tables(clone) == world.tables)
         assert code != 0 and not half
         assert clear(text, "the disk is full", f"rule {stage}", "#disk-full"), text
         assert tables(clone) == world.tables
@@ -54,21 +56,26 @@ def test_a_disk_that_fills_up_is_named_and_loses_nothing(
 def test_read_only_results_are_named_before_any_job(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    with world.before("delta_p", tmp_path / "clone") as clone, disks.small_disk(clone.results):
+    with (
+        ledger.entering("read-only results"),
+        world.before("delta_p", tmp_path / "clone") as clone,
+        disks.small_disk(clone.results),
+    ):
         with disks.read_only(clone.results):
             code, text = run(clone)
         finish(clone)
         named = clear(text, "may not be opened or written", "#not-writable")
-        same = tables(clone) == world.tables
-        ledger.add("read-only results", survived=code != 0 and named and same)
         assert code != 0 and named, text
-        assert same
+        assert tables(clone) == world.tables
 
 
 def test_a_second_run_in_the_same_folder_is_refused_and_harms_nothing(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:
-    with world.before("scores", tmp_path / "clone") as clone:
+    with (
+        ledger.entering("two runs in one folder"),
+        world.before("scores", tmp_path / "clone") as clone,
+    ):
         first = start(clone)
         wait(lambda: job(first.pid, "scores"), "the first run's job")
         second, text = run(clone)
@@ -76,10 +83,8 @@ def test_a_second_run_in_the_same_folder_is_refused_and_harms_nothing(
         code = first.wait(PATIENCE)
         refused = second != 0 and "cannot be locked" in text
         left = resumed != 0 and "still going on" in told
-        same = tables(clone) == world.tables
-        ledger.add("two runs in one folder", survived=refused and left and code == 0 and same)
         assert refused and left, text + told
-        assert code == 0 and same, said(clone)[-2000:]
+        assert code == 0 and tables(clone) == world.tables, said(clone)[-2000:]
 
 
 @pytest.mark.parametrize("stage", ["model", "activations", "delta_p"] if FULL else ["delta_p"])
@@ -87,16 +92,17 @@ def test_a_worker_that_ends_without_a_word_or_a_product_is_noticed(
     world: World, ledger: Ledger, tmp_path: Path, stage: str
 ) -> None:
     """It says that all went well and has made nothing."""
-    with world.before(stage, tmp_path / "clone") as clone:
+    with (
+        ledger.entering("worker dies silently"),
+        world.before(stage, tmp_path / "clone") as clone,
+    ):
         script = clone.root / "scripts" / f"{stage}.py"
         whole = script.read_text(encoding="utf-8")
         script.write_text("import os\n\nos._exit(0)\n", encoding="utf-8")
         code, text = run(clone)
         script.write_text(whole, encoding="utf-8")
         finish(clone)
-        named = code != 0 and "MissingOutputException" in text
-        ledger.add("worker dies silently", survived=named and tables(clone) == world.tables)
-        assert named, text
+        assert code != 0 and "MissingOutputException" in text, text
         assert tables(clone) == world.tables
 
 
@@ -111,7 +117,10 @@ def test_a_clock_that_jumps_changes_no_number(
     """What was made before the jump has times of tomorrow, or of decades ago."""
     if jump == "back" and not FULL:
         pytest.skip("make test-faults runs it")
-    with world.before("delta_p", tmp_path / "clone") as clone:
+    with (
+        ledger.entering("clock jumps"),
+        world.before("delta_p", tmp_path / "clone") as clone,
+    ):
         at = time.time() + JUMPS[jump]
         for name in list(STAGES)[: list(STAGES).index("delta_p")]:
             for product in STAGES[name]:
@@ -119,9 +128,7 @@ def test_a_clock_that_jumps_changes_no_number(
                     if path.exists():
                         os.utime(path, (at, at))
         finish(clone)
-        same = tables(clone) == world.tables
-        ledger.add("clock jumps", survived=same)
-        assert same
+        assert tables(clone) == world.tables
 
 
 def test_nothing_that_a_run_leaves_holds_the_token(world: World) -> None:
