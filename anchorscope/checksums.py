@@ -31,7 +31,7 @@ def seal(outputs: Iterable[str | Path]) -> None:
 
 
 def _held(path: Path) -> Iterator[tuple[str, Path]]:
-    """Files of an output by their names in the record: no batches, and no hidden files of others."""
+    """Files of an output by their names in the record: neither batches nor hidden files."""
     if path.is_file():
         yield path.name, path
     elif path.is_dir():
