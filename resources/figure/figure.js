@@ -182,14 +182,18 @@
   }
 
   // The panel under the pointer, and where in it, 0 to 1 from the left and from the bottom.
+  // Half of a mark on a panel's edge lies outside.
   function under(event) {
+    const EDGE = 6;  // pixels
+    const inside = (value, size) =>
+      within(value, [-EDGE / size, 1 + EDGE / size]) ? Math.max(0, Math.min(1, value)) : null;
     for (const [p, panel] of page.panels.entries()) {
       const area = document.querySelector(`#figure .panel${p}_group path.background`);
       const box = area?.getBoundingClientRect();
       if (!box || !box.width) continue;
-      const x = (event.clientX - box.left) / box.width;
-      const y = (box.bottom - event.clientY) / box.height;
-      if (within(x, [0, 1]) && within(y, [0, 1])) return { ...panel, at: { x, y }, box };
+      const x = inside((event.clientX - box.left) / box.width, box.width);
+      const y = inside((box.bottom - event.clientY) / box.height, box.height);
+      if (x !== null && y !== null) return { ...panel, at: { x, y }, box };
     }
     return null;
   }
