@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 CHROMIUM = shutil.which("chromium")
+PATIENCE = 300_000
+"""Milliseconds: a busy machine takes long to draw a page."""
 ABSENT = "there is no chromium on this machine"
 UNDRIVEN = (
     ABSENT
@@ -115,7 +117,9 @@ def browser() -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as driver:
-        launched = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        launched = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE
+        )
         try:
             yield launched
         finally:
@@ -128,6 +132,7 @@ def driven(chromium: Browser, path: Path, width: int = 1400) -> Iterator[Opened]
     context = chromium.new_context(
         viewport={"width": width, "height": 1200}, permissions=["clipboard-read", "clipboard-write"]
     )
+    context.set_default_timeout(PATIENCE)
     try:
         opened = Opened(context.new_page())
         page, address = opened.page, path.absolute().as_uri()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,8 +97,9 @@ def entry(opened: Opened, series: str) -> Locator:
 
 def strengths_are(opened: Opened, chosen: list[str]) -> None:
     """Wait until the chosen series alone are in full colour, and hold all of them against it."""
-    full = f"Object.values(found).filter((one) => one === 1).length === {len(chosen)}"
-    opened.page.wait_for_function(f"() => {{ const found = ({STRENGTHS})(); return {full}; }}")
+    full = f"{json.dumps(sorted(chosen))}.join() === full.sort().join()"
+    names = f"Object.entries(({STRENGTHS})()).filter(([, one]) => one === 1).map(([name]) => name)"
+    opened.page.wait_for_function(f"() => {{ const full = {names}; return {full}; }}")
     found = opened.page.evaluate(STRENGTHS)
     assert set(found) == set(SERIES)
     assert {series for series, value in found.items() if value == 1} == set(chosen)
