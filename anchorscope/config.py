@@ -17,7 +17,7 @@ from anchorscope.errors import AnchorscopeError
 from anchorscope.files import inside
 from anchorscope.hub import is_id
 from anchorscope.identity import CATALOGUES, identity
-from anchorscope.reading import data_files
+from anchorscope.reading import data_files, local_files
 from anchorscope.settings import Config, Dataset, Figure, Model, Section
 
 __all__ = ["Config", "Mistake", "identity", "load", "nearest"]
@@ -251,7 +251,7 @@ def _place_mistakes(config: Config) -> Iterator[Mistake]:
             do = f"declare its folder, `data_folders: [{PurePosixPath(path).parent}]`"
             yield Mistake(key, what, f"{do}, or keep it in the project", "outside")
             continue
-        for file in _read_in(key, path):
+        for file in _read_in(config, key, path):
             if not _leads_into(str(file), declared):
                 what = f"wrong value {_shown(path)}: {file.name} in it leads out of the project"
                 do = f"declare where it leads, `data_folders: [{file.resolve().parent}]`"
@@ -259,13 +259,21 @@ def _place_mistakes(config: Config) -> Iterator[Mistake]:
                 break
 
 
-def _read_in(key: str, path: str) -> list[Path]:
+def _read_in(config: Config, key: str, path: str) -> list[Path]:
     """The files that are read in a folder of rows or weights: each may be a link."""
+    from anchorscope.checkpoints import parts
+
     try:
         folder = Path(path).expanduser()
         if key == "results" or not folder.is_dir():
             return []
-        return sorted(folder.iterdir()) if key.startswith("models.") else data_files(folder)
+        if key.startswith("models."):
+            return parts(folder)
+        dataset = config.datasets[key.removeprefix("datasets.").removesuffix(".local")]
+        splits = {dataset.split, dataset.few_shot.split or dataset.split}
+        return [file for split in splits for file in local_files(folder, dataset.config, split)]
+    except AnchorscopeError:  # it is not clear which: reading them says so
+        return data_files(folder)
     except (OSError, ValueError, RuntimeError):  # nothing that the system could open
         return []
 

@@ -65,7 +65,8 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
 
 
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
-_TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{8,})")
+# A token has 34 characters after its prefix; a folder `hf_experiments` is none.
+_TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
 
 
 def redacted(text: str) -> str:

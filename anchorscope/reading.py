@@ -11,6 +11,7 @@ from typing import Any
 from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
 
+_COMMIT = re.compile(r"[0-9a-f]{40}")
 # Records that libraries keep beside the data of a dataset's folder.
 _NOT_DATA = re.compile(
     r"\..*|.*\.provenance\.json|dataset_infos?\.json|dataset_dict\.json|state\.json"
@@ -46,7 +47,27 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
             auth_check(hub_id, repo_type="dataset")
             raise
 
-    return hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
+    found = hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
+    _check_commit(found, hub_id, revision)
+    return found
+
+
+def _check_commit(found: Any, hub_id: str, revision: str | None) -> None:
+    """Refuse prepared rows of another commit: without the hub the library takes the newest.
+
+    The library names the folder of prepared rows by their commit.
+    """
+    if revision is None or not _COMMIT.fullmatch(revision):
+        return
+    folders = {Path(file["filename"]).parent.name for file in found.cache_files}
+    others = sorted(name for name in folders - {revision} if _COMMIT.fullmatch(name))
+    if others:
+        raise AnchorscopeError(
+            f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}",
+            f"{hub_id}, revision {revision}",
+            "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME",
+            see="hub-unreachable",
+        )
 
 
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:

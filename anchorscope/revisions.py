@@ -61,7 +61,8 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
         revision: branch, tag or commit; None is the main branch. A commit needs no asking.
 
     Raises:
-        AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked.
+        AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
+            cache does not know.
     """
     if revision is not None and _pinned(revision):
         return revision
@@ -74,7 +75,7 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
     except AnchorscopeError as error:
         if error.see != "hub-unreachable":
             raise
-        commit = None
+        commit = _cached(hub, revision)
     if commit is None:
         raise AnchorscopeError(
             "nobody can say which commit of the dataset this is: the hub cannot be reached",
@@ -85,6 +86,16 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
             see="hub-unreachable",
         )
     return commit
+
+
+def _cached(hub: str, revision: str | None) -> str | None:
+    """The commit that a branch or tag stood for when the hub's client last asked."""
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE) / f"datasets--{hub.replace('/', '--')}"
+    said = folder / "refs" / (revision or "main")
+    commit = said.read_text(encoding="utf-8").strip() if said.is_file() else ""
+    return commit if _pinned(commit) else None
 
 
 def _read(lock: Path) -> dict[str, dict[str, str]]:

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from anchorscope import datasets, questions, revisions
+from anchorscope import datasets, questions, reading, revisions
 from anchorscope import hub as hub_client
 from anchorscope.errors import AnchorscopeError
 
@@ -90,3 +90,32 @@ def test_rows_of_no_known_commit_are_refused(hub: dict[str, list], asked: str | 
         datasets.prepare(entry, sample_size=3, seed=0)
     assert "revisions.lock.yaml" in str(caught.value.do) and hub["read"] == []
     assert not Path("revisions.lock.yaml").exists()
+
+
+@pytest.mark.parametrize(("asked", "ref"), [("v2", "v2"), (None, "main")])
+def test_without_the_hub_the_cache_knows_what_a_branch_stood_for(
+    hub: dict[str, list], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, ref: str
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    refs = tmp_path / "cache" / "datasets--a--b" / "refs"
+    refs.mkdir(parents=True)
+    (refs / ref).write_text(COMMIT, encoding="utf-8")
+    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked}
+    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
+    assert hub["read"] == [COMMIT]
+
+
+def test_rows_that_the_cache_holds_of_another_commit_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def prepared(folder: str) -> SimpleNamespace:
+        file = tmp_path / "a___b" / "default" / "0.0.0" / folder / "b-train.arrow"
+        return SimpleNamespace(cache_files=[{"filename": str(file)}])
+
+    for folder, well in ((COMMIT, True), ("f" * 40, False), ("made-here", True)):
+        monkeypatch.setattr("datasets.load_dataset", lambda *_, at=folder, **__: prepared(at))
+        if well:
+            reading.hub_split("a/b", None, "train", COMMIT)
+            continue
+        with pytest.raises(AnchorscopeError, match=f"rows of commit {folder}"):
+            reading.hub_split("a/b", None, "train", COMMIT)

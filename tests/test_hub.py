@@ -15,7 +15,7 @@ from playedhub import COMMIT, Hub, playing
 from anchorscope import cli_check, hub, models
 from anchorscope.errors import AnchorscopeError
 
-TOKEN = "hf_PlantedPlantedPlanted0123"
+TOKEN = "hf_PlantedPlantedPlantedPlantedPla0123"
 GATED = {"X-Error-Code": "GatedRepo"}
 
 

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 from anchorscope import models
 from anchorscope.errors import AnchorscopeError
 
-SECRET = "hf_averysecrettoken"
+SECRET = "hf_averysecrettokenaverysecrettoken00"
 
 
 @pytest.fixture

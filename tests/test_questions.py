@@ -396,7 +396,7 @@ class Response:
     """The little that the hub's errors read of an answer."""
 
     request = None
-    headers: ClassVar[dict] = {"authorization": "Bearer hf_abcdefghijkl"}
+    headers: ClassVar[dict] = {"authorization": "Bearer hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}
 
     def __init__(self, status: int) -> None:
         self.status_code = status
@@ -407,7 +407,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-GATED = errors.GatedRepoError("hf_abcdefghijkl", response=Response(403))  # type: ignore[arg-type]
+GATED = errors.GatedRepoError("hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", response=Response(403))  # type: ignore[arg-type]
 NOT_FOUND = errors.RepositoryNotFoundError("none", response=Response(401))  # type: ignore[arg-type]
 NO_REVISION = errors.RevisionNotFoundError("none", response=Response(404))  # type: ignore[arg-type]
 BROKEN = errors.HfHubHTTPError("none", response=Response(503))  # type: ignore[arg-type]
@@ -418,15 +418,24 @@ BROKEN = errors.HfHubHTTPError("none", response=Response(503))  # type: ignore[a
     [
         (ConnectionError("Couldn't reach 'a/b'"), "cannot be reached"),
         (errors.OfflineModeIsEnabled("offline"), "cannot be reached"),
-        (errors.HTTPError("no route, Bearer hf_abcdefghijkl"), "cannot be reached"),
+        (
+            errors.HTTPError("no route, Bearer hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
+            "cannot be reached",
+        ),
         (caused(OSError("401 gated"), TimeoutError("slow")), "cannot be reached"),
         (GATED, "accept its terms"),
         (caused(ValueError("no"), GATED), "accept its terms"),
         (NOT_FOUND, "no such dataset"),
         (caused(ValueError("no"), NO_REVISION), "no such revision"),
         (caused(errors.LocalEntryNotFoundError("no"), BROKEN), "status 503"),
-        (ValueError('Unknown split "401 gated", hf_abcdefghijkl'), "check config, split"),
-        (OSError(28, "No space left on device", "hf_abcdefghijkl"), "No space left"),
+        (
+            ValueError('Unknown split "401 gated", hf_abcdefghijklmnopqrstuvwxyzABCDEFGH'),
+            "check config, split",
+        ),
+        (
+            OSError(28, "No space left on device", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
+            "No space left",
+        ),
     ],
 )
 def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
@@ -439,7 +448,7 @@ def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
     with pytest.raises(AnchorscopeError) as raised:
         questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
     assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
-    assert "hf_abcdefghijkl" not in str(raised.value)
+    assert "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH" not in str(raised.value)
     assert raised.value.__suppress_context__, "the cause may hold the token"
 
 

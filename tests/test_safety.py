@@ -41,7 +41,7 @@ SOURCES = sorted(
 )
 WORKFLOW = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
 TOKENS = (
-    "hf_PlantedPlantedPlanted0123",
+    "hf_PlantedPlantedPlantedPlantedPla0123",
     "planted-token-of-another-kind",
     "hf_oauth_planted.Planted-planted_0123",
 )
@@ -267,7 +267,9 @@ def test_the_login_in_a_url_is_left_out(login: str) -> None:
     assert said == "ProxyError: http://<token>@proxy:3128/x, https://host/a@b and c@d"
 
 
-@pytest.mark.parametrize("name", ["hf_hub_download", "hf_home", "results/hf_rows.parquet"])
+@pytest.mark.parametrize(
+    "name", ["hf_hub_download", "hf_home", "/data/hf_experiments/hf_rows.parquet"]
+)
 def test_names_that_begin_like_a_token_stay(name: str) -> None:
     assert redacted(name) == name
 
@@ -465,3 +467,30 @@ def test_no_link_in_a_folder_of_the_config_leaves_the_project(
         configured(PLACES[key]("in"))
     assert f"data_folders: [{outside}]" in str(caught.value.do)
     configured(PLACES[key]("in") | {"data_folders": [str(outside)]})
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "link"),
+    [
+        ("models.mine.local", "model.safetensors", "runs"),
+        ("models.mine.local", "model.safetensors", "optimizer.pt"),
+        ("datasets.mine.local", "test.csv", "train.csv"),
+    ],
+)
+def test_a_link_that_nobody_reads_may_lead_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str, link: str
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "in", outside):
+        folder.mkdir(parents=True)
+    (project / "in" / name).write_text("q,a\nwho,me\n", encoding="utf-8")
+    (project / "in" / link).symlink_to(outside)
+    if link == "train.csv":
+        (project / "in" / link).unlink()
+        (outside / link).write_text("q,a\nwho,me\n", encoding="utf-8")
+        (project / "in" / link).symlink_to(outside / link)
+    monkeypatch.chdir(project)
+    entry = PLACES[key]("in")
+    if "datasets" in entry:
+        entry["datasets"]["mine"]["split"] = "test"
+    configured(entry)
