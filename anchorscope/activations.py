@@ -101,7 +101,7 @@ def gather(shards: Sequence[Path], folder: Path, planned: Plan) -> None:
         planned: all passes of the cell.
 
     Raises:
-        AnchorscopeError: a shard was made from other passes.
+        AnchorscopeError: a shard was made from other passes, or a batch of it is damaged.
     """
     write_parquet(index(planned), folder / "index.parquet")
     wanted = read_parquet(folder / "index.parquet")
@@ -113,7 +113,9 @@ def gather(shards: Sequence[Path], folder: Path, planned: Plan) -> None:
                 "delete the folder and run snakemake again",
                 see="stale-product",
             )
-    partial.take(shards, folder)
+    numbers = range(len(planned.batches))
+    signed = {partial.batch(folder, n).name: _signature(planned, n) for n in numbers}
+    partial.take(shards, folder, signed)
 
 
 class _Counter:

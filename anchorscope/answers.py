@@ -231,7 +231,7 @@ def _asked(
     notes: Counter[str],
 ) -> list[Prompt]:
     """Every prompt as tokens, dropped where it leaves no room for its answer."""
-    control = _control_tokens(tokenizer) - ending.eos
+    control = _control_tokens(tokenizer) - ending.eos - {tokenizer.unk_token_id}
     prompts = _prompts(rows, tokenizer, ending.style, notes)
     legible = (_legible(prompt, control, ending.eos) for prompt in prompts)
     return [_limited(prompt, room, len(ending.closing)) for prompt in legible]
@@ -360,15 +360,18 @@ def _prompts(
         notes["spans failed"] += found.failed
         question, *anchored = found.tokens
         spelled = _spelled(encoded, control)
+        markup = {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
+        unclear = spelled & set(question)
         if style != "chat":
-            _check_examples(encoded, spelled, row["question_start"], tokenizer)
+            _check_examples(encoded, markup, row["question_start"], tokenizer)
+            unclear |= markup
         yield Prompt(
             row,
             encoded.ids,
             tuple(sorted({token for span in anchored for token in span})),
             question,
             _response(row, encoded, tokenizer, style),
-            _unreadable(found, spelled if style != "chat" else spelled & set(question)),
+            _unreadable(found, unclear),
         )
 
 

@@ -67,7 +67,8 @@ def _sealed(folder: Path) -> dict[str, set[str]]:
     """The checksums that the records of a folder hold, by the name of the file."""
     found: dict[str, set[str]] = {}
     for record in folder.glob(f"*{RECORD}"):
-        with suppress(OSError):  # another job may be making its product, and record, anew
+        # Another job may be making its product, and record, anew; a broken one names nothing.
+        with suppress(OSError, AnchorscopeError, AttributeError):
             for name, written in read_json(record).get(KEY, {}).items():
                 found.setdefault(name, set()).add(written)
     return found

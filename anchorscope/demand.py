@@ -202,7 +202,8 @@ def demand(stage: str, size: Size, share: Share, gpus: int) -> Demand:
         return Demand(ROOM_MB, _minutes(2 * written / LOAD_MB_PER_S))
     rows = share.rows + (SWAPS if stage == "truth" else 0)
     operations = 2 * size.parameters * TOKENS_PER_ROW * share.samples * rows
-    loading = size.parameters * size.stored / 1e6 / LOAD_MB_PER_S
+    # Read twice: held against its checksums, then loaded.
+    loading = 2 * size.parameters * size.stored / 1e6 / LOAD_MB_PER_S
     seconds = loading + operations / (GPU_FLOPS if gpus else CPU_FLOPS)
     return Demand(math.ceil(ROOM_MB + size.loading_mb), _minutes(seconds))
 

@@ -241,13 +241,27 @@ def finished(path: Path, *, samples: str | None = None) -> dict[str, torch.Tenso
         return None
 
 
-def take(folders: Iterable[Path], into: Path) -> None:
-    """Put the batches of other folders into one, without copying where the file system can."""
-    for folder in folders:
+def take(shards: Iterable[Path], into: Path, samples: Mapping[str, str] | None = None) -> None:
+    """Put the batches of several jobs into one folder, without copying where the disk can.
+
+    Args:
+        shards: the jobs' folders.
+        into: where the batches go; sound ones that are there stay.
+        samples: file name → signature that its notes must hold, see `read`.
+
+    Raises:
+        Damaged: a batch of a shard, whose folder is removed: so its job, and it alone, runs again.
+    """
+    for folder in shards:
         for path in sorted(folder.glob("batch-*")):
-            aim = into / path.name
-            if aim.exists():
+            aim, signed = into / path.name, (samples or {}).get(path.name)
+            if finished(aim, samples=signed) is not None:
                 continue
+            try:
+                read(path, samples=signed)
+            except Damaged:
+                shutil.rmtree(folder)
+                raise
             with atomic(aim) as draft:
                 try:
                     draft.hardlink_to(path)

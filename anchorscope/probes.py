@@ -33,8 +33,9 @@ TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
 MOST_BYTES = 16 << 30
 """Most that a block of layers takes of a GPU: in a larger one more layers wait for the slowest."""
-SHARE_OF_FREE = 0.5
-"""Of a GPU's free memory: what a block is reckoned to take leaves the solver's workspaces out."""
+SHARE = 0.5
+"""Of a GPU's memory: what a block is reckoned to take leaves the solver's workspaces out. Not of
+what happens to be free: problems of a block end together, so its size shows in the last digits."""
 STATE_BYTES = 16 << 20
 """What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
 would grow with the samples."""
@@ -202,7 +203,7 @@ def fit(
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are. None: of a GPU half of what is free, at most `MOST_BYTES`. A block for which memory
+            are. None: half of a GPU's memory, at most `MOST_BYTES`. A block for which memory
             runs out all the same is halved. On a CPU layers are solved one by one, since one
             layer's features stay in the cache and several do not, and problems in blocks of
             `STATE_BYTES`.
@@ -263,19 +264,18 @@ def _sizes(
 ) -> _Sizes:
     """What fits; `shape` is that of a layer, [n, width]."""
     n, width = shape
-    budget = _free(device) if budget_bytes is None else budget_bytes
+    budget = _room(device) if budget_bytes is None else budget_bytes
     if device.type == "cpu":
         return _Sizes(1, _problems_at_once(n, width, min(budget, STATE_BYTES)))
     return _Sizes(_layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget))
 
 
-def _free(device: torch.device) -> int:
+def _room(device: torch.device) -> int:
     """Bytes that a block may take."""
     if device.type != "cuda":
         return MOST_BYTES
-    free, _ = torch.cuda.mem_get_info(device)
-    kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return min(MOST_BYTES, int(SHARE_OF_FREE * (free + kept)))
+    _, whole = torch.cuda.mem_get_info(device)
+    return min(MOST_BYTES, int(SHARE * whole))
 
 
 def _tried(*block: Any) -> Probes | None:

@@ -82,7 +82,7 @@ def test_a_shard_asks_for_its_part_of_the_time() -> None:
         for n in (1, 7)
     )
     assert part.mem_mb == whole.mem_mb, "every job holds the whole model"
-    loading = demand.ROOM_MIN + 2e-6 * LARGE.parameters / demand.LOAD_MB_PER_S / 60
+    loading = demand.ROOM_MIN + 2 * 2e-6 * LARGE.parameters / demand.LOAD_MB_PER_S / 60
     assert part.runtime - loading == pytest.approx((whole.runtime - loading) / 7, abs=2)
 
 

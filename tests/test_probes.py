@@ -359,17 +359,16 @@ def test_other_errors_of_the_device_are_not_taken_for_want_of_memory(
         fitted(x, z, *problems(90))
 
 
-def test_a_block_takes_half_of_what_a_gpu_has_free_and_no_more_than_the_cap(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("free", [1, 7])
+def test_a_block_takes_half_of_a_gpu_however_much_is_free_and_no_more_than_the_cap(
+    monkeypatch: pytest.MonkeyPatch, free: int
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (6 << 30, 24 << 30))
-    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda device: 3 << 30)
-    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda device: 1 << 30)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 30, 8 << 30))
     device = torch.device("cuda")
-    assert probes._free(device) == 4 << 30  # 6 free, 2 held for later
+    assert probes._room(device) == 4 << 30
     little = probes._sizes((2000, 5120), 180, device, None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (140 << 30, 140 << 30))
-    assert probes._free(device) == probes.MOST_BYTES
+    assert probes._room(device) == probes.MOST_BYTES
     much = probes._sizes((2000, 5120), 180, device, None)
     assert 1 <= little.layers < much.layers
     assert probes._sizes((2000, 5120), 180, torch.device("cpu"), None).layers == 1

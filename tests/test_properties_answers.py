@@ -226,3 +226,22 @@ def _joined(change: Callable[[pd.DataFrame, pd.DataFrame], Any]) -> Any:
 def test_prompts_in_another_order_are_joined_by_id() -> None:
     rows = _joined(lambda built, frame: answers._joined(built.iloc[::-1], frame))
     assert all(row["question"] in row["prompt"] for row in rows)
+
+
+def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(
+    byte_level: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many tokenizers count their unknown token among the special ones."""
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    narrow = deepcopy(byte_level)
+    narrow.add_special_tokens({"unk_token": "\u241f"})
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    asked = ["Who wrote The Red House?", "Who \u241f wrote The Red House?"]
+    said = "Anna \u241f Bell"
+    rows = [{"id": str(k), "q": q, "a": "Anna", "say": said} for k, q in enumerate(asked)]
+    shown = [{"id": "s", "q": "Who \u241f wrote Emma?", "a": "Jane", "say": None}]
+    frame, _ = questions.normalise(rows, fields, split=None)
+    examples, _ = questions.normalise(shown, fields, split=None)
+    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
+    found, _ = answers.answer(built, frame, Scripted(), narrow, answers.Settings("few_shot"))
+    assert list(found["dropped"].fillna("")) == ["", answers.CONTROL]

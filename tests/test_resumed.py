@@ -159,6 +159,38 @@ def test_shards_put_together_are_the_cell(cell: Any, tmp_path: Path, parts: int)
     assert same(states(gathered), states(tmp_path / "whole"))
 
 
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_shard_with_a_damaged_batch_is_made_again_and_the_others_stay(
+    cell: Any, tmp_path: Path, linked: bool
+) -> None:
+    """Also where the batch was put together with others before it was damaged."""
+    loaded, plan = cell
+    activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    folders = [tmp_path / "1-of-2", tmp_path / "2-of-2"]
+    gathered = tmp_path / "gathered"
+    gathered.mkdir()
+
+    def pass_through(number: int) -> None:
+        part = activations.share(plan, (number, 2))
+        activations.write(folders[number - 1], loaded, plan, READOUTS, numbers=part)
+
+    pass_through(1), pass_through(2)
+    if linked:
+        activations.gather(folders, gathered, plan)
+    hurt = sorted(folders[1].glob("batch-*"))[0]
+    with hurt.open("r+b") as file:
+        file.seek(-3, 2)
+        file.write(bytes(3))
+    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+        activations.gather(folders, gathered, plan)
+    assert folders[0].is_dir() and not folders[1].exists()
+    pass_through(2)
+    activations.gather(folders, gathered, plan)
+    with counted(loaded.model) as rows:
+        activations.write(gathered, loaded, plan, READOUTS)
+    assert not rows and same(states(gathered), states(tmp_path / "whole"))
+
+
 def test_a_shard_of_other_passes_is_refused(cell: Any, tmp_path: Path) -> None:
     loaded, plan = cell
     other = planned(answers_table(loaded.tokenizer), batch_tokens=200)

@@ -399,6 +399,16 @@ def test_every_product_of_a_rule_is_held_against_the_record_that_seals_it(
     assert caught.value.where == made[number]
 
 
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"sha256": []}'])
+def test_a_broken_record_of_another_product_stops_nobody(tmp_path: Path, text: str) -> None:
+    made = sealed(tmp_path, "popqa.csv", "popqa.swap.csv")
+    (tmp_path / "other.csv.provenance.json").write_text(text, encoding="utf-8")
+    checksums.verify(made)
+    made[1].write_text("v\n9\n", encoding="utf-8")
+    with pytest.raises(AnchorscopeError, match="not what was written"):
+        checksums.verify(made)
+
+
 def test_an_index_changed_since_is_named_and_its_batches_wait(tmp_path: Path) -> None:
     """It says which row is whose: with another one every number would be another sample's."""
     product, waits = tmp_path / "popqa", tmp_path / ".partial" / "popqa+1"
