@@ -321,7 +321,7 @@ def gigabytes(count: float) -> str:
 
 
 @dataclass(frozen=True)
-class Room:
+class DiskRoom:
     """What activations take on the disk.
 
     Attributes:
@@ -353,7 +353,7 @@ class Room:
         return said + "."
 
 
-def room_needed(work: Iterable[Work], keep: bool, at_once: int = 1) -> Room:
+def room_needed(work: Iterable[Work], keep: bool, at_once: int = 1) -> DiskRoom:
     """The activations that measuring some cells adds to the disk.
 
     Args:
@@ -372,9 +372,9 @@ def room_needed(work: Iterable[Work], keep: bool, at_once: int = 1) -> Room:
     models = {one.model: one.config.models[one.model] for one in work}
     unknown = tuple(name for name, entry in models.items() if sizes.of_model(entry) is None)
     if keep:
-        return Room(sum(left), sum(left), None, unknown)
+        return DiskRoom(sum(left), sum(left), None, unknown)
     some = left[:at_once]
-    return Room(max(left, default=0), sum(some), len(some), unknown)
+    return DiskRoom(max(left, default=0), sum(some), len(some), unknown)
 
 
 def check_room(need: int, folder: str | Path) -> None:

@@ -187,11 +187,15 @@ def read_json(path: str | Path) -> Any:
         ) from error
 
 
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's content, read in pieces."""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
 def digest(paths: Iterable[str | Path]) -> str:
     """SHA-256 over names and content of files, wherever their folder lies; read in pieces."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
-        with path.open("rb") as opened:
-            content = hashlib.file_digest(opened, "sha256").hexdigest()
-        whole.update(f"{path.name} {path.stat().st_size} {content}\n".encode())
+        whole.update(f"{path.name} {path.stat().st_size} {sha256(path)}\n".encode())
     return whole.hexdigest()

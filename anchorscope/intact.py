@@ -6,7 +6,6 @@ that decides numbers; every job that passes something through the model compares
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 
 from anchorscope.checkpoints import parts
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import sha256
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -24,7 +24,7 @@ def digests(folder: str | Path) -> dict[str, str]:
     Large files in the hub's cache are named by the digest that the hub gives for them, so it is
     not computed: what was downloaded is held against what was published.
     """
-    return {path.name: _published(path) or _sha256(path) for path in parts(folder)}
+    return {path.name: _published(path) or sha256(path) for path in parts(folder)}
 
 
 def check(located: Mapping[str, Any], *, weights: bool = True) -> None:
@@ -41,7 +41,7 @@ def check(located: Mapping[str, Any], *, weights: bool = True) -> None:
         path = Path(located["path"]) / name
         if not weights and path.suffix == ".safetensors":
             continue
-        if not path.is_file() or _sha256(path) != written:
+        if not path.is_file() or sha256(path) != written:
             raise AnchorscopeError(
                 "the checkpoint is not what was located: a file was changed or damaged since",
                 path,
@@ -55,8 +55,3 @@ def _published(path: Path) -> str | None:
     """The digest by which a file of the hub's cache is named, if it is."""
     blob = path.resolve()
     return blob.name if blob.parent.name == "blobs" and _SHA256.fullmatch(blob.name) else None
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

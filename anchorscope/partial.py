@@ -220,6 +220,14 @@ def layers(path: Path, name: str, some: slice) -> torch.Tensor:
         return file.get_slice(name)[:, some]
 
 
+def depth(folder: Path) -> int:
+    """How many layers the batches of a folder hold, from the head of one of them."""
+    from safetensors import safe_open
+
+    with safe_open(min(folder.glob("batch-*")), framework="pt") as file:
+        return int(file.get_slice(next(iter(file.keys()))).get_shape()[1])
+
+
 def devices(folder: Path) -> str:
     """Where the batches of a folder were made, as `save` was told."""
     return ", ".join(sorted({notes(path)["device"] for path in folder.glob("batch-*")}))

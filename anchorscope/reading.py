@@ -10,8 +10,8 @@ from typing import Any
 
 from anchorscope import hub
 from anchorscope.errors import AnchorscopeError
+from anchorscope.revisions import pinned
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 # Records that libraries keep beside the data of a dataset's folder.
 _NOT_DATA = re.compile(
     r"\..*|.*\.provenance\.json|dataset_infos?\.json|dataset_dict\.json|state\.json"
@@ -57,10 +57,10 @@ def _check_commit(found: Any, hub_id: str, revision: str | None) -> None:
 
     The library names the folder of prepared rows by their commit.
     """
-    if revision is None or not _COMMIT.fullmatch(revision):
+    if revision is None or not pinned(revision):
         return
     folders = {Path(file["filename"]).parent.name for file in found.cache_files}
-    others = sorted(name for name in folders - {revision} if _COMMIT.fullmatch(name))
+    others = sorted(name for name in folders - {revision} if pinned(name))
     if others:
         raise AnchorscopeError(
             f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}",

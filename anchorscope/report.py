@@ -120,7 +120,7 @@ class Run:
 
 
 @dataclass
-class Room:
+class PageRoom:
     """Bytes of a page that pictures may still take."""
 
     left: float = 0
@@ -195,7 +195,7 @@ def _page(
     """The page with these cells, these samples of each, and so many bytes of pictures."""
     scripts = [(run.resources / name).read_text(encoding="utf-8") for name in SCRIPTS]
     page = Template((run.resources / "page.html").read_text(encoding="utf-8"))
-    title, room = ", ".join(run.config.targets), Room(pictures)
+    title, room = ", ".join(run.config.targets), PageRoom(pictures)
     return page.substitute(
         title=escaped(title),
         policy=script_source(scripts),
@@ -249,7 +249,7 @@ def _weak(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
     return f'<div class="note weak" role="note">{paragraph(head, said)}{bullets(names)}</div>'
 
 
-def _figures(run: Run, room: Room) -> Iterator[str]:
+def _figures(run: Run, room: PageRoom) -> Iterator[str]:
     """Every picture of every target: embedded as long as there is room, else linked."""
     for figure in run.config.targets:
         more = []
@@ -272,7 +272,7 @@ def _stems(run: Run, figure: str) -> list[str]:
     return [stem for stem in stems if (run.root / "figures" / f"{stem}.svg").is_file()]
 
 
-def _figure(run: Run, room: Room, stem: str, heading: tuple[str, str], basics: str) -> str:
+def _figure(run: Run, room: PageRoom, stem: str, heading: tuple[str, str], basics: str) -> str:
     """A picture with its title, what it shows, the basics of its numbers, links and command."""
     title, about = heading
     links = ", ".join(
@@ -370,7 +370,7 @@ def _tables(run: Run) -> Iterator[str]:
         yield f"<h3>{escaped(figure)}</h3>{''.join(made)}{whole}{rebuild}"
 
 
-def _calibration(run: Run, room: Room) -> str:
+def _calibration(run: Run, room: PageRoom) -> str:
     """The verdict in words where it was measured; else how to get it."""
     parts = [_verdict(run)]
     if (run.root / "figures" / "calibration.svg").is_file():

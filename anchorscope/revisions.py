@@ -26,14 +26,14 @@ def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | N
         hub: hub id.
         asked: `revision` of the catalogue entry: a branch or tag may move, a commit does not.
     """
-    if _pinned(asked):
+    if pinned(asked):
         return asked
     return _read(lock).get(kind, {}).get(_named(hub, asked)) or asked
 
 
 def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path = LOCK) -> None:
     """Remember the commit that was found for what was asked, unless one is kept already."""
-    if _pinned(asked):
+    if pinned(asked):
         return
     with FileLock(f"{lock}.guard"):
         kept = _read(lock)
@@ -49,7 +49,8 @@ def _named(hub: str, asked: str | None) -> str:
     return hub if asked is None else f"{hub}@{asked}"
 
 
-def _pinned(revision: str | None) -> bool:
+def pinned(revision: str | None) -> bool:
+    """Whether a revision is a commit, and no branch or tag."""
     return revision is not None and _COMMIT.fullmatch(revision) is not None
 
 
@@ -64,7 +65,7 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
         AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
             cache does not know.
     """
-    if revision is not None and _pinned(revision):
+    if revision is not None and pinned(revision):
         return revision
     from huggingface_hub import HfApi
 
@@ -95,7 +96,7 @@ def _cached(hub: str, revision: str | None) -> str | None:
     folder = Path(constants.HF_HUB_CACHE) / f"datasets--{hub.replace('/', '--')}"
     said = folder / "refs" / (revision or "main")
     commit = said.read_text(encoding="utf-8").strip() if said.is_file() else ""
-    return commit if _pinned(commit) else None
+    return commit if pinned(commit) else None
 
 
 def _read(lock: Path) -> dict[str, dict[str, str]]:

@@ -1,6 +1,7 @@
 """Fit one cell's probes and score every condition, out of fold."""
 
 import functools
+from pathlib import Path
 
 from anchorscope import partial, provenance
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
@@ -19,7 +20,7 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
     settings = {**chosen.probe, "seed": chosen.seed}
     conditions = activations.conditions_of(chosen.conditions)
-    layers = len(activations.read(folder, chosen.readouts[0], "clean")[1])
+    layers = partial.depth(Path(folder))
     each = scores.to_fit(answers, conditions, settings)
     found = (
         frame

@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 from anchorscope import cluster, cost, demand, resume, stored
 from anchorscope.cluster import Ask, Nodes, Site
 from anchorscope.config import load
-from anchorscope.cost import Room
+from anchorscope.cost import DiskRoom
 from anchorscope.demand import Demand, Share, Size
 from anchorscope.errors import AnchorscopeError
 
@@ -305,8 +305,8 @@ def test_room_is_that_of_every_cell_or_of_the_largest_alone() -> None:
     one = cost.activation_bytes(work[0].config, "llama-3.2-1b", 2000)
     rows = 4 * 2000 + 64
     assert one == rows * 16 * 2048 * 2, "rows × layers × width × bytes"
-    assert cost.room_needed(work, keep=True) == Room(2 * one, 2 * one)
-    assert cost.room_needed([], keep=True) == Room()
+    assert cost.room_needed(work, keep=True) == DiskRoom(2 * one, 2 * one)
+    assert cost.room_needed([], keep=True) == DiskRoom()
     several = cells(readouts=["mlp/final", "attn/final", "resid/final"])
     assert cost.room_needed(several, keep=True).must == 6 * one
 
@@ -319,9 +319,9 @@ def test_activations_that_go_once_scored_count_as_often_as_jobs_may_run() -> Non
         cost.activation_bytes(one.config, "llama-3.2-1b", n)
         for one, n in ((work[0], 2000), (uneven[0], 3000))
     )
-    assert cost.room_needed(uneven, keep=False) == Room(large, large, 1)
+    assert cost.room_needed(uneven, keep=False) == DiskRoom(large, large, 1)
     for at_once in (2, 200):
-        assert cost.room_needed(uneven, keep=False, at_once=at_once) == Room(
+        assert cost.room_needed(uneven, keep=False, at_once=at_once) == DiskRoom(
             large, large + small, 2
         )
     said = cost.room_needed(work, keep=False, at_once=2).words("results")

@@ -172,3 +172,9 @@ def test_another_device_library_or_plan_fits_no_longer(monkeypatch: pytest.Monke
     fits["library"] = partial.fit(job(seed=1), "cpu", [1])
     assert fits.pop("shard") == fits["same"]
     assert len(set(fits.values())) == len(fits)
+
+
+def test_the_depth_of_a_folder_is_that_of_its_tensors(tmp_path: Path) -> None:
+    tensors = {"clean.0/mlp.final": torch.zeros(3, 7, 4)}
+    partial.save(tensors, partial.batch(tmp_path, 2), device="cpu")
+    assert partial.depth(tmp_path) == 7
