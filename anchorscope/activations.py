@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -26,6 +27,7 @@ from anchorscope.passes import (
 )
 from anchorscope.progress import Progress
 from anchorscope.room import Room
+from anchorscope.samples import check_ids
 from anchorscope.stored import Rows, Stored
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ def write(
     room = Room()
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
     rest = {sample for number in todo for sample in planned.batches[number].samples}
-    with Progress(total=len(rest)) as progress:
+    # Closed: an error while a batch is written leaves the model without hooks, too.
+    with closing(passes), Progress(total=len(rest)) as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
             notes = counted.notes(progress.seconds, room.halved, loaded.device.type)
             partial.save(tensors, paths[number], samples=signed[number], **notes)
@@ -224,8 +227,9 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
         where the condition was not run).
 
     Raises:
-        AnchorscopeError: the folder was measured from other answers.
+        AnchorscopeError: the folder was measured from other answers, or an id comes twice.
     """
+    check_ids(answers)
     where = read_parquet(Path(folder) / "index.parquet").rename(
         columns={"n_blocked": "n_blocked_knockout"}
     )
@@ -284,8 +288,9 @@ def read(
         )
         for number, rows in where.groupby(f"{prefix}batch")
     ]
+    ids = where["id"].tolist()
     try:
-        return where["id"].tolist(), Stored(name, batches, len(where))
+        return ids, Stored(name, batches, ids)
     except KeyError as error:
         raise _not_measured(name, folder) from error
 

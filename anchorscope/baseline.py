@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import scores
+from anchorscope import fitting, scores
 from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import auc
 from anchorscope.samples import kept
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 
 def text_baseline(
     answers: pd.DataFrame,
-    settings: scores.Settings | Mapping[str, Any],
+    settings: fitting.Settings | Mapping[str, Any],
     *,
     device: str | torch.device = "cpu",
 ) -> pd.DataFrame:
@@ -54,8 +54,8 @@ def text_baseline(
     Raises:
         AnchorscopeError: a sample without answer text, or nothing that could be fitted.
     """
-    if not isinstance(settings, scores.Settings):
-        settings = scores.Settings(**settings)
+    if not isinstance(settings, fitting.Settings):
+        settings = fitting.Settings(**settings)
     answers = kept(answers)
     missing = answers["id"][answers["ea_text"].isna()]
     if len(missing):
@@ -85,10 +85,10 @@ def text_baseline(
     return best[list(COLUMNS)]
 
 
-def to_fit(answers: pd.DataFrame, settings: scores.Settings | Mapping[str, Any]) -> int:
+def to_fit(answers: pd.DataFrame, settings: fitting.Settings | Mapping[str, Any]) -> int:
     """How many probes `text_baseline` fits."""
-    if not isinstance(settings, scores.Settings):
-        settings = scores.Settings(**settings)
+    if not isinstance(settings, fitting.Settings):
+        settings = fitting.Settings(**settings)
     chosen = [replace(settings, grid=[c]) for c in _moderate(settings.penalties)]
     return sum(scores.to_fit(answers, [], one, extras=False) for one in chosen)
 

@@ -135,7 +135,7 @@ def show(
         (dataset, chosen.datasets, "dataset"),
     ):
         if name not in catalogue:
-            do = f"{config.nearest(name, catalogue)} `anchorscope list` names all"
+            do = f"{config.nearest(name, catalogue, '')} `anchorscope list` names all".strip()
             what = f"there is no {noun} `{name}` in the catalogue"
             raise UsageError(what, None, do, see="config")
     from anchorscope import cli_show

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from anchorscope import cost, hub, models, sizes
+from anchorscope import cost, hub, models, reading, revisions, sizes
 from anchorscope.cost import Cost, Work, gigabytes
 from anchorscope.devices import gpus_here
 from anchorscope.errors import AnchorscopeError
-from anchorscope.settings import Config
+from anchorscope.settings import Config, Dataset
 
 Status = Literal["ok", "warning", "error"]
 TIGHT = 0.9
@@ -223,7 +223,7 @@ def access(config: Config, named: Iterable[str], datasets: Iterable[str]) -> Ite
     for kind, name, hub_id, gated in wanted:
         what = f"{kind} {name} ({hub_id})"
         if offline:
-            yield _offline(kind, what)
+            yield _offline(what, config.datasets[name] if kind == "dataset" else None)
         elif gated and get_token() is None:
             do = f"accept its terms at https://huggingface.co/{hub_id}, then set HF_TOKEN"
             yield Finding("error", "hub", f"{what} is gated, and there is no token here", do)
@@ -252,12 +252,24 @@ def _datasets_wanted(config: Config, named: Iterable[str]) -> Iterator[tuple[str
             yield "dataset", name, hub_id, False
 
 
-def _offline(kind: str, what: str) -> Finding:
+def _offline(what: str, rows: Dataset | None) -> Finding:
+    """What a run without the hub comes to: rows that were read before are here, all else is not.
+
+    Args:
+        what: the model or dataset in words.
+        rows: entry of the dataset, if it is one.
+    """
     do = "unset it, or fetch where there is network, with the same HF_HOME"
-    if kind == "model":
-        return Finding("error", "hub", f"{what} is not here, and HF_HUB_OFFLINE is set", do)
-    what = f"{what} has not been read yet, and HF_HUB_OFFLINE is set: it must be in the cache"
-    return Finding("warning", "hub", what, do)
+    if rows is not None and rows.hub is not None:
+        commit = revisions.known_commit(rows.hub, rows.revision)
+        if commit is None:
+            what = f"{what}: nobody can say which commit this is, and HF_HUB_OFFLINE is set"
+            do = f"{do} and the same revisions.lock.yaml; or set `revision` to a commit"
+            return Finding("error", "hub", what, do)
+        what += f" at commit {commit[:7]}"
+        if reading.prepared(rows.hub, rows.config, commit):
+            return Finding("ok", "hub", f"{what}: its rows are in the cache")
+    return Finding("error", "hub", f"{what} is not here, and HF_HUB_OFFLINE is set", do)
 
 
 def ask(kind: str, hub_id: str, what: str) -> Finding:

@@ -22,9 +22,6 @@ from anchorscope.errors import AnchorscopeError
 PROFILE = "slurm/config.yaml"
 
 
-# --- Where jobs go ---------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Site:
     """The lines of the profile that a user edits; None where left out."""
@@ -56,9 +53,6 @@ def _raw(value: Any) -> Any:
     """A value as it stands in the profile, out of the quotes that keep it from being evaluated."""
     written = getattr(value, "raw", value)
     return written.strip("'\"") if isinstance(written, str) else written
-
-
-# --- Whether the cluster can give it ---------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -298,9 +292,6 @@ def _ask(job: Any) -> Ask:
         number("runtime"),
         len(members),
     )
-
-
-# --- What an earlier run left there ----------------------------------------------------------
 
 
 @dataclass(frozen=True)

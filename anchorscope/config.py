@@ -432,10 +432,13 @@ def _figure_mistakes(key: str, figure: Figure, config: Config) -> Iterator[Mista
 
 def _shard_mistakes(figure: Figure, config: Config) -> Iterator[Mistake]:
     """More jobs than samples to share among them."""
+    from anchorscope.demand import samples
+
     for name in set(figure.models) & set(config.models):
         shards = config.models[name].resources.shards
         for dataset in set(figure.datasets) & set(config.datasets):
-            most = min(config.sample_size_of(dataset), config.limit or shards)
+            most = samples(config, dataset)
             if shards > most:
                 what = f"{shards} shards for the {most} samples of `{dataset}`"
-                yield Mistake(f"models.{name}.resources.shards", what, f"ask for at most {most}")
+                key, do = f"models.{name}.resources.shards", f"ask for at most {most}"
+                yield Mistake(key, what, do, "too-many-shards")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope import intervals, samples
 from anchorscope.intervals import Bootstrap, mean_members
+from anchorscope.progress import Progress
 from anchorscope.samples import Effects, Readout
 
 ANCHORS = ("Q", "A", "all")
@@ -83,17 +84,52 @@ def curve(
     answers = samples.in_order(answers)
     drawn = samples.bootstrap(answers, draws, seed)
     records: list[dict[str, object]] = []
-    for readout in samples.readouts(scores, answers):
-        strong = strength(readout, answers, text, drawn, level)
-        common = _Common(readout, strong, answers, drawn, level, min_n, min_clusters)
-        for condition in readout.effects:
-            for grouping in GROUPINGS:
-                if (grouped := _grouped(readout, condition, grouping)) is None:
-                    continue
-                for anchor in ANCHORS:
-                    fixed = {"condition": condition, "grouping": grouping, "anchor": anchor}
-                    records += [fixed | row for row in common.rows(condition, grouped, anchor)]
+    with Progress(total=len(answers) * scores["readout"].nunique()) as progress:
+        for readout in samples.readouts(scores, answers):
+            strong = strength(readout, answers, text, drawn, level)
+            common = _Common(readout, strong, answers, drawn, level, min_n, min_clusters)
+            groups = [(name, by) for name in readout.effects for by in _groupings(readout, name)]
+            for done, (condition, grouping) in enumerate(groups):
+                records += common.of(condition, grouping)
+                progress.update(_part(len(answers), done, len(groups)))
     return pd.DataFrame(records, columns=list(CURVE))
+
+
+def by_readout(
+    scores: pd.DataFrame,
+    answers: pd.DataFrame,
+    tables: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]],
+) -> dict[str, pd.DataFrame]:
+    """Each table of a cell, made of one read-out's scores after another's.
+
+    So progress shows, and no more than a read-out's effects are held at once.
+
+    Args:
+        scores: see `curve`.
+        answers: the samples, for their number.
+        tables: what makes a table of scores, a read-out's rows independent of the others'.
+    """
+    n = len(samples.kept(answers))
+    parts = [part for _, part in scores.groupby("readout", sort=False, observed=True)] or [scores]
+    made: dict[str, list[pd.DataFrame]] = {name: [] for name in tables}
+    desc = f"{len(tables)} tables" + (f" of {len(parts)} read-outs" if len(parts) > 1 else "")
+    with Progress(desc=desc, total=n * len(parts) * len(tables), gathers=True) as progress:
+        for part in parts:
+            for name, table in tables.items():
+                before = progress.n
+                made[name].append(table(part))
+                progress.update(before + n - progress.n)
+    return {name: _joined(found) for name, found in made.items()}
+
+
+def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
+    """The rows of all; of empty tables only their columns count."""
+    return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+
+def _part(n: int, done: int, of: int) -> int:
+    """The samples of a step, where `of` steps see all `n` together."""
+    return n * (done + 1) // of - n * done // of
 
 
 def headline_layer(auc_by_layer: np.ndarray) -> int:
@@ -140,11 +176,16 @@ class _Grouped:
         return self.measured & (self.flips if anchor == "Q" else ~self.flips)
 
 
-def _grouped(readout: Readout, condition: str, grouping: str) -> _Grouped | None:
-    """The groups of a condition; None where it has not what the grouping needs."""
-    first, second = readout.effects[condition], readout.replicate.get(condition)
+def _groupings(readout: Readout, condition: str) -> list[str]:
+    """The groupings for which the condition has what they need."""
+    return [by for by in GROUPINGS if by != "replicate" or condition in readout.replicate]
+
+
+def _grouped(readout: Readout, condition: str, grouping: str) -> _Grouped:
+    """The groups of a condition."""
+    first = readout.effects[condition]
     if grouping == "replicate":
-        return None if second is None else _crossed(first, second)
+        return _crossed(first, readout.replicate[condition])
     flips = first.flip
     if grouping == "reference_layer":
         one = headline_layer(readout.auc)
@@ -178,6 +219,13 @@ class _Common:
     level: float
     min_n: int
     min_clusters: int
+
+    def of(self, condition: str, grouping: str) -> Iterator[dict[str, object]]:
+        """The rows of a condition's groups, formed so."""
+        grouped = _grouped(self.readout, condition, grouping)
+        for anchor in ANCHORS:
+            fixed = {"condition": condition, "grouping": grouping, "anchor": anchor}
+            yield from (fixed | row for row in self.rows(condition, grouped, anchor))
 
     def rows(self, condition: str, grouped: _Grouped, anchor: str) -> Iterator[dict[str, object]]:
         """A row for each layer."""

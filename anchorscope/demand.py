@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 from anchorscope.settings import Conditions, Config
+from anchorscope.stored import BLOCK_BYTES
 
 ROOM_MB = 4000
 """Python, torch and a CUDA context."""
@@ -29,11 +30,9 @@ SWAPS = 8
 """Other questions that the stage `truth` puts an answer behind."""
 GPU_FLOPS = 2e13
 CPU_FLOPS = 2e10
-BLOCK_BYTES = 512 << 20
-"""What the probes hold of one read-out and condition, as in `anchorscope.stored`, which takes
-longer to import than a job's demand to compute."""
 BLOCKS = 2
-"""As it was read, and put in the order of the samples; or those of two passes."""
+"""What the probes hold of one read-out and condition: as it was read, and put in the order of the
+samples; or those of two passes."""
 SOLVER_BYTES = 4 << 30
 """What layers that go to a GPU together take there."""
 LAYER_COPIES = 5

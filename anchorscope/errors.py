@@ -17,7 +17,7 @@ class AnchorscopeError(Exception):
     """Something the user can put right: what happened, where, and what to do next.
 
     Stages raise it instead of a traceback; `anchorscope.stage` prints it and exits non-zero. The
-    user's hub token is taken out of all that it says.
+    user's hub token is taken out of all that it says, and what a terminal would obey is spelled.
 
     Args:
         what: what happened.
@@ -29,10 +29,8 @@ class AnchorscopeError(Exception):
     def __init__(
         self, what: str, where: object = None, do: str | None = None, *, see: str | None = None
     ) -> None:
-        what, do = redacted(what), redacted(do) if do else do
-        where = (
-            where if where is None or redacted(str(where)) == str(where) else redacted(str(where))
-        )
+        what, do = _shown(what), _shown(do) if do else do
+        where = where if where is None or _shown(str(where)) == str(where) else _shown(str(where))
         self.what, self.where, self.do, self.see = what, where, do, see
         lines = [what]
         if where is not None:
@@ -67,6 +65,15 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
 # A token has 34 characters after its prefix; a folder `hf_experiments` is none.
 _TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
+
+
+# All but the line feed; and what turns the direction of the text around it.
+_OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def _shown(text: str) -> str:
+    """Text without tokens, in which control characters, such as a dataset may hold, are spelled."""
+    return _OBEYED.sub(lambda one: ascii(one[0])[1:-1], redacted(text))
 
 
 def redacted(text: str) -> str:

@@ -37,6 +37,7 @@ from anchorscope.figure_style import (
     style_of,
     tooltips,
     value_axis,
+    wrapped,
 )
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one colour, one kind of pass
@@ -145,12 +146,13 @@ def _cell(
     above = _view(cell, _lines(cell, FLIPS, common), shares, layers, shared, look, None)
     below = _view(cell, _lines(cell, AUCS, common), aucs, layers, shared, look, "Layer")
     unseen = len(cell) > 0 and not true(cell["signal"]).any()
+    size = 0.88 * look.label_size
     heading = panel_heading(
         dataset,
         look,
         color=SOFT if unseen else INK,
-        subtitle=f"{model}, no signal" if unseen else model,
-        subtitleFontSize=0.88 * look.label_size,
+        subtitle=wrapped(f"{model}, no signal" if unseen else model, look.panel_width, 0.5 * size),
+        subtitleFontSize=size,
         subtitleColor=SOFT,
     )
     views = [above.properties(title=heading), below]

@@ -100,7 +100,7 @@ def _grid(rows: pd.DataFrame) -> list[list[Pair]]:
 
 
 def _count(every: Sequence[Panel]) -> str:
-    measured = {panel.label.partition(" at ")[2] for panel in every if panel.samples}
+    measured = {panel.label.rpartition(" at ")[2] for panel in every if panel.samples}
     return f"{len(measured)} read-out{'s' if len(measured) != 1 else ''}"
 
 
@@ -126,7 +126,7 @@ def _model(
         columns=len(grid[0]),
         spacing={"row": 10, "column": 0.7 * look.spacing},
         resolve=one_legend(),
-        title=panel_heading(label, look),
+        title=panel_heading(label, replace(look, panel_width=len(grid[0]) * look.panel_width)),
     )
 
 
@@ -146,7 +146,7 @@ def _readout(
     below = value_axis("share", "Flips" if first else None, (0, 100), (0, 100), look, labels=first)
     x = layer_axis(panel.layers, None, labels=False)
     named = layer_axis(panel.layers, "Layer" if last else None)
-    heading = panel_heading(panel.label.partition(" at ")[2], look)
+    heading = panel_heading(panel.label.rpartition(" at ")[2], look)
     heading["fontSize"] = look.label_size
     views = (
         delta_view(panel, y, x, shared, look).properties(title=heading),

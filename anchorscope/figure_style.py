@@ -335,10 +335,16 @@ def empty_note(text: str, look: Style, width: float, height: float) -> alt.Chart
 
 
 def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
-    """The title of a panel."""
-    return alt.TitleParams(
-        text, fontSize=look.panel_title_size, anchor="middle", frame="group", **more
-    )
+    """The title of a panel; a long one wraps: it makes the figure no wider."""
+    size = look.panel_title_size
+    shown = wrapped(text, look.panel_width, 0.56 * size)
+    return alt.TitleParams(shown, fontSize=size, anchor="middle", frame="group", **more)
+
+
+def wrapped(text: str, width: float, character: float) -> str | list[str]:
+    """A text as it is, or as lines that fit a width; `character`: that of one."""
+    lines = _balanced(text, max(12, int(width / character)))
+    return lines if len(lines) > 1 else text
 
 
 def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParams:

@@ -17,6 +17,7 @@ from anchorscope.partial import share
 from anchorscope.progress import Progress
 from anchorscope.room import Room
 from anchorscope.sharing import Cache, common, head_inputs
+from anchorscope.transfer import Arriving, down, one_behind, up
 
 if TYPE_CHECKING:
     import torch
@@ -277,10 +278,10 @@ class _Growing:
         return made
 
     def leave(self, rows: torch.Tensor) -> None:
-        """Go on with these rows only; numbers int64."""
-        for layer, tensors in enumerate(self.layers):
-            keys, values = (tensor.index_select(0, rows.to(tensor.device)) for tensor in tensors)
-            self.layers[layer] = (keys, values)
+        """Go on with these rows only; numbers int64, in CPU memory."""
+        for layer, (keys, values) in enumerate(self.layers):
+            here = up(rows, keys.device)
+            self.layers[layer] = (keys.index_select(0, here), values.index_select(0, here))
 
 
 @dataclass
@@ -302,7 +303,8 @@ class _Rows:
     def leave(self, rows: torch.Tensor) -> None:
         """Go on with these rows only."""
         self.numbers = [self.numbers[row] for row in rows.tolist()]
-        self.ids, self.places, self.shut = self.ids[rows], self.places[rows], self.shut[rows]
+        here = up(rows, self.ids.device)
+        self.ids, self.places, self.shut = self.ids[here], self.places[here], self.shut[here]
 
 
 def _generate_batch(
@@ -313,7 +315,11 @@ def _generate_batch(
     stopper: _Stopper,
     max_new_tokens: int,
 ) -> list[tuple[int, ...]]:
-    """The new tokens of each row of a batch."""
+    """The new tokens of each row of a batch.
+
+    A GPU has been given the next pass when the tokens of one are looked at: whether a row has ended
+    takes a look at its text. So a row that has ended may be passed once more.
+    """
     import torch
 
     said: list[list[int]] = [[] for _ in prompts]
@@ -322,17 +328,19 @@ def _generate_batch(
     with torch.inference_mode():
         rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
         cache = _Growing(head, rows.shut.shape[1] - shared, shared)
-        while len(ended) < len(prompts):
-            for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
+        # No row goes on after so many passes.
+        for step in one_behind(_next(model, rows, cache) for _ in range(max_new_tokens)):
+            for row, token in step.tokens():
                 if row not in ended:
                     said[row].append(token)
                     if stopper.done(said[row], contexts[row], max_new_tokens):
                         ended.add(row)
             going = [place for place, row in enumerate(rows.numbers) if row not in ended]
-            if 0 < len(going) <= LEAVE_AT * len(rows.numbers):
-                places = torch.tensor(going, device=rows.ids.device)
-                rows.leave(places)
-                cache.leave(places)
+            if not going:
+                break
+            if len(going) <= LEAVE_AT * len(rows.numbers):
+                rows.leave(torch.tensor(going))
+                cache.leave(torch.tensor(going))
     return [tuple(new) for new in said]
 
 
@@ -350,18 +358,43 @@ def _left_padded(
     places = (slots[shared : shared + width] - missing).clamp(min=0)
     return _Rows(
         list(range(len(prompts))),
-        torch.tensor(ids, device=device),
-        places.to(device),
-        shut.to(device),
+        up(torch.tensor(ids), device),
+        up(places, device),
+        up(shut, device),
     )
 
 
-def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
-    """Pass the rows' tokens and make their likeliest next ones what is passed next.
+@dataclass(frozen=True)
+class _Step:
+    """A pass that the device has been given.
 
-    Raises:
-        _NotFinite: a row's logits are.
+    Attributes:
+        rows: which rows of the batch were passed.
+        found: `token`, int64 [rows], the likeliest next one; `bad`, bool [rows], whether its logit
+            is not finite.
     """
+
+    rows: Sequence[int]
+    found: Arriving
+
+    @property
+    def under_way(self) -> bool:
+        return self.found.under_way
+
+    def tokens(self) -> list[tuple[int, int]]:
+        """Each row and its next token.
+
+        Raises:
+            _NotFinite: a row's logits are.
+        """
+        found = self.found.wait()
+        if bool(found["bad"].any()):
+            raise _NotFinite(self.rows[int(found["bad"].nonzero()[0, 0])])
+        return list(zip(self.rows, found["token"].tolist(), strict=True))
+
+
+def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> _Step:
+    """Pass the rows' tokens and make their likeliest next ones what is passed next."""
     import torch
 
     width = rows.ids.shape[1]
@@ -385,12 +418,9 @@ def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
     likeliest = logits.argmax(dim=-1, keepdim=True)
     # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
     bad = ~logits.gather(-1, likeliest).isfinite()[:, 0]
-    if bool(bad.any()):
-        raise _NotFinite(rows.numbers[int(bad.nonzero()[0, 0])])
     rows.ids = likeliest.to(rows.ids.device)
     rows.places = rows.places[:, -1:] + 1
-    found: list[int] = rows.ids[:, 0].tolist()
-    return found
+    return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad}))
 
 
 @dataclass

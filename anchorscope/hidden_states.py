@@ -6,7 +6,7 @@ leaves at each layer k exactly what a block in layers 0...k leaves: one row serv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from anchorscope import knockout, models, sharing
 from anchorscope.errors import AnchorscopeError
 from anchorscope.passes import POSITIONS, Batch, Plan, Sample, narrowed
 from anchorscope.room import Room
+from anchorscope.transfer import Arriving, down, one_behind, up
 
 if TYPE_CHECKING:
     import torch
@@ -47,9 +48,11 @@ class _Recorder:
 
     def taken(self, states: torch.Tensor) -> torch.Tensor:
         """The states at the read-out tokens."""
+        import torch
+
         assert self.indices is not None
         indices = self.indices.to(states.device)
-        rows = indices.new_tensor(range(len(indices)))[:, None]
+        rows = torch.arange(len(indices), device=states.device)[:, None]
         return states[rows, indices]
 
     def keep(self, site: str, output: Any, *, last: bool) -> None:
@@ -123,6 +126,26 @@ def parse(readouts: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
+@dataclass(frozen=True)
+class _Flight:
+    """A batch that the device has been given, its states on their way to CPU memory.
+
+    Attributes:
+        batch: as planned.
+        parts: the runs of its samples that were passed by themselves, each with its states; none
+            once they have been taken.
+        halved: how often it was halved to fit in memory.
+    """
+
+    batch: Batch
+    parts: list[tuple[Batch, Arriving]]
+    halved: int
+
+    @property
+    def under_way(self) -> bool:
+        return any(states.under_way for _, states in self.parts)
+
+
 def measure(
     loaded: models.Loaded,
     planned: Plan,
@@ -130,15 +153,18 @@ def measure(
     *,
     numbers: Iterable[int] | None = None,
     room: Room | None = None,
-) -> Iterator[tuple[Batch, dict[str, torch.Tensor]]]:
+) -> Generator[tuple[Batch, dict[str, torch.Tensor]]]:
     """Run the planned passes, one after the other; a batch that does not fit is halved.
+
+    A GPU has been given the next batch when one is yielded, and works on it while the caller
+    writes. If that fails, the batch before is yielded first.
 
     Args:
         loaded: the model.
         planned: the passes.
         readouts: such as `mlp/final`.
         numbers: which batches to pass; all of them if not given.
-        room: counts the batches halved.
+        room: counts the batches halved, each when it is yielded.
 
     Yields:
         Each batch with its tensors in CPU memory, in the model's dtype, named
@@ -150,37 +176,88 @@ def measure(
             does not fit in memory.
     """
     pairs = parse(readouts)
-    positions = list(dict.fromkeys(position for _, position in pairs))
-    room = room or Room()
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     with _recording(loaded, list(dict.fromkeys(site for site, _ in pairs))) as recorder:
         heads = _heads(loaded, planned) if todo else []
-
-        def passed(batch: Batch) -> dict[str, torch.Tensor]:
-            if not batch.masked:
-                states = _plain(loaded, planned, batch, positions, recorder)
-                return _tensors(planned, batch, pairs, positions, states)
-            found = []
-            for some in sharing.parts(planned, batch, forked=forks(loaded)):
-                part = narrowed(batch, some)
-                states = _shared(loaded, planned, part, positions, recorder, heads)
-                found.append(_tensors(planned, part, pairs, positions, states))
-            return _joined(found)
-
-        for batch in (planned.batches[number] for number in todo):
-            yield batch, _fitting(batch, passed, room)
+        passes = _Passes(loaded, planned, pairs, recorder, heads, room or Room())
+        for flight in one_behind(passes.given(planned.batches[number]) for number in todo):
+            yield flight.batch, passes.landed(flight)
 
 
-def _fitting(
-    batch: Batch, passed: Callable[[Batch], dict[str, torch.Tensor]], room: Room
-) -> dict[str, torch.Tensor]:
-    """The tensors of a batch, passed in as many parts as it takes to fit in memory."""
-    parts = room.run(
-        batch.samples,
-        lambda some: len(some) * len(batch.columns) * batch.length,
-        lambda some: passed(narrowed(batch, some)),
-    )
-    return _joined(parts)
+@dataclass
+class _Passes:
+    """Gives the device one batch after the other, and takes the states that come back.
+
+    Attributes:
+        counted: counts the batches halved, of those that have landed.
+        room: how much has been found to fit.
+    """
+
+    loaded: models.Loaded
+    planned: Plan
+    pairs: Sequence[tuple[str, str]]
+    recorder: _Recorder
+    heads: sharing.Layers
+    counted: Room
+    room: Room = field(default_factory=Room)
+
+    @property
+    def positions(self) -> list[str]:
+        return list(dict.fromkeys(position for _, position in self.pairs))
+
+    def given(self, batch: Batch) -> _Flight:
+        """Give the device a batch, in as many parts as it takes to fit in memory."""
+        before = self.room.halved
+        runs = self.room.run(
+            batch.samples, _size(batch), lambda some: self._given(narrowed(batch, some))
+        )
+        return _Flight(batch, [part for run in runs for part in run], self.room.halved - before)
+
+    def _given(self, batch: Batch) -> list[tuple[Batch, Arriving]]:
+        if not batch.masked:
+            states = _plain(self.loaded, self.planned, batch, self.positions, self.recorder)
+            return [(batch, down(states))]
+        found = []
+        for some in sharing.parts(self.planned, batch, forked=forks(self.loaded)):
+            part = narrowed(batch, some)
+            states = _shared(
+                self.loaded, self.planned, part, self.positions, self.recorder, self.heads
+            )
+            found.append((part, down(states)))
+        return found
+
+    def landed(self, flight: _Flight) -> dict[str, torch.Tensor]:
+        """The tensors of a batch, as `measure` yields them.
+
+        A device may say only now that its memory had run out: then the batch is passed again.
+        """
+        found = self.room.tried(lambda: self._taken(flight.parts))
+        flight.parts.clear()  # their memory is for the batches that follow
+        self.counted.halved += flight.halved
+        if found is not None:
+            return found
+        batch, before = flight.batch, self.room.halved
+        runs = self.room.run(
+            batch.samples,
+            _size(batch),
+            lambda some: self._taken(self._given(narrowed(batch, some))),
+        )
+        self.counted.halved += self.room.halved - before
+        return _joined(runs)
+
+    def _taken(self, parts: Sequence[tuple[Batch, Arriving]]) -> dict[str, torch.Tensor]:
+        """The tensors of some parts, all of which have arrived, and are sound."""
+        return _joined(
+            [
+                _tensors(self.planned, part, self.pairs, self.positions, states.wait())
+                for part, states in parts
+            ]
+        )
+
+
+def _size(batch: Batch) -> Callable[[Sequence[int]], int]:
+    """What some samples of a batch pass, in tokens, padding included."""
+    return lambda some: len(some) * len(batch.columns) * batch.length
 
 
 def _joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -219,7 +296,7 @@ def _plain(
     rows = [planned.passed(row) for row in batch.rows]
     recorder.seen.clear()
     recorder.early = False
-    recorder.indices = _indices(rows, [0] * len(rows), positions).to(loaded.device)
+    recorder.indices = up(_indices(rows, [0] * len(rows), positions), loaded.device)
     with torch.inference_mode():
         loaded.model.base_model(**inputs(loaded, planned, batch), use_cache=False)
     return recorder.states()
@@ -262,7 +339,7 @@ def _shared(
         samples = [planned.passed(batch.rows[number]) for number in step.rows]
         before = sharing.earlier(planned, batch, step, heads, first)
         cache = sharing.Cache(before, keep=step.bases is None and len(planned_steps) > 1)
-        recorder.indices = _indices(samples, step.starts, positions).to(loaded.device)
+        recorder.indices = up(_indices(samples, step.starts, positions), loaded.device)
         with torch.inference_mode(), suppress(_Finished):
             given = sharing.inputs(loaded, planned, batch, step, before)
             loaded.model.base_model(**given, past_key_values=cache, use_cache=True)
@@ -270,7 +347,7 @@ def _shared(
         for site, states in recorder.states().items():
             found.setdefault(site, []).append(states)
     order = torch.tensor([number for step in planned_steps for number in step.rows]).argsort()
-    return {site: torch.cat(parts)[order.to(parts[0].device)] for site, parts in found.items()}
+    return {site: torch.cat(parts)[up(order, parts[0].device)] for site, parts in found.items()}
 
 
 def forks(loaded: models.Loaded) -> bool:
@@ -311,9 +388,9 @@ def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torc
     else:
         mask = (index < torch.tensor(lengths)[:, None]).long()
     return {
-        "input_ids": ids.to(loaded.device),
-        "position_ids": index.expand(len(rows), -1).to(loaded.device),
-        "attention_mask": mask.to(loaded.device),
+        "input_ids": up(ids, loaded.device),
+        "position_ids": up(index.expand(len(rows), -1), loaded.device),
+        "attention_mask": mask if batch.masked else up(mask, loaded.device),
     }
 
 
@@ -328,7 +405,7 @@ def _tensors(
     found: dict[str, torch.Tensor] = {}
     for site, states in seen.items():
         _check(states, planned, batch, site)
-        by_column = states.cpu().unflatten(0, (len(batch.columns), len(batch.samples)))
+        by_column = states.unflatten(0, (len(batch.columns), len(batch.samples)))
         for (name, draw), column in zip(batch.columns, by_column, strict=True):
             for number, position in enumerate(positions):
                 if (site, position) in pairs:

@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from time import sleep
 from typing import Any, TypeVar
@@ -119,19 +118,21 @@ def _status(error: BaseException) -> int | None:
 
 
 def _retry_after(error: BaseException) -> float | None:
-    """Seconds that the hub asks to be left alone: a number, or a date."""
+    """Seconds that the hub asks to be left alone: a number, or a date by its own clock."""
     answers = (getattr(one, "response", None) for one in _chain(error))
-    headers = (dict(found.headers) for found in answers if found is not None)
-    said = next((h[n] for h in headers for n in h if n.lower() == "retry-after"), None)
-    if said is None:
+    found = (dict(one.headers) for one in answers if one is not None)
+    lower = ({name.lower(): value for name, value in given.items()} for given in found)
+    headers = next((given for given in lower if "retry-after" in given), None)
+    if headers is None:
         return None
     try:
-        return max(0.0, float(said))
+        return max(0.0, float(headers["retry-after"]))
     except ValueError:
         pass
     try:
-        return max(0.0, (parsedate_to_datetime(said) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):
+        until, now = (parsedate_to_datetime(headers[name]) for name in ("retry-after", "date"))
+        return max(0.0, (until - now).total_seconds())
+    except (KeyError, TypeError, ValueError):
         return None
 
 

@@ -20,18 +20,18 @@ def identity(part: Mapping[str, Any]) -> str:
     Returns:
         12 hexadecimal digits, the same for every order of keys.
     """
-    text = json.dumps(_numbers(part), sort_keys=True, ensure_ascii=False, default=str)
+    text = json.dumps(numbers(part), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def _numbers(part: Any, inside: str = "") -> Any:
+def numbers(part: Any, inside: str = "") -> Any:
     """`part` without the keys that change no number.
 
     In a field map `label` names a column, and a catalogue's keys are the user's own.
     """
     if isinstance(part, Mapping):
         dropped = frozenset() if inside in ("fields", *CATALOGUES) else LOOKS
-        return {key: _numbers(value, str(key)) for key, value in part.items() if key not in dropped}
+        return {key: numbers(value, str(key)) for key, value in part.items() if key not in dropped}
     if isinstance(part, (list, tuple)):
-        return [_numbers(value) for value in part]
+        return [numbers(value) for value in part]
     return part

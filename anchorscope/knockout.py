@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from anchorscope.transfer import up
+
 if TYPE_CHECKING:
     import torch
 
@@ -167,10 +169,10 @@ def mask_between(
     width = int(max(queries.max(), keys.max())) + 1
     is_blocked = _indicator(blocked, width)
     starts = torch.tensor(first_query or [0] * len(lengths))[:, None]
-    affected = (~is_blocked.gather(1, queries) & (queries >= starts)).to(device)[:, :, None]
-    there = ((keys >= 0) & (keys < torch.tensor(lengths)[:, None])).to(device)[:, None]
-    cut = is_blocked.gather(1, keys.clamp(min=0)).to(device)[:, None]
-    query, key = queries.to(device)[:, :, None], keys.to(device)[:, None]
+    affected = up(~is_blocked.gather(1, queries) & (queries >= starts), device)[:, :, None]
+    there = up((keys >= 0) & (keys < torch.tensor(lengths)[:, None]), device)[:, None]
+    cut = up(is_blocked.gather(1, keys.clamp(min=0)), device)[:, None]
+    query, key = up(queries, device)[:, :, None], up(keys, device)[:, None]
     is_open = ((key <= query) & there & ~(cut & affected)) | (query == key)
     additive = torch.zeros(is_open.shape, dtype=dtype, device=device)
     return additive.masked_fill_(~is_open, torch.finfo(dtype).min)[:, None]

@@ -76,7 +76,7 @@ class Block:
 
     def curvature(self, residuals: Tensor) -> Tensor:
         """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
-        first = torch.linalg.vector_norm(residuals, 1, dim=-1, keepdim=True)
+        first = residuals.abs().sum(-1, keepdim=True)
         halves = residuals if self.root is None else residuals * self.root
         second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True) ** 2
         return self.c * torch.clamp(first - second, min=1e-4 * self.size)
@@ -116,19 +116,24 @@ class _Search:
 
 
 def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
-    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved."""
+    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved.
+
+    A problem that is solved stays where it is while others go on: what it comes to does not depend
+    on the layers beside it, but for rounding.
+    """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution, places = w.clone(), torch.arange(w.shape[1], device=w.device)
     logits = block.logits(w)
     residuals = block.residuals(logits.clone())
     gradient = block.gradient(w, residuals)
     past = _Past.none(w)
+    done = torch.zeros_like(logits[..., 0], dtype=torch.bool)
     for step in range(max_iterations + 1):
         curvature = block.curvature(residuals)
         direction = past.direction(block, gradient, curvature)
         ahead = block.logits(direction)
         change = ahead / logits.abs().clamp_(min=SURE)
-        done = torch.linalg.vector_norm(change, torch.inf, dim=-1) < tolerance / SURE
+        done = done | (change.abs_().amax(-1) < tolerance / SURE)
         finished = done.all(0)
         open_problems = int((~finished).sum())
         if open_problems == 0 or step == max_iterations:
@@ -141,8 +146,9 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
             w, logits, gradient = w[:, keep], logits[:, keep], gradient[:, keep]
             direction, ahead = direction[:, keep], ahead[:, keep]
         length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
-        move = length[..., None] * direction
-        logits.addcmul_(length[..., None], ahead)
+        length = torch.where(done, 0.0, length)[..., None]
+        move = length * direction
+        logits.addcmul_(length, ahead)
         w = w + move
         before, gradient = gradient, block.gradient(w, residuals)
         past = past.add(move, gradient - before)

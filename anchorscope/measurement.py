@@ -173,20 +173,20 @@ def _planned(
     batch_tokens: int,
 ) -> Plan:
     """The passes; refused where no probe can be fitted to what they would measure."""
-    from anchorscope import activations, scores
+    from anchorscope import activations, fitting
 
-    probe = scores.Settings(**settings)
+    probe = fitting.Settings(**settings)
     planned = activations.plan(
         answered,
         conditions=cut,
         seed=settings["seed"],
         max_positions=getattr(loaded.model.config, "max_position_embeddings", None),
-        fold=lambda table: scores.design(table, probe, "the questions").fold,
+        fold=lambda table: fitting.design(table, probe, "the questions").fold,
         batch_tokens=batch_tokens,
         window=loaded.window,
     )
     kept = answered[answered["id"].isin([sample.id for sample in planned.samples])]
-    scores.design(kept, probe, "the questions")
+    fitting.design(kept, probe, "the questions")
     return planned
 
 

@@ -1,9 +1,11 @@
-"""Partial: the finished batches of an unfinished job. A job that dies loses the one in flight.
+"""Partial: the finished batches of an unfinished job. A job that dies loses what is in flight: one
+batch, and on a GPU, where the next is passed while one is written, what was passed of that, too.
 
 Snakemake removes what an unfinished job has declared before it runs it again. So batches wait in a
-folder that nobody declared, `<root>/.partial/<product>+<fit>/`, until the job is done. Each file
-holds a checksum of every tensor, which is compared whenever the tensor is read; those of
-activations also the signature of their samples, so that no file is taken for another.
+folder that nobody declared, `<root>/.partial/<product>+<fit>/`, until the job is done. What a batch
+is the stage says: samples that were passed, layers whose probes are fitted, steps of a training.
+Each file holds a checksum of every tensor, which is compared whenever the tensor is read, and the
+signature of what it is of, so that no file is taken for another.
 """
 
 from __future__ import annotations
@@ -12,16 +14,16 @@ import hashlib
 import json
 import logging
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from anchorscope import provenance
+from anchorscope import provenance, shards
 from anchorscope.errors import AnchorscopeError
-from anchorscope.files import atomic, move
+from anchorscope.files import atomic, digest, hardlink, move
 from anchorscope.identity import identity
 
 if TYPE_CHECKING:
@@ -55,7 +57,7 @@ def fit(snakemake: Any, device: object, batches: object) -> str:
     Args:
         snakemake: the job; its run identity counts.
         device: where they are made; numbers differ a little from device to device.
-        batches: what makes them up.
+        batches: what makes them up, and what was read that no identity tells (see `content`).
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -64,6 +66,28 @@ def fit(snakemake: Any, device: object, batches: object) -> str:
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
     return identity(made_from)
+
+
+def content(products: Iterable[str | Path]) -> str:
+    """Digest of products that were read: of files, and of batches by their checksums.
+
+    Raises:
+        Damaged: the head of a batch cannot be read.
+    """
+    whole = hashlib.sha256()
+    for product in map(Path, products):
+        held = sorted(product.iterdir()) if product.is_dir() else [product]
+        for path in (path for path in held if not path.name.startswith(".")):
+            whole.update(
+                f"{path.name} {_sums(path) if is_batch(path) else digest([path])}".encode()
+            )
+    return whole.hexdigest()
+
+
+def _sums(path: Path) -> str:
+    """The checksums and the signature in a batch's head."""
+    held, said = _head(path)
+    return json.dumps({name: said[name] for name in sorted(said) if name in held | {"samples"}})
 
 
 def place(root: str | Path, product: str | Path, fit: str) -> Path:
@@ -83,6 +107,11 @@ def batch(folder: Path, number: int) -> Path:
     return folder / f"batch-{number:05d}.safetensors"
 
 
+def named(folder: Path, name: str) -> Path:
+    """The file of a batch that has a name rather than a number; `/` in it is no folder."""
+    return folder / f"batch-{name.replace('/', '.')}.safetensors"
+
+
 def is_batch(path: Path) -> bool:
     """Whether a file is one of a folder's batches."""
     return path.name.startswith("batch-")
@@ -96,9 +125,8 @@ def kept(folder: Path) -> Iterator[Path]:
     has died, loses its product, and finds all batches here. The first stage that reads the finished
     product drops it (`drop`). The block may move it to where it belongs instead.
     """
-    product = folder.name.rpartition("+")[0]
-    for other in folder.parent.glob("*+*"):
-        if other != folder and other.name.rpartition("+")[0] == product:
+    for other in _waiting(folder.parent, folder.name.rpartition("+")[0]):
+        if other != folder:
             log.info("batches made under other settings are dropped: %s", other)
             shutil.rmtree(other)
     folder.mkdir(parents=True, exist_ok=True)
@@ -118,9 +146,15 @@ def linked(folder: Path, product: str | Path) -> None:
 
 def drop(inputs: Iterable[str | Path]) -> None:
     """Remove what waited for products that are finished and read now."""
-    for path in inputs:
-        if provenance.beside(path).is_file() and (waits := provenance.read(path).get("waits")):
-            shutil.rmtree(waits, ignore_errors=True)
+    for path in map(Path, inputs):
+        for root in path.parents:
+            for waits in _waiting(root / FOLDER, "+".join(path.relative_to(root).parts)):
+                shutil.rmtree(waits, ignore_errors=True)
+
+
+def _waiting(folder: Path, product: str) -> list[Path]:
+    """What waits for a product, whatever it fits."""
+    return [found for found in folder.glob("*+*") if found.name.rpartition("+")[0] == product]
 
 
 def parts_of(shard: str | None) -> tuple[int, int]:
@@ -167,12 +201,24 @@ def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
 
 
 def notes(path: Path) -> dict[str, str]:
-    """What `save` was told beside the tensors."""
-    from safetensors import safe_open
+    """What `save` was told beside the tensors.
 
-    with safe_open(path, framework="pt") as file:
-        held = set(file.keys())
-        return {name: said for name, said in (file.metadata() or {}).items() if name not in held}
+    Raises:
+        Damaged: the head cannot be read.
+    """
+    held, said = _head(path)
+    return {name: text for name, text in said.items() if name not in held}
+
+
+def _head(path: Path) -> tuple[set[str], dict[str, str]]:
+    """The names of a batch's tensors, and what else its head says."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return set(file.keys()), dict(file.metadata() or {})
+    except (SafetensorError, OSError) as error:
+        raise Damaged(path, type(error).__name__) from error
 
 
 def signature(ids: Sequence[str]) -> str:
@@ -188,7 +234,7 @@ def read(
     Args:
         path: the file.
         names: of tensors.
-        samples: signature that its notes must hold; None reads whatever it is of.
+        samples: signature of what it must be of, as its notes hold it; None reads any.
 
     Raises:
         Damaged: the file is not there, cut short, of other samples, or a tensor has another
@@ -201,7 +247,7 @@ def read(
         with safe_open(path, framework="pt") as file:
             sums = file.metadata() or {}
             if samples is not None and sums.get("samples") != samples:
-                raise Damaged(path, "its rows are not of the samples that the index says")
+                raise Damaged(path, "it is not of the samples that it should be of")
             held = set(file.keys())
             for name in sorted(held if names is None else held & set(names)):
                 found[name] = file.get_tensor(name)
@@ -249,18 +295,37 @@ def finished(path: Path, *, samples: str | None = None) -> dict[str, torch.Tenso
         return None
 
 
-def take(shards: Iterable[Path], into: Path, samples: Mapping[str, str] | None = None) -> None:
+def once(
+    path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
+) -> Mapping[str, torch.Tensor]:
+    """What an earlier try has finished; else what is made now, and waits for the next try.
+
+    Args:
+        path: the file; None keeps nothing.
+        make: the work.
+        samples: signature of what it is of.
+    """
+    if path is None:
+        return make()
+    found: Mapping[str, torch.Tensor] | None = finished(path, samples=samples)
+    if found is None:
+        found = make()
+        save(found, path, samples=samples)
+    return found
+
+
+def take(folders: Iterable[Path], into: Path, samples: Mapping[str, str] | None = None) -> None:
     """Put the batches of several jobs into one folder, without copying where the disk can.
 
     Args:
-        shards: the jobs' folders.
+        folders: the jobs'.
         into: where the batches go; sound ones that are there stay.
         samples: file name → signature that its notes must hold, see `read`.
 
     Raises:
-        Damaged: a batch of a shard, whose folder is removed: so its job, and it alone, runs again.
+        Damaged: a batch of a shard, whose others wait: so its job, and it alone, runs again.
     """
-    for folder in shards:
+    for folder in folders:
         for path in sorted(folder.glob("batch-*")):
             aim, signed = into / path.name, (samples or {}).get(path.name)
             if finished(aim, samples=signed) is not None:
@@ -268,13 +333,11 @@ def take(shards: Iterable[Path], into: Path, samples: Mapping[str, str] | None =
             try:
                 read(path, samples=signed)
             except Damaged:
-                shutil.rmtree(folder)
+                if not give_back(folder, path):
+                    shutil.rmtree(folder)
                 raise
             with atomic(aim) as draft:
-                try:
-                    draft.hardlink_to(path)
-                except OSError:
-                    shutil.copyfile(path, draft)
+                hardlink(path, draft)
 
 
 @contextmanager
@@ -296,12 +359,14 @@ def given_back(product: str | Path) -> Iterator[None]:
 def give_back(product: Path, damaged: Path) -> bool:
     """Let a folder of batches wait as an unfinished product, without a file of it.
 
+    The shards that it was put together of stand again, but the one that the file is of.
+
     Returns:
         Whether it does; not, where its record does not say in which place.
     """
-    beside = provenance.beside(product)
-    waits = provenance.read(product).get("waits") if beside.is_file() else None
-    if waits:
+    known = provenance.read(product) if provenance.beside(product).is_file() else {}
+    if waits := known.get("waits"):
+        shards.put_back(product, known.get("shards", {}), damaged)
         damaged.unlink(missing_ok=True)
         move(product, waits)
     return bool(waits)

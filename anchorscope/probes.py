@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -35,7 +36,10 @@ MOST_BYTES = 16 << 30
 """Most that a block of layers takes of a GPU: in a larger one more layers wait for the slowest."""
 SHARE = 0.5
 """Of a GPU's memory: what a block is reckoned to take leaves the solver's workspaces out. Not of
-what happens to be free: problems of a block end together, so its size shows in the last digits."""
+what happens to be free: the size of a block shows in the last digits."""
+LAYERS_BYTES = 8 << 20
+"""Features solved at once on a CPU, or one layer where that is more: more would not stay in its
+cache, and layers one by one would leave small ones waiting for the interpreter."""
 STATE_BYTES = 16 << 20
 """What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
 would grow with the samples."""
@@ -204,9 +208,8 @@ def fit(
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
             are. None: half of a GPU's memory, at most `MOST_BYTES`. A block for which memory
-            runs out all the same is halved. On a CPU layers are solved one by one, since one
-            layer's features stay in the cache and several do not, and problems in blocks of
-            `STATE_BYTES`.
+            runs out all the same is halved. On a CPU a block is at most `LAYERS_BYTES` of
+            features, or one layer, and problems are solved in blocks of `STATE_BYTES`.
 
     Returns:
         The probes, on `device`.
@@ -266,7 +269,8 @@ def _sizes(
     n, width = shape
     budget = _room(device) if budget_bytes is None else budget_bytes
     if device.type == "cpu":
-        return _Sizes(1, _problems_at_once(n, width, min(budget, STATE_BYTES)))
+        together = max(1, min(budget, LAYERS_BYTES) // (4 * n * width))
+        return _Sizes(together, _problems_at_once(n, width, min(budget, STATE_BYTES) // together))
     return _Sizes(_layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget))
 
 
@@ -351,6 +355,7 @@ def _state_bytes(n: int, width: int) -> int:
     return 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))
 
 
+@torch.inference_mode()
 def _solve_layers(
     x: Tensor,
     z: Tensor,
@@ -379,8 +384,11 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[Block
     A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
     would make of it.
     """
-    centre, scale = _centre_and_scale(x)
-    features = (x.float() - centre[:, None]).div_(scale[:, None])
+    centre = _centre(x)
+    features = x.float() - centre[:, None]
+    scale = torch.linalg.vector_norm(features, dim=1) / math.sqrt(x.shape[1])
+    scale = torch.where(scale > 0, scale, 1.0)
+    features.div_(scale[:, None])
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
     mean, variance = _mean_and_variance(features, different)
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
@@ -425,18 +433,10 @@ def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     return mean, variance
 
 
-def _centre_and_scale(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation, 1 where it is 0, of all rows: float32 [layers, width]."""
-    n = x.shape[1]
+def _centre(x: Tensor) -> Tensor:
+    """Mean of all rows, float32 [layers, width]."""
     total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
-    centre = total.sum(0) / n
-    centre = centre.float()
-    squares = [
-        (x[:, rows].float() - centre[:, None]).square_().sum(1, dtype=torch.float64)
-        for rows in _rows_at_once(x)
-    ]
-    std = (torch.stack(squares).sum(0) / n).sqrt()
-    return centre, torch.where(std > 0, std, 1.0).float()
+    return (total.sum(0) / x.shape[1]).float()
 
 
 def _rows_at_once(x: Tensor) -> list[slice]:

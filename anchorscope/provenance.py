@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
@@ -19,6 +19,12 @@ PLACES = frozenset(("local", "file", "path"))
 
 SHARD = "_shard"
 """End of the names of rules that do a part of another's work."""
+
+MAKE_NUMBERS = (
+    "dataset", "prompts", "answers", "activations", "scores", "delta_p", "refits", "truth",
+    "calibration_cell",
+)  # fmt: skip
+"""Rules whose settings decide numbers."""
 
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
@@ -311,16 +317,48 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
     """
     made_from = {
         "rule": snakemake.rule.removesuffix(SHARD),
-        "settings": _without_places(dict(snakemake.params.items())),
+        "settings": without_places(dict(snakemake.params.items())),
         "inputs": sorted(found["identity"] for found in _upstream(snakemake).values()),
         "content": [found for found in content if found is not None],
     }
     return identity_of(made_from)
 
 
+def of_shard(snakemake: Any, product: str | Path, **facts: Any) -> None:
+    """Record a part of a product: no more than what those who put the parts together compare."""
+    record(product, identity=identity(snakemake), settings={}, rule=snakemake.rule, **facts)
+
+
+def check_shards(snakemake: Any) -> None:
+    """Refuse parts of a product that were made from other settings or inputs than the whole is.
+
+    Raises:
+        AnchorscopeError: one was.
+    """
+    parts = {path: part for path, part in _records(snakemake).items() if _is_shard(part)}
+    whole = identity(snakemake) if parts else None
+    for path, part in parts.items():
+        if part["identity"] != whole:
+            raise AnchorscopeError(
+                "the shard was made from other settings or inputs than the whole",
+                path,
+                "delete the folder and run snakemake again",
+                see="stale-product",
+            )
+
+
 def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
-    """The records of a job's inputs, by path."""
-    return {str(path): read(path) for path in snakemake.input if beside(path).is_file()}
+    """The records of a job's inputs, by path; its own parts are none of them."""
+    return {path: whole for path, whole in _records(snakemake).items() if not _is_shard(whole)}
+
+
+def _is_shard(record_: Mapping[str, Any]) -> bool:
+    return str(record_.get("rule")).endswith(SHARD)
+
+
+def _records(snakemake: Any) -> dict[str, dict[str, Any]]:
+    inputs = getattr(snakemake, "input", ())
+    return {str(path): read(path) for path in inputs if beside(path).is_file()}
 
 
 def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
@@ -342,8 +380,29 @@ def _seeds(settings: Any, at: str = "") -> Iterator[tuple[str, int]]:
         yield from _seeds(value, f"{at}{name}.")
 
 
-def _without_places(settings: Any) -> Any:
+def without_places(settings: Any) -> Any:
+    """Settings without those that say where something lies."""
     if isinstance(settings, Mapping):
         kept = {name: value for name, value in settings.items() if name not in PLACES}
-        return {name: _without_places(value) for name, value in kept.items()}
+        return {name: without_places(value) for name, value in kept.items()}
     return settings
+
+
+def settings_by_key(
+    settings: Mapping[str, Any], without: Collection[str] = (), at: str = ""
+) -> dict[str, Any]:
+    """Each setting by its dotted key; `without` names some at the top that are left out."""
+    found: dict[str, Any] = {}
+    for name, value in settings.items():
+        if name in without:
+            continue
+        if isinstance(value, Mapping) and value:
+            found |= settings_by_key(value, at=f"{at}{name}.")
+        else:
+            found[f"{at}{name}"] = value
+    return found
+
+
+def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
+    """The first key of two sets of settings whose values differ; None if none does."""
+    return next((key for key in {**one, **other} if one.get(key) != other.get(key)), None)

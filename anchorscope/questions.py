@@ -93,8 +93,10 @@ def normalise(
     `folded` counts the other rows.
 
     An id is the dataset's where it is not empty and occurs once, else a hash of question and
-    answers. Gold answers that are empty, or that normalise to nothing, are left out and counted;
-    a row is dropped for having none, unless it brings its own response and label.
+    answers; such rows are counted, and the first ids that occur twice are named.
+
+    Gold answers that are empty, or that normalise to nothing, are left out and counted; a row is
+    dropped for having none, unless it brings its own response and label.
 
     A user's own question anchors become entries of `start`, `end` and `role` in the kept text
     (None where a row gives none; an empty list where nothing of what it gives is in the question).
@@ -120,7 +122,7 @@ def normalise(
     dropped: Counter[str] = Counter()
     notes: Counter[str] = Counter()
     rows = [_encodable(row, notes) for row in rows]
-    ids = _usable_ids(rows, fields)
+    ids = _usable_ids(rows, fields, notes)
     groups: dict[str, list[dict[str, Any]]] = {}
     pairs = Progress(zip(rows, ids, strict=True), total=len(rows), unit="rows")
     for number, (row, given) in enumerate(pairs, start=1):
@@ -431,11 +433,21 @@ def _unusable(entry: Mapping[str, Any]) -> str | None:
     return None if entry["answers"] or judged else "no answers"
 
 
-def _usable_ids(rows: Sequence[Row], fields: Fields) -> list[str | None]:
+def _usable_ids(rows: Sequence[Row], fields: Fields, notes: Counter[str]) -> list[str | None]:
+    """Ids that occur once; the others are counted, and the first ones named."""
     path = fields.get("id")
-    given = [_text(_get(row, path)) if path else None for row in rows]
+    if not path:
+        return [None] * len(rows)
+    given = [_text(_get(row, path)) for row in rows]
     times = Counter(given)
-    return [text if text is not None and times[text] == 1 else None for text in given]
+    if missing := times.pop(None, 0):
+        notes["rows without an id, which get a hash"] = missing
+    twice = {text: count for text, count in times.items() if count > 1}
+    if twice:
+        total = "rows whose id is not theirs alone, which get a hash"
+        notes[total] = sum(twice.values())
+        notes.update({f"{total}: `{text}`": count for text, count in [*twice.items()][:NAMED]})
+    return [None if text in twice else text for text in given]
 
 
 def _digest(*parts: str) -> str:

@@ -70,6 +70,16 @@ def _check_commit(found: Any, hub_id: str, revision: str | None) -> None:
         )
 
 
+def prepared(hub_id: str, config: str | None, commit: str) -> bool:
+    """Whether rows of a commit were read before, so that they can be read without the hub."""
+    from datasets.config import HF_DATASETS_CACHE
+    from datasets.naming import camelcase_to_snakecase
+
+    *owner, name = hub_id.split("/")
+    folder = Path(HF_DATASETS_CACHE) / "___".join([*owner, camelcase_to_snakecase(name)])
+    return any(path.is_dir() for path in folder.glob(f"{config or '*'}/*/{commit}"))
+
+
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a path: itself, or in a folder those of the config and split.
 

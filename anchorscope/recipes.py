@@ -1,7 +1,7 @@
 """From a recipe of the catalogue to a checkpoint: the text, the tokenizer, the training."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ def make(
     worlds: Mapping[str, Mapping[str, Any]],
     train: Mapping[str, Any],
     recipe: str,
+    keep: Path | None = None,
 ) -> None:
     """Train a model on questions and save it with its recipe's hash.
 
@@ -34,6 +35,7 @@ def make(
         worlds: dataset name → settings of its calibration world, for the planted curriculum.
         train: the catalogue's `train` entry.
         recipe: its hash.
+        keep: folder where states of the training wait, see `training.train`.
     """
     rows, texts = material(questions, worlds=worlds, train=train)
     tokenizer = training.train_tokenizer(texts, vocabulary=train["vocabulary"])
@@ -44,14 +46,11 @@ def make(
     stage = {name: train[name] for name in ("batch_rows", "warmup", "early_verdict", "seed")}
     if not train["graded"]:
         stage["early_verdict"] = 0.0
-    rate = train["learning_rate"]
-    losses = training.train(
-        model, rows, tokenizer, steps=train["steps"], learning_rate=rate, **stage
-    )
-    for steps, given in later_stages(train):
-        rows = settling(questions, worlds=worlds, train=given)
+    losses: list[float] = []
+    for number, (shown, steps, rate) in enumerate(_stages(rows, questions, worlds, train)):
+        waits = None if keep is None else keep / f"stage-{number}"
         losses = training.train(
-            model, rows, tokenizer, steps=steps, learning_rate=rate * SETTLE, **stage
+            model, shown, tokenizer, steps=steps, learning_rate=rate, keep=waits, **stage
         )
     training.save(model, tokenizer, folder)
     parameters = sum(weights.numel() for weights in model.parameters())
@@ -61,11 +60,24 @@ def make(
             "recipe": recipe,
             "train": dict(train),
             "parameters": parameters,
-            "rows": len(rows),
+            "rows": len(shown),
             "final_loss": round(sum(tail) / len(tail), 4),
         },
         folder / RECIPE,
     )
+
+
+def _stages(
+    rows: list[curriculum.Row],
+    questions: Mapping[str, pd.DataFrame],
+    worlds: Mapping[str, Mapping[str, Any]],
+    train: Mapping[str, Any],
+) -> Iterator[tuple[list[curriculum.Row], int, float]]:
+    """Rows, steps and peak learning rate of every stage."""
+    yield rows, train["steps"], train["learning_rate"]
+    for steps, given in later_stages(train):
+        later = settling(questions, worlds=worlds, train=given)
+        yield later, steps, train["learning_rate"] * SETTLE
 
 
 def later_stages(train: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:

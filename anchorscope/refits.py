@@ -7,16 +7,18 @@ deviations is the inflation that the other intervals lack.
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import folds, intervals, probes, scores
+from anchorscope import fitting, folds, intervals, partial, probes, scores
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
 from anchorscope.progress import Progress
@@ -46,16 +48,16 @@ class _Passes:
 
     clean: torch.Tensor
     cut: torch.Tensor
-    plan: scores.Design
-    settings: scores.Settings
+    plan: fitting.Design
+    settings: fitting.Settings
     c: np.ndarray
 
-    def scored(self, fitted: scores.Fitted) -> tuple[np.ndarray, np.ndarray]:
+    def scored(self, fitted: fitting.Fitted) -> tuple[np.ndarray, np.ndarray]:
         """Out-of-fold scores of the two passes, float64 [layers, n]."""
         fold = self.plan.fold
         return (
-            scores.out_of_fold(fitted, self.clean, fold),
-            scores.out_of_fold(fitted, self.cut, fold),
+            fitting.out_of_fold(fitted, self.clean, fold),
+            fitting.out_of_fold(fitted, self.cut, fold),
         )
 
 
@@ -63,12 +65,13 @@ def refit(
     read: scores.Activations,
     answers: pd.DataFrame,
     readout: str,
-    settings: scores.Settings | Mapping[str, Any],
+    settings: fitting.Settings | Mapping[str, Any],
     *,
     draws: int = 50,
     layers: Sequence[int] | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
+    keep: Path | None = None,
 ) -> pd.DataFrame:
     """Bootstrap one read-out's quantities with the probes held fixed, and fitted anew.
 
@@ -85,6 +88,8 @@ def refit(
         layers: which; None for those at one and two thirds of the depth and the headline layer.
         seed: of the draws.
         device: where probes are fitted.
+        keep: folder where clean probes and draws wait once they are done; those that an earlier
+            try has finished are taken over.
 
     Returns:
         A row for each layer and quantity, with the columns `COLUMNS`: `share` of samples that
@@ -96,19 +101,16 @@ def refit(
     Raises:
         AnchorscopeError: a probe cannot be fitted, no draw is usable, or there is no such layer.
     """
-    if not isinstance(settings, scores.Settings):
-        settings = scores.Settings(**settings)
+    if not isinstance(settings, fitting.Settings):
+        settings = fitting.Settings(**settings)
     cell = scores.cell_of(answers, settings, readout)
     clean, cut = (scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT))
-    chosen, fitted = _chosen(clean, cell, settings, layers, device)
+    chosen, fitted = _chosen(clean, cell, settings, layers, device, keep)
     passes = _Passes(
         probes.at(clean, chosen), probes.at(cut, chosen), cell.plan, settings, fitted.c
     )
     weights = _usable(_drawn(answers, draws, seed), cell)
-    replicates = _replicates(passes, fitted, weights, device)
-    said = {"desc": f"probes of {readout} fitted anew", "unit": "draws"}
-    found = list(Progress(replicates, total=len(weights), **said))
-    fixed, refitted = (np.stack(part) for part in zip(*found, strict=True))
+    fixed, refitted = _replicates(passes, fitted, weights, cell, chosen, device, keep)
     estimate = quantities(*passes.scored(fitted), cell.plan.z)
     site, _, position = readout.partition("/")
     records = [
@@ -123,14 +125,15 @@ def refit(
 def _chosen(
     clean: probes.Features,
     cell: scores.Cell,
-    settings: scores.Settings,
+    settings: fitting.Settings,
     layers: Sequence[int] | None,
     device: str | torch.device,
-) -> tuple[list[int], scores.Fitted]:
+    keep: Path | None,
+) -> tuple[list[int], fitting.Fitted]:
     """The layers, ascending, and the clean probes there."""
     depth = len(clean)
     if layers is None:
-        found = scores.fit_and_score(clean, cell.plan, settings, device=device)
+        found = scores.fit_and_score(clean, cell, settings, device=device, keep=keep)
         headline = headline_layer(np.array([intervals.auc(s, cell.plan.z) for s in found.s]))
         chosen = sorted({depth // 3, 2 * depth // 3, headline})
         return chosen, found.fitted.at(chosen)
@@ -142,7 +145,7 @@ def _chosen(
             f"name layers from 0 to {depth - 1}",
             see="config",
         )
-    return chosen, scores.fit(probes.at(clean, chosen), cell.plan, settings, device=device)
+    return chosen, fitting.fit(probes.at(clean, chosen), cell.plan, settings, device=device)
 
 
 def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:
@@ -156,7 +159,7 @@ def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:
 
 def _usable(weights: np.ndarray, cell: scores.Cell) -> np.ndarray:
     """The draws in which every probe learns from both classes."""
-    masks, _ = scores.training_rows(cell.plan)
+    masks, _ = fitting.training_rows(cell.plan)
     wrong, everyone = weights @ (masks * cell.plan.z).T, weights @ masks.T
     usable = ((wrong > 0) & (wrong < everyone)).all(-1)
     if not usable.all():
@@ -172,24 +175,51 @@ def _usable(weights: np.ndarray, cell: scores.Cell) -> np.ndarray:
 
 
 def _replicates(
-    passes: _Passes, fitted: scores.Fitted, weights: np.ndarray, device: str | torch.device
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Quantities [quantities, layers] of each draw, the probes held fixed and refitted."""
-    z, fixed = passes.plan.z, passes.scored(fitted)
-    each = len(scores.training_rows(passes.plan)[0])
-    at_once = max(1, PROBLEMS_AT_ONCE // each)
-    for start in range(0, len(weights), at_once):
-        some = weights[start : start + at_once]
-        again = scores.fit_draws(
-            passes.clean, passes.plan, passes.settings, passes.c, some, device=device
-        )
-        for one, drawn in zip(again, some, strict=True):
-            rows = np.repeat(np.arange(len(z)), drawn)
-            refitted = passes.scored(one)
-            yield (
-                quantities(fixed[0][:, rows], fixed[1][:, rows], z[rows]),
-                quantities(refitted[0][:, rows], refitted[1][:, rows], z[rows]),
-            )
+    passes: _Passes,
+    fitted: fitting.Fitted,
+    weights: np.ndarray,
+    cell: scores.Cell,
+    layers: Sequence[int],
+    device: str | torch.device,
+    keep: Path | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Quantities [draws, quantities, layers], the probes held fixed and refitted."""
+    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(passes.plan)[0]))
+    fixed = passes.scored(fitted)
+    found = []
+    with Progress(
+        total=len(weights), desc=f"probes of {cell.readout} fitted anew", unit="draws"
+    ) as progress:
+        for start in range(0, len(weights), at_once):
+            some = weights[start : start + at_once]
+            name = f"{cell.readout}-draws-{start:04d}"
+            path = None if keep is None else partial.named(keep, name)
+            signed = partial.signature([name, str([*layers]), str(some.tolist()), *cell.ids])
+            work = functools.partial(_of_draws, passes, fixed, some, device)
+            made = partial.once(path, work, signed)
+            found.append(made["quantities"].numpy())
+            progress.update(len(some))
+    whole = np.concatenate(found)
+    return whole[:, 0], whole[:, 1]
+
+
+def _of_draws(
+    passes: _Passes,
+    fixed: tuple[np.ndarray, np.ndarray],
+    weights: np.ndarray,
+    device: str | torch.device,
+) -> dict[str, torch.Tensor]:
+    """`quantities`, float64 [draws, 2, quantities, layers]: the probes held fixed, and refitted."""
+    z = passes.plan.z
+    again = fitting.fit_draws(
+        passes.clean, passes.plan, passes.settings, passes.c, weights, device=device
+    )
+    found = []
+    for one, drawn in zip(again, weights, strict=True):
+        rows = np.repeat(np.arange(len(z)), drawn)
+        both = (fixed, passes.scored(one))
+        found.append([quantities(clean[:, rows], cut[:, rows], z[rows]) for clean, cut in both])
+    return {"quantities": torch.tensor(np.array(found))}
 
 
 def quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> np.ndarray:

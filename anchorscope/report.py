@@ -13,7 +13,13 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from anchorscope import provenance, report_data, report_samples, report_tables
+from anchorscope import (
+    provenance,
+    report_data,
+    report_samples,
+    report_summary,
+    report_tables,
+)
 from anchorscope.calibration import in_words
 from anchorscope.cli_show import summary
 from anchorscope.errors import AnchorscopeError
@@ -200,7 +206,7 @@ def _page(
         title=escaped(title),
         policy=script_source(scripts),
         style=(run.resources / "report.css").read_text(encoding="utf-8"),
-        summary=_summary(run, found),
+        summary=report_summary.in_words(run.config, found, run.models, run.datasets),
         figures="".join(_figures(run, room)),
         tables="".join(_tables(run)),
         calibration=_calibration(run, room),
@@ -210,43 +216,6 @@ def _page(
         data="".join(embedded(f"samples-{i}", cell) for i, cell in enumerate(shown)),
         scripts="".join(f"<script>{script}</script>" for script in scripts),
     )
-
-
-def _summary(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
-    """In words: how much was measured, what flips, and which probes are too weak."""
-    total = sum(cell["n"] for cell in found)
-    cells_found = "1 cell" if len(found) == 1 else f"{len(found)} cells"
-    said = [f"{cells_found} (a model on a dataset), {total:,} answers."]
-    compared = [cell["flips"]["knockout_minus_random"] for cell in found if cell["flips"]]
-    more = sum(1 for c in compared if c["low"] is not None and c["low"] > 0)
-    if compared:
-        where = f"In {more} of {len(compared)} cells" if len(compared) > 1 else "Here"
-        surely = "surely more" if len(compared) > 1 or more else "not surely more"
-        said.append(
-            f"{where} cutting the exact question tokens flips {surely} verdicts than cutting as "
-            "many random ones."
-        )
-    else:
-        said.append("No random control was measured: nothing here says what flips by itself.")
-    table = report_tables.glance(found, run.models, run.datasets)
-    return paragraph(*said, look="lead") + _weak(run, found) + table
-
-
-def _weak(run: Run, found: Sequence[Mapping[str, Any]]) -> str:
-    weak = [cell for cell in found if not cell["signal"]]
-    if not weak:
-        said = "Every probe is surely better than 0.6 and than the answer's words alone."
-        return f'<div class="note good" role="note">{paragraph(said)}</div>'
-    names = [
-        f"{isolated(run.models[cell['model']])} on {isolated(run.datasets[cell['dataset']])}"
-        for cell in weak
-    ]
-    head = f"<strong>{len(weak)} of {len(found)} probes are too weak to be trusted.</strong>"
-    said = (
-        "Their AUC is not surely above 0.6 and above what the answer's words alone tell: "
-        "do not read their curves. They are drawn grey."
-    )
-    return f'<div class="note weak" role="note">{paragraph(head, said)}{bullets(names)}</div>'
 
 
 def _figures(run: Run, room: PageRoom) -> Iterator[str]:

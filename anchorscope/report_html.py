@@ -116,8 +116,19 @@ def table(
         f'<div class="sheet" id="{escaped(name)}"><p class="caption">{caption}</p>'
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escaped(name)}">'
         f'<table style="--least:{5.4 * len(columns):.0f}rem">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div></div>"
+        f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table></div>"
+        f"{_explained(columns)}</div>"
     )
+
+
+def _explained(columns: Sequence[Column]) -> str:
+    """What the columns hold, for whoever cannot hover over their heads."""
+    said = "".join(
+        f"<dt>{escaped(column.name)}</dt><dd>{escaped(column.about)}</dd>"
+        for column in columns
+        if column.about
+    )
+    return f"<details><summary>What the columns say</summary><dl>{said}</dl></details>"
 
 
 def _row(columns: Sequence[Column], row: Sequence[Cell]) -> str:

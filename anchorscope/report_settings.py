@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from anchorscope.files import read_json
 from anchorscope.settings import Config
 
 
@@ -44,6 +45,20 @@ def _entries(config: Config, calibration: bool) -> dict[str, set[str]]:
         found += [(model, dataset) for model in known.models for dataset in known.datasets]
         found += [(null.model, null.dataset) for null in known.nulls.values()]
     return {"models": {model for model, _ in found}, "datasets": {name for _, name in found}}
+
+
+def labels(stem: str, record: str | Path) -> dict[str, str]:
+    """What Snakemake's own report says beside a picture: its name, and n where that is recorded.
+
+    Args:
+        stem: the picture's name.
+        record: its provenance.
+    """
+    from anchorscope.figure_style import sample_count  # Altair: not needed to plan jobs
+
+    by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
+    counts = [int(cell["kept"]) for cell in by_cell.values()]
+    return {"picture": stem} | ({"samples a cell": sample_count(counts)} if counts else {})
 
 
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:

@@ -19,15 +19,15 @@ NAMES = (
 GLANCE = (
     *NAMES,
     Column("samples", "answers that were measured"),
-    Column("right", "share of answers that match a gold answer"),
+    Column("answers right", "share of answers that match a gold answer"),
     Column("probe AUC", "how well the probe tells right from wrong at the headline layer"),
     Column("text AUC", "the same from the answer's words and the relation alone"),
-    Column("probe", "whether its AUC is surely above 0.6 and above the text's", numeric=False),
+    Column("probe", "sound if its AUC is surely above 0.6 and above the text's", numeric=False),
     Column("flips", "samples whose predicted class flips when the exact question tokens are cut"),
     Column("random flips", "the same when as many other question tokens are cut"),
     Column("difference", "flips less random flips, paired, percentage points"),
     Column("ΔP of Q, deepest", "lowest mean ΔP of the Q-Anchored over the layers"),
-    Column("|ΔP| of A", "mean over the layers of the A-Anchored"),
+    Column("|ΔP| of A, mean", "size of the mean ΔP of the A-Anchored, mean over the layers"),
 )
 AT_HEADLINE = "At the headline layer, the deepest whose probe is nearly as good as the best."
 TOO_WEAK = "✗\u00a0too\u00a0weak"
@@ -131,7 +131,7 @@ CONTRASTS = (
     Column("quantity", "share of flips, or mean ΔP of all samples", numeric=False),
     Column("pairs", "samples compared"),
     Column("estimate", "percentage points, with its interval"),
-    Column("no effect shown", "the 90 % interval lies within ±5 points", numeric=False),
+    Column("no effect", "shown if the 90 % interval lies within ±5 points", numeric=False),
 )
 QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
 
@@ -146,7 +146,7 @@ def contrasts(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels)
             word(QUANTITIES.get(row["quantity"], row["quantity"])),
             number(row["n"]),
             interval(row, "estimate", "ci_low", "ci_high", 1),
-            word("yes" if nothing else "no"),
+            word("shown" if nothing else "not shown"),
         ]
         for row, nothing in zip(rows.to_dict("records"), none, strict=True)
     ]

@@ -89,6 +89,17 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
     return commit
 
 
+def known_commit(hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+    """The commit of a dataset that a run without the hub would read, None where it would stop.
+
+    Args:
+        hub: hub id.
+        asked: `revision` of the catalogue entry.
+    """
+    revision = wanted("datasets", hub, asked, lock)
+    return revision if pinned(revision) else _cached(hub, revision)
+
+
 def _cached(hub: str, revision: str | None) -> str | None:
     """The commit that a branch or tag stood for when the hub's client last asked."""
     from huggingface_hub import constants

@@ -50,7 +50,7 @@ class Room:
         """
         size = tokens(samples)
         if size < self.too_much or len(samples) == 1:
-            done = self._tried(lambda: work(samples))
+            done = self.tried(lambda: work(samples))
             if done is not None:
                 return [done]
             self.too_much = min(self.too_much, size)
@@ -70,7 +70,7 @@ class Room:
             *self.run(samples[middle:], tokens, work),
         ]
 
-    def _tried(self, work: Callable[[], Result]) -> Result | None:
+    def tried(self, work: Callable[[], Result]) -> Result | None:
         """The result; None if memory ran out, all that the try had taken being free again."""
         try:
             return work()

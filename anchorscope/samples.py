@@ -68,7 +68,7 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
     """The answers that were not dropped.
 
     Raises:
-        AnchorscopeError: none is left, or an id comes twice.
+        AnchorscopeError: none is left, an id comes twice, or a label is neither 0 nor 1.
     """
     if "dropped" in answers:
         answers = answers[answers["dropped"].isna()]
@@ -80,6 +80,24 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
             "its column `dropped` and its provenance say why the samples were left out",
             see="nothing-left",
         )
+    check_ids(answers)
+    strange = answers[~answers["label"].isin((0, 1))] if "label" in answers else answers[:0]
+    if len(strange):
+        raise AnchorscopeError(
+            f"a label is neither 0 nor 1 but {strange['label'].iloc[0]}",
+            f"answers, id {strange['id'].iloc[0]}",
+            "delete the cell's answers and run snakemake again",
+            see="stale-product",
+        )
+    return answers
+
+
+def check_ids(answers: pd.DataFrame) -> None:
+    """Refuse answers of which two have one id.
+
+    Raises:
+        AnchorscopeError: an id comes twice.
+    """
     repeated = answers["id"][answers["id"].duplicated()]
     if len(repeated):
         raise AnchorscopeError(
@@ -88,7 +106,6 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
             "make the ids unique",
             see="repeated-id",
         )
-    return answers
 
 
 def in_order(answers: pd.DataFrame) -> pd.DataFrame:
@@ -119,12 +136,15 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
     """A column of another table of the same samples, in the order of the answers, float64 [n].
 
     Raises:
-        AnchorscopeError: the table has not one row for each answer.
+        AnchorscopeError: the table has not one row for each answer, or one that is not finite.
     """
-    rows = pd.Index(table["id"].astype(str)).get_indexer(pd.Index(answers["id"].astype(str)))
-    if len(table) != len(answers) or (rows < 0).any():
-        raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
-    return table[column].to_numpy(dtype=np.float64)[rows]
+    known, ids = (pd.Index(of["id"].astype(str)) for of in (table, answers))
+    if len(known) != len(ids) or known.has_duplicates or not ids.isin(known).all():
+        raise mismatch(f"{len(known)} rows are not those of {len(ids)} answers", where)
+    values = table[column].to_numpy(dtype=np.float64)[known.get_indexer(ids)]
+    if not np.isfinite(values).all():
+        raise mismatch("a score is not finite", f"{where}, id {ids[~np.isfinite(values)][0]}")
+    return values
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.errors import AnchorscopeError
+from anchorscope.tables import check_settings, settings_of
 
 BASE = "base"
 COMPARED = ("probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all")
@@ -93,6 +95,45 @@ def in_words(variant: str) -> str:
             if variant == f"{name}-{value.replace('+', '-')}":
                 return words.format(value)
     return variant
+
+
+def check_studies(base: Sequence[str | Path], variants: Mapping[str, Sequence[str | Path]]) -> None:
+    """Refuse studies of which a cell, or more than the one choice, was made with other settings.
+
+    Args:
+        base: a product of each cell as configured, all with records.
+        variants: name → the same of each variant.
+
+    Raises:
+        AnchorscopeError: cells of one study differ, or a variant differs from the base in another
+            setting than its own, or not in that.
+    """
+    check_settings(base)
+    first = _settings(base)
+    for name, products in variants.items():
+        check_settings(products)
+        found = _settings(products)
+        apart = {key for key in {**first, **found} if first.get(key) != found.get(key)}
+        # `prior-natural` changes `probe.prior`.
+        if {key.rpartition(".")[2] for key in apart} != {name.partition("-")[0]}:
+            raise AnchorscopeError(
+                f"the variant {name} differs from the main study in {', '.join(sorted(apart))}"
+                if apart
+                else f"the variant {name} was made with the settings of the main study",
+                f"{base[0]} and {products[0]}",
+                "delete the variant's folder and run snakemake again",
+                see="stale-product",
+            )
+
+
+def _settings(products: Sequence[str | Path]) -> dict[str, Any]:
+    """Every setting on the way to the first of a study's products, by its rule and dotted key."""
+    return {
+        f"{rule}.{key}": value
+        for product in products[:1]
+        for rule, settings, _ in settings_of(product)
+        for key, value in settings.items()
+    }
 
 
 def table(

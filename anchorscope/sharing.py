@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from anchorscope import knockout
+from anchorscope.transfer import up
 
 if TYPE_CHECKING:
     import torch
@@ -118,14 +119,11 @@ class Cache:
 
 def _gathered(part: Earlier, layer: int) -> list[torch.Tensor]:
     """The earlier keys and the values of one layer, a row for each row of the pass."""
-    found = []
-    for tensor in part.layers[layer]:
-        kept = tensor[:, :, : part.slots]
-        if len(kept) == 1:
-            found.append(kept.expand(len(part.rows), -1, -1, -1))
-        else:
-            found.append(kept.index_select(0, part.rows.to(kept.device)))
-    return found
+    kept = [tensor[:, :, : part.slots] for tensor in part.layers[layer]]
+    if len(kept[0]) == 1:
+        return [tensor.expand(len(part.rows), -1, -1, -1) for tensor in kept]
+    rows = up(part.rows, kept[0].device)
+    return [tensor.index_select(0, rows) for tensor in kept]
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
@@ -348,7 +346,7 @@ def _padded(
     places = torch.tensor(starts)[:, None] + torch.arange(width)
     last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
     return {
-        "input_ids": ids.to(device),
+        "input_ids": up(ids, device),
         # No token is at a place beyond its row's: some models scale by the last place they see.
-        "position_ids": places.minimum(last).to(device),
+        "position_ids": up(places.minimum(last), device),
     }

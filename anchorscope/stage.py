@@ -12,7 +12,7 @@ from typing import Any
 from anchorscope import checksums, partial
 from anchorscope.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.progress import Lines
-from anchorscope.provenance import beside, check_funnel, check_inputs
+from anchorscope.provenance import beside, check_funnel, check_inputs, check_shards
 
 MOST_DROPPED = 0.5
 """Of `most_dropped`, where the config does not say."""
@@ -38,6 +38,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         inputs = list(getattr(snakemake, "input", ()))
         checksums.verify(inputs)
         check_inputs(inputs)
+        check_shards(snakemake)
         check_losses(inputs, getattr(snakemake, "config", {}))
         partial.drop(inputs)
         yield
@@ -101,6 +102,14 @@ def check_writable(folder: str | Path) -> None:
         if known is None:
             raise
         raise AnchorscopeError(known.what, there, known.do, see="not-writable") from None
+
+
+def scratch() -> str:
+    """Where Snakemake's scheduler, and nodes with a disk of their own, write what they throw away.
+
+    Not `tempfile.gettempdir()`, which passes over a full disk without a word.
+    """
+    return os.environ.get("TMPDIR", "/tmp")
 
 
 def job_of(snakemake: Any) -> str:

@@ -43,29 +43,35 @@ class Stored:
     Args:
         name: of the tensor in the files, each [rows, layers, width].
         batches: which rows of which files.
-        samples: how many there are in all.
+        samples: the ids of all.
         block_bytes: how much to hold.
 
     Attributes:
         layers_at_once: how many layers that is.
 
     Raises:
-        Damaged: a file is not there, not as it was written, or of other samples.
+        Damaged: a file is not there, not as it was written, or of other samples; or, once they are
+            read, layers hold what is no number, with layer and sample.
         KeyError: a file does not hold the tensor.
     """
 
     def __init__(
-        self, name: str, batches: Sequence[Rows], samples: int, *, block_bytes: int = BLOCK_BYTES
+        self,
+        name: str,
+        batches: Sequence[Rows],
+        samples: Sequence[str],
+        *,
+        block_bytes: int = BLOCK_BYTES,
     ) -> None:
-        self.name, self.batches = name, batches
+        self.name, self.batches, self.samples = name, batches, samples
         self._held = range(0)
         self._block: torch.Tensor | None = None
         layers, width = {
             tuple(partial.read(batch.path, [name], samples=batch.samples)[name].shape[1:])
             for batch in batches
         }.pop()
-        self.shape = (layers, samples, width)
-        self.layers_at_once = max(1, block_bytes // (4 * width * max(1, samples)))
+        self.shape = (layers, len(samples), width)
+        self.layers_at_once = max(1, block_bytes // (4 * width * max(1, len(samples))))
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -88,6 +94,15 @@ class Stored:
 
         out = torch.empty((stop - start, *self.shape[1:]))
         for batch in self.batches:
-            states = partial.layers(batch.path, self.name, slice(start, stop))
-            out[:, batch.places] = states[batch.rows].transpose(0, 1).float()
+            states = partial.layers(batch.path, self.name, slice(start, stop))[batch.rows]
+            if not torch.isfinite(states).all():
+                raise self._not_finite(states, batch, start)
+            out[:, batch.places] = states.transpose(0, 1).float()
         return out
+
+    def _not_finite(self, states: torch.Tensor, batch: Rows, start: int) -> partial.Damaged:
+        """Measuring refuses such states, so somebody else has put them there."""
+        row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
+        sample = self.samples[batch.places[row]]
+        what = f"{self.name} of sample {sample} is not finite at layer {start + layer}"
+        return partial.Damaged(batch.path, what)

@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope import provenance
 from anchorscope.errors import AnchorscopeError
+from anchorscope.provenance import MAKE_NUMBERS, first_difference, settings_by_key
 
 COLUMNS = (
     "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer", "n",
@@ -17,10 +18,10 @@ COLUMNS = (
 )  # fmt: skip
 """What every figure's table holds first; more columns may follow."""
 
-COMPARED = ("dataset", "prompts", "answers", "activations", "scores", "delta_p", "refits")
-"""Rules whose settings are those of the whole figure, but for `OWN`."""
-OWN = frozenset("dataset local sample_size style dtype batch_tokens".split())
-"""Settings that a model or a dataset has of its own."""
+OWN = frozenset(
+    "dataset local sample_size style dtype batch_tokens train worlds training_seed".split()
+)
+"""Settings that a model or a dataset has of its own; the others are those of the whole figure."""
 
 
 def check_settings(products: Iterable[str | Path]) -> None:
@@ -36,30 +37,26 @@ def check_settings(products: Iterable[str | Path]) -> None:
     """
     known: dict[str, tuple[dict[str, Any], str]] = {}
     for product in products:
-        if not provenance.beside(product).is_file():
-            continue
-        whole = provenance.read(product)
-        for path, record in {**whole.get("inputs", {}), str(product): whole}.items():
-            rule = record.get("rule")
-            if rule in COMPARED:
-                found = dict(_flat(record.get("settings", {})))
-                first, other = known.setdefault(rule, (found, path))
-                _compare(rule, first, found, f"{other} and {path}")
+        for rule, found, path in settings_of(product):
+            first, other = known.setdefault(rule, (found, path))
+            _compare(rule, first, found, f"{other} and {path}")
 
 
-def _flat(settings: Mapping[str, Any], at: str = "") -> Iterator[tuple[str, Any]]:
-    """Each setting by its dotted key, those that cells may have of their own left out."""
-    for name, value in settings.items():
-        if at or name not in OWN:
-            if isinstance(value, Mapping) and value:
-                yield from _flat(value, f"{at}{name}.")
-            else:
-                yield f"{at}{name}", value
+def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Of every record on the way to a product: its rule, settings by dotted key, and product.
+
+    Without what a model or a dataset has of its own; nothing of a product without a record.
+    """
+    if not provenance.beside(product).is_file():
+        return
+    whole = provenance.read(product)
+    for path, record in {**whole.get("inputs", {}), str(product): whole}.items():
+        if (rule := record.get("rule")) in MAKE_NUMBERS:
+            yield rule, settings_by_key(record.get("settings", {}), OWN), path
 
 
 def _compare(rule: str, one: Mapping[str, Any], other: Mapping[str, Any], where: str) -> None:
-    key = next((key for key in {**one, **other} if one.get(key) != other.get(key)), None)
-    if key is not None:
+    if (key := first_difference(one, other)) is not None:
         raise AnchorscopeError(
             f"the cells were made with different settings: `{key}` of {rule} is "
             f"{one.get(key)!r} and {other.get(key)!r}",

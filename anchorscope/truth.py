@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -109,6 +110,7 @@ def truth(
     blocks: str = "after",
     seed: int = 0,
     room: Room | None = None,
+    keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     """Swap truth and the model's own verdicts, sample by sample.
 
@@ -123,6 +125,7 @@ def truth(
         blocks: which queries the knockout applies to.
         seed: chooses among the questions to swap with, and the random tokens.
         room: counts the batches halved.
+        keep: folder where finished batches wait; those that lie there are not passed again.
 
     Returns:
         A row for each measured sample, in the order of the answers, columns `COLUMNS`:
@@ -146,7 +149,7 @@ def truth(
         blocks=blocks,
         seed=seed,
     )
-    own = _own(verdicts.of_samples(loaded, planned, room=room))
+    own = _own(verdicts.of_samples(loaded, planned, room=room, keep=keep))
     by_id = {one.id: one for one in _asked(answers, questions)}
     samples = [by_id[sample.id] for sample in planned.samples]
     swaps = choose(samples, seed)
@@ -155,7 +158,7 @@ def truth(
         for one in samples
         for other in (*swaps[one.id].to, *swaps[one.id].random)
     ]
-    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
+    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room, keep=keep)
     records = [
         _record(one, own[one.id], swaps[one.id], logits, train_rows or set()) for one in samples
     ]

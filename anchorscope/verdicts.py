@@ -6,15 +6,17 @@ without its LM head, of which two rows are wanted.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pandas as pd
 
-from anchorscope import activations, tokens
+from anchorscope import activations, partial, tokens
 from anchorscope.curriculum import RIGHT, WRONG
 from anchorscope.errors import AnchorscopeError
 from anchorscope.passes import narrowed
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from anchorscope.passes import Row
 
 Result = TypeVar("Result")
+Key = tuple[Any, ...]
+"""What a logit is of: the tokens of a row, or id, condition and draw."""
 
 CUTTING = ("knockout", "random")
 SEALED_SAMPLES = 64
@@ -96,6 +100,7 @@ def of_texts(
     *,
     batch_tokens: int,
     room: Room | None = None,
+    keep: Path | None = None,
 ) -> dict[tuple[int, ...], float]:
     """The verdict's logit (wrong minus right) after the last token of each row; nothing is cut.
 
@@ -106,6 +111,7 @@ def of_texts(
         rows: token ids, each row up to and including the closing full stop.
         batch_tokens: most rows × length of a pass.
         room: counts the batches halved.
+        keep: folder where finished batches wait; those that lie there are not passed again.
 
     Raises:
         AnchorscopeError: a verdict that is not finite; one row alone does not fit in memory.
@@ -113,11 +119,41 @@ def of_texts(
     deciding, room = head(loaded), room or Room()
     found: dict[tuple[int, ...], float] = {}
     with Progress(desc="swapped questions", total=len(set(rows))) as progress:
-        for batch in _of_equal_length(rows, batch_tokens):
-            for part in _in_parts(loaded, deciding, batch, room):
-                found.update(part)
+        for number, batch in enumerate(_of_equal_length(rows, batch_tokens)):
+            work = functools.partial(_in_parts, loaded, deciding, batch, room)
+            found.update(_once(keep, f"swapped-{number:05d}", batch, room, work))
             progress.update(len(batch))
     return found
+
+
+def _once(
+    keep: Path | None,
+    name: str,
+    keys: Sequence[Key],
+    room: Room,
+    work: Callable[[], Sequence[Mapping[Key, float]]],
+) -> dict[Key, float]:
+    """The logits of a batch: those that wait, else what the parts of the work give.
+
+    Args:
+        keep: where batches wait; None keeps none.
+        name: of the batch.
+        keys: what its logits are of, in order.
+        room: counts the batches halved, also those that waited.
+        work: passes the batch.
+    """
+    import torch
+
+    def make() -> dict[str, torch.Tensor]:
+        fresh = {key: logit for part in work() for key, logit in part.items()}
+        logits = torch.tensor([fresh[key] for key in keys], dtype=torch.float64)
+        return {"logits": logits, "halved": torch.tensor(room.halved - before)}
+
+    before = room.halved
+    path = None if keep is None else partial.named(keep, name)
+    made = partial.once(path, make, partial.signature([name, *map(str, keys)]))
+    room.halved = before + int(made["halved"])
+    return dict(zip(keys, made["logits"].tolist(), strict=True))
 
 
 def _in_parts(
@@ -193,7 +229,11 @@ def plan(
 
 
 def of_samples(
-    loaded: Loaded, planned: activations.Plan, *, room: Room | None = None
+    loaded: Loaded,
+    planned: activations.Plan,
+    *,
+    room: Room | None = None,
+    keep: Path | None = None,
 ) -> pd.DataFrame:
     """The verdict on every sample in every planned pass.
 
@@ -201,6 +241,7 @@ def of_samples(
         loaded: the model.
         planned: the passes.
         room: counts the batches halved.
+        keep: folder where finished batches wait; those that lie there are not passed again.
 
     Returns:
         Columns id, condition, draw, logit (wrong minus right, float64); a row for each pass.
@@ -209,13 +250,21 @@ def of_samples(
         AnchorscopeError: a verdict that is not finite; one sample alone does not fit in memory.
     """
     deciding, room = head(loaded), room or Room()
-    records: list[tuple[str, str, int, float]] = []
+    found: dict[Key, float] = {}
+    one_pass = functools.partial(_of_batch, loaded, deciding, planned)
     with Progress(desc="own verdicts", total=len(planned.batches), unit="passes") as progress:
-        for batch in planned.batches:
-            parts = _fitting(room, batch, lambda part: _of_batch(loaded, deciding, planned, part))
-            records += [record for part in parts for record in part]
+        for number, batch in enumerate(planned.batches):
+            keys = [_key(planned, row) for row in batch.rows]
+            work = functools.partial(_fitting, room, batch, one_pass)
+            found.update(_once(keep, f"own-{number:05d}", keys, room, work))
             progress.update()
+    records = [(*key, logit) for key, logit in found.items()]
     return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
+
+
+def _key(planned: activations.Plan, row: Row) -> Key:
+    """Id, condition and draw of a row."""
+    return planned.passed(row).id, row.condition, row.draw
 
 
 def _fitting(
@@ -231,8 +280,8 @@ def _fitting(
 
 def _of_batch(
     loaded: Loaded, deciding: Head, planned: activations.Plan, batch: activations.Batch
-) -> list[tuple[str, str, int, float]]:
-    """Id, condition, draw and logit of each row of one pass."""
+) -> dict[Key, float]:
+    """The logit of each row of one pass."""
     import torch
 
     samples = [planned.passed(row) for row in batch.rows]
@@ -242,10 +291,7 @@ def _of_batch(
         states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
         logits = deciding.logits(states[range(len(finals)), finals]).tolist()
     _check(logits, lambda bad: _named(samples[bad], batch.rows[bad]))
-    return [
-        (sample.id, row.condition, row.draw, logit)
-        for sample, row, logit in zip(samples, batch.rows, logits, strict=True)
-    ]
+    return {_key(planned, row): logit for row, logit in zip(batch.rows, logits, strict=True)}
 
 
 def _named(sample: activations.Sample, row: Row) -> str:

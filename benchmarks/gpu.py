@@ -2,14 +2,16 @@
 
 Operations a second as a share of what the card reaches in a plain bfloat16 matrix product, measured
 beside it. Only the passes' own tokens are counted, not padding, so the share is of useful work; of
-the last layer's MLP only the read-out tokens are.
+the last layer's MLP only the read-out tokens are. `with files` is the time when every batch is also
+checked and written, as a job does it.
 """
 
 from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ import timing
 import torch
 import workloads
 
-from anchorscope import activations, models, scores
+from anchorscope import activations, fitting, models
 from anchorscope.passes import Plan
 
 ROUNDS = 3
@@ -88,7 +90,10 @@ def main(device: str, out: Path, *, quick: bool = False, compiled: bool = False)
 
 def said(found: list[dict[str, Any]], probed: dict[str, Any]) -> str:
     """Two tables: the passes, and the probes."""
-    head = ("measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory")
+    head = (
+        "measured passes, bfloat16", "seconds", "rows/s", "operations", "share", "memory",
+        "with files",
+    )  # fmt: skip
     rows = [
         [
             row["model"],
@@ -97,6 +102,7 @@ def said(found: list[dict[str, Any]], probed: dict[str, Any]) -> str:
             f"{row['rate'] / 1e12:.3g} T/s",
             f"{100 * row['share']:.0f} %",
             f"{row['peak_mb'] / 1e3:.1f} GB",
+            f"{row['written_seconds']:.2f}",
         ]
         for row in found
     ]
@@ -168,17 +174,26 @@ def one(real: Real, loaded: models.Loaded, peak: float) -> dict[str, Any]:
         for _ in activations.measure(loaded, plan, [workloads.READOUT]):
             pass
 
+    def written() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            activations.write(folder, loaded, plan, [workloads.READOUT])
+
     taken = [timing.timed(passed, "wall")[1] for _ in range(1 + ROUNDS)][1:]
-    seconds = sorted(taken, key=lambda one: one.seconds)[ROUNDS // 2].seconds
+    seconds = _median(taken)
     rate = operations(real, plan) / seconds
     return {
         "model": real.name,
         "seconds": seconds,
+        "written_seconds": _median([timing.timed(written, "wall")[1] for _ in range(ROUNDS)]),
         "rows": sum(len(batch.rows) for batch in plan.batches),
         "rate": rate,
         "share": rate / peak,
         "peak_mb": max(one.peak_mb for one in taken),
     }
+
+
+def _median(taken: Sequence[timing.Taken]) -> float:
+    return sorted(one.seconds for one in taken)[len(taken) // 2]
 
 
 def operations(real: Real, plan: Plan) -> float:
@@ -228,14 +243,16 @@ def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
     """The clean probes of a read-out with all folds and penalties, calibrated; the second time."""
     z = np.random.default_rng(0).integers(0, 2, shape[1])
     ids = [str(number) for number in range(shape[1])]
-    settings = scores.Settings()
-    plan = scores.design(
+    settings = fitting.Settings()
+    plan = fitting.design(
         pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z}), settings
     )
     features = Drawn(shape, torch.as_tensor(z), device)
     for _ in range(2):
-        _, taken = timing.timed(lambda: scores.fit(features, plan, settings, device=device), "wall")
-    problems = len(scores.training_rows(plan)[0]) * len(settings.penalties)
+        _, taken = timing.timed(
+            lambda: fitting.fit(features, plan, settings, device=device), "wall"
+        )
+    problems = len(fitting.training_rows(plan)[0]) * len(settings.penalties)
     return {
         "shape": list(shape),
         "probes": shape[0] * problems,

@@ -163,9 +163,18 @@ def transformer_lens(
     model: Any, rows: list[dict[str, Any]]
 ) -> dict[str, tuple[Callable[[], Any], float]]:
     """The bridge, one pass a batch, with the cache of what is read alone."""
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
     from transformer_lens.model_bridge import TransformerBridge
+    from transformers import PreTrainedTokenizerFast
 
-    bridge = TransformerBridge.boot_transformers(model.config.name_or_path, hf_model=model)
+    # It asks for a tokenizer, which ids need not: one of a single word serves.
+    words = Tokenizer(WordLevel({"<unk>": 0}, unk_token="<unk>"))
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", pad_token="<unk>", eos_token="<unk>"
+    )
+    name = model.config.name_or_path
+    bridge = TransformerBridge.boot_transformers(name, hf_model=model, tokenizer=tokenizer)
     depth = len(model.model.layers)
     names = [f"blocks.{k}.mlp.hook_out" for k in range(depth)]
 

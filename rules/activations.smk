@@ -12,6 +12,7 @@ rule activations:
         answers=frozen_answers,
         model=f"{RESULTS}/models/{{model}}.json",
         shards=shards("activations"),
+        records=shards("activations", ".provenance.json"),
     output:
         activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
         provenance=f"{{root}}/activations/{{model}}/{{dataset}}.provenance.json",
@@ -49,6 +50,9 @@ use rule activations as activations_shard with:
         model=f"{RESULTS}/models/{{model}}.json",
     output:
         activations=temp(directory(f"{{root}}/.shards/activations/{{model}}/{{dataset}}/{{shard}}")),
+        provenance=temp(
+            f"{{root}}/.shards/activations/{{model}}/{{dataset}}/{{shard}}.provenance.json"
+        ),
     log:
         f"{{root}}/logs/activations/{{model}}/{{dataset}}.{{shard}}.log",
     benchmark:

@@ -13,6 +13,7 @@ rule answers:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
         shards=shards("answers"),
+        records=shards("answers", ".provenance.json"),
     output:
         answers=f"{{root}}/answers/{{model}}/{{dataset}}.parquet",
         provenance=f"{{root}}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
@@ -48,6 +49,7 @@ use rule answers as answers_shard with:
         model=f"{RESULTS}/models/{{model}}.json",
     output:
         answers=temp(directory(f"{{root}}/.shards/answers/{{model}}/{{dataset}}/{{shard}}")),
+        provenance=temp(f"{{root}}/.shards/answers/{{model}}/{{dataset}}/{{shard}}.provenance.json"),
     log:
         f"{{root}}/logs/answers/{{model}}/{{dataset}}.{{shard}}.log",
     benchmark:

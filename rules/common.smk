@@ -17,8 +17,8 @@ from anchorscope.errors import AnchorscopeError
 from anchorscope.files import digest
 from anchorscope.messages import Shown
 from anchorscope.reading import local_files
-from anchorscope import clock, cluster, demand, report_settings, studies
-from anchorscope.stage import check_writable, share_library
+from anchorscope import checksums, clock, cluster, demand, report_settings, stale, studies
+from anchorscope.stage import check_writable, scratch, share_library
 
 share_library(workflow.basedir)
 
@@ -191,13 +191,13 @@ def cores(wildcards):
     return 4 if entry.resources.gpus == 0 and not entry.train else 1
 
 
-def shards(stage):
+def shards(stage, suffix=""):
     """The parts that several jobs make of a cell; none where one job makes it whole."""
 
     def parts(wildcards):
         count = cfg.models[wildcards.model].resources.shards
         folder = f"{wildcards.root}/.shards/{stage}/{wildcards.model}/{wildcards.dataset}"
-        names = [f"{folder}/{part}-of-{count}" for part in range(1, count + 1)]
+        names = [f"{folder}/{part}-of-{count}{suffix}" for part in range(1, count + 1)]
         return names if count > 1 else []
 
     return parts
@@ -235,8 +235,12 @@ def drawn(stem, caption, category):
     """A figure's pictures, the vector one captioned for `snakemake --report`."""
     paths = {kind.replace(".", "_"): f"{ROOT}/figures/{stem}.{kind}" for kind in PICTURES}
     text = os.path.join(RESOURCES, "report", "captions", f"{caption}.rst")
-    labels = {"picture": stem}
-    return paths | {"svg": report(paths["svg"], caption=text, category=category, labels=labels)}
+
+    def said(wildcards, output):
+        # Called when Snakemake writes its report; it puts the wildcards in.
+        return report_settings.labels(stem, output.provenance)
+
+    return paths | {"svg": report(paths["svg"], caption=text, category=category, labels=said)}
 
 
 def views(figure):
@@ -365,8 +369,10 @@ def before_run():
     jobs = list(workflow.dag.needrun_jobs())
     try:
         check_writable(RESULTS)
+        check_writable(scratch())
         if ahead := clock.set_back(RESULTS):
             print(f"{ahead} files of {RESULTS} were dated ahead of the clock.", file=sys.stderr)
+        refuse_stale(jobs)
         say_if_no_gpu(jobs)
         check_room(jobs)
         if on_a_cluster():
@@ -378,6 +384,15 @@ def before_run():
             )
     except AnchorscopeError as error:
         raise WorkflowError(str(error))
+
+
+def refuse_stale(jobs):
+    """What is finished must be what this config makes: what runs now is made of it."""
+    running = set(jobs)
+    for job in workflow.dag.jobs:
+        records = [path for path in job.output if path.endswith(checksums.RECORD)]
+        if records and job not in running:
+            stale.refuse(records[0], dict(job.params.items()))
 
 
 def say_if_no_gpu(jobs):

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from anchorscope import intact, partial, provenance
-from anchorscope.files import move, read_json, read_parquet
+from anchorscope import intact, partial, provenance, shards
+from anchorscope.files import read_json, read_parquet
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope import activations, scores
+    from anchorscope import activations, fitting
     from anchorscope.devices import best_device
     from anchorscope.models import check_tokens, load
 
@@ -15,14 +15,14 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device)
-    shards = [Path(path) for path in snakemake.input.get("shards", [])]
-    intact.check(located, weights=not shards)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
+    parts = [Path(path) for path in snakemake.input.get("shards", [])]
+    intact.check(located, weights=not parts)
+    loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not parts)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
     # Not in `params` but for `swap`: other folds need no new passes otherwise.
     probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
-    settings = scores.Settings(**probe)
+    settings = fitting.Settings(**probe)
     planned = activations.plan(
         answers,
         conditions=chosen.conditions,
@@ -32,23 +32,22 @@ with stage(snakemake):
         blocks=chosen.blocks,
         seed=chosen.seed,
         # A question to swap with is of the sample's own fold: no probe has learned from it then.
-        fold=lambda table: scores.design(table, settings, snakemake.input.answers).fold,
+        fold=lambda table: fitting.design(table, settings, snakemake.input.answers).fold,
     )
     # What no probe could be fitted to is not measured either.
     measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
-    scores.design(measured, settings, snakemake.input.answers)
+    fitting.design(measured, settings, snakemake.input.answers)
     product = snakemake.output.activations
     fit = partial.fit(snakemake, loaded.device.type, planned)
     waits = partial.place(snakemake.wildcards.root, product, fit)
     part = activations.share(planned, partial.parts_of(snakemake.wildcards.get("shard")))
     with partial.kept(waits) as folder:
-        activations.gather(shards, folder, planned)
+        activations.gather(parts, folder, planned)
         passes = activations.write(folder, loaded, planned, chosen.readouts, numbers=part)
-        if snakemake.wildcards.get("shard"):
-            move(folder, product)
-        else:
-            partial.linked(folder, product)
-    if not snakemake.wildcards.get("shard"):
+        partial.linked(folder, product)
+    if snakemake.wildcards.get("shard"):
+        provenance.of_shard(snakemake, product, waits=str(waits))
+    else:
         provenance.of_stage(
             snakemake,
             product,
@@ -58,4 +57,5 @@ with stage(snakemake):
             device=passes["device"],
             dtype=passes["dtype"],
             waits=str(waits),
+            **({"shards": shards.records(parts)} if parts else {}),
         )

@@ -4,7 +4,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from anchorscope import intact, partial, provenance
-from anchorscope.files import move, read_json, read_parquet, write_parquet
+from anchorscope.files import read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake):
@@ -34,7 +34,8 @@ with stage(snakemake):
         if shard:
             part = partial.parts_of(shard)
             write_part(*tables, loaded.model, loaded.tokenizer, settings, part=part, keep=folder)
-            move(folder, product)
+            partial.linked(folder, product)
+            provenance.of_shard(snakemake, product, waits=str(folder))
         else:
             partial.take(shards, folder)
             answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=folder)

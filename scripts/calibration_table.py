@@ -10,6 +10,7 @@ with stage(snakemake):
     from anchorscope import calibration, tables
 
     cells = snakemake.params.cells
+    tables.check_settings([*snakemake.input.cells, *snakemake.input.refits])
     whole = pd.concat([read_csv(path) for path in snakemake.input.cells], ignore_index=True)
     floors = calibration.floors(whole)
     refits = tables.join(cells, [read_csv(path) for path in snakemake.input.refits])

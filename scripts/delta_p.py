@@ -3,7 +3,6 @@
 from anchorscope import provenance
 from anchorscope.activations import measured
 from anchorscope.files import read_parquet, write_csv
-from anchorscope.progress import Progress
 from anchorscope.stage import stage
 
 with stage(snakemake):
@@ -15,16 +14,18 @@ with stage(snakemake):
     drawn = {**{n: chosen.bootstrap[n] for n in ("draws", "level")}, "seed": chosen.seed}
     bootstrap = {**chosen.bootstrap, "seed": chosen.seed}
     balanced = chosen.probe["scoring"] == "calibrated" and chosen.probe["prior"] == "balanced"
-    tables = {
-        "curve": lambda: delta_p.curve(scores, answers, text=text, **bootstrap),
-        "contrasts": lambda: delta_p.contrasts(scores, answers, **drawn),
-        "controls": lambda: controls.controls(scores, text, answers, balanced=balanced, **drawn),
-        "swap": lambda: interchange.report(scores, answers, **drawn),
-    }
-    with Progress(total=len(tables) * chosen.bootstrap["draws"], unit="draws") as progress:
-        for name, table in tables.items():
-            write_csv(table(), written[name])
-            progress.update(chosen.bootstrap["draws"])
-    write_csv(controls.density(scores, answers), written.density)
+    made = delta_p.by_readout(
+        scores,
+        answers,
+        {
+            "curve": lambda s: delta_p.curve(s, answers, text=text, **bootstrap),
+            "contrasts": lambda s: delta_p.contrasts(s, answers, **drawn),
+            "controls": lambda s: controls.controls(s, text, answers, balanced=balanced, **drawn),
+            "swap": lambda s: interchange.report(s, answers, **drawn),
+            "density": lambda s: controls.density(s, answers),
+        },
+    )
+    for name, table in made.items():
+        write_csv(table, written[name])
     counts = provenance.counts_of(snakemake.input.scores)
     provenance.of_stage(snakemake, written.curve, counts=counts)

@@ -3,11 +3,13 @@
 from anchorscope import provenance
 from anchorscope.files import read_csv, write_csv
 from anchorscope.stage import stage
+from anchorscope.tables import check_settings
 
 with stage(snakemake):
     from anchorscope import null_controls
 
     given, nulls = snakemake.input, snakemake.params.nulls
+    check_settings(given.curve)
     cells = [
         null_controls.Null(name, null, read_csv(controls), read_csv(curve))
         for (name, null), controls, curve in zip(

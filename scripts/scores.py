@@ -9,7 +9,7 @@ from anchorscope.progress import Progress
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
-    from anchorscope import activations, baseline, scores
+    from anchorscope import activations, baseline, scores, solved
     from anchorscope.devices import best_device
 
     use_threads(snakemake)
@@ -20,28 +20,32 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
     settings = {**chosen.probe, "seed": chosen.seed}
     conditions = activations.conditions_of(chosen.conditions)
-    layers = partial.depth(Path(folder))
-    each = scores.to_fit(answers, conditions, settings)
-    found = (
-        frame
-        for readout in chosen.readouts
-        for frame in scores.frames(
-            functools.partial(activations.read, folder, readout),
-            answers,
-            readout,
-            conditions,
-            settings,
-            device=device,
+    total = len(chosen.readouts) * partial.depth(Path(folder))
+    total *= scores.to_fit(answers, conditions, settings)
+    product = snakemake.output.scores
+    fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
+    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
+        found = (
+            frame
+            for readout in chosen.readouts
+            for frame in scores.frames(
+                functools.partial(activations.read, folder, readout),
+                answers,
+                readout,
+                conditions,
+                settings,
+                device=device,
+                keep=waits,
+            )
         )
-    )
-    total = len(chosen.readouts) * layers * each + baseline.to_fit(answers, settings)
-    with Progress(total=total, unit="probes", gathers=True):
-        write_parquet_parts(found, snakemake.output.scores)
-        text = baseline.text_baseline(answers, settings, device=device)
-    write_parquet(text, snakemake.output.text)
+        total += baseline.to_fit(answers, settings) - solved.waiting(waits)
+        with Progress(total=total, unit="probes", gathers=True):
+            write_parquet_parts(found, product)
+            text = baseline.text_baseline(answers, settings, device=device)
+        write_parquet(text, snakemake.output.text)
     provenance.of_stage(
         snakemake,
-        snakemake.output.scores,
+        product,
         counts=provenance.counts_of(folder),
         device=device,
         dtype="float32",

@@ -10,17 +10,23 @@ with stage(snakemake):
     given, chosen = snakemake.input, snakemake.params
     n = len(chosen.cells)
 
+    def part(paths: list[str], number: int) -> list[str]:
+        """A table of each cell of one study; inputs hold the main one first, then each variant."""
+        return paths[number * n : (number + 1) * n]
+
     def study(number: int) -> sensitivity.Study:
-        """The tables of one study; inputs hold the main one first, then each variant."""
-        part = slice(number * n, (number + 1) * n)
         return sensitivity.Study(
             *(
-                tables.join(chosen.cells, [read_csv(path) for path in paths[part]])
+                tables.join(chosen.cells, [read_csv(path) for path in part(paths, number)])
                 for paths in (given.curve, given.contrasts, given.controls)
             )
         )
 
-    variants = {name: study(number) for number, name in enumerate(chosen.variants, start=1)}
+    numbers = {name: number for number, name in enumerate(chosen.variants, start=1)}
+    sensitivity.check_studies(
+        part(given.curve, 0), {name: part(given.curve, number) for name, number in numbers.items()}
+    )
+    variants = {name: study(number) for name, number in numbers.items()}
     found = sensitivity.table(study(0), variants, readout=chosen.readout)
     write_csv(found, snakemake.output.table)
     provenance.of_stage(snakemake, snakemake.output.table)

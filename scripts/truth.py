@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from anchorscope import intact, provenance
+from anchorscope import intact, partial, provenance
 from anchorscope.files import read_json, read_parquet, write_parquet
 from anchorscope.stage import stage, use_threads
 
@@ -23,20 +23,24 @@ with stage(snakemake):
     taught = {Path(path).stem: read_parquet(path) for path in snakemake.input.taught}
     room = Room()
     passes = {"batch_tokens": chosen.batch_tokens, "blocks": chosen.blocks, "seed": chosen.seed}
-    found, counts = truth.truth(
-        answers,
-        read_parquet(snakemake.input.questions),
-        loaded,
-        train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
-        conditions=chosen.conditions,
-        **passes,
-        room=room,
-    )
-    seal = truth.seal(loaded, answers, **passes, room=room)
-    write_parquet(found, snakemake.output.truth)
+    product = snakemake.output.truth
+    fit = partial.fit(snakemake, loaded.device.type, partial.content(snakemake.input))
+    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
+        found, counts = truth.truth(
+            answers,
+            read_parquet(snakemake.input.questions),
+            loaded,
+            train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
+            conditions=chosen.conditions,
+            **passes,
+            room=room,
+            keep=folder,
+        )
+        seal = truth.seal(loaded, answers, **passes, room=room)
+        write_parquet(found, product)
     provenance.of_stage(
         snakemake,
-        snakemake.output.truth,
+        product,
         counts=counts,
         model=located,
         seal=seal,

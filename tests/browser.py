@@ -73,12 +73,15 @@ def looked(page: str, script: str, folder: Path, width: int = 1400) -> dict[str,
     """
     path = folder / "page.html"
     path.write_text(spied(page, script), encoding="utf-8")
-    said = subprocess.run(
-        [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}",
-         f"--window-size={width},1200", "--dump-dom", path.as_uri()],
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    found = re.search(r'<pre id="seen">(.*?)</pre>', said.stdout, re.DOTALL)
+    for _ in range(3):
+        said = subprocess.run(
+            [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}",
+             f"--window-size={width},1200", "--dump-dom", path.as_uri()],
+            capture_output=True, text=True, timeout=300, check=False,
+        )  # fmt: skip
+        found = re.search(r'<pre id="seen">(.*?)</pre>', said.stdout, re.DOTALL)
+        if found:  # else chromium's clock ran out while a busy machine kept the page waiting
+            break
     assert found, said.stderr[-2000:]
     seen: dict[str, Any] = json.loads(html.unescape(found[1]))
     seen["console"] = [line for line in said.stderr.splitlines() if ":CONSOLE" in line]

@@ -129,6 +129,13 @@ class OneNode:
         """Ids of the jobs that wait, run, or are about to end."""
         return self.ask("squeue", "--noheader", "--format=%i").split()
 
+    def stop(self, jobs: Sequence[str]) -> None:
+        """Let jobs stand where they are: none starts, and none ends unless it is cancelled."""
+        environment = os.environ | self.environment
+        for job in jobs:  # one of the two refuses, by whether the job has started
+            for command in (["scontrol", "hold"], ["scancel", "--full", "--signal=STOP"]):
+                subprocess.run([*command, job], env=environment, capture_output=True, check=False)
+
     def jobs(self) -> list[Job]:
         """All jobs since the start."""
         said = self.ask("scontrol", "show", "job", "--details", "--oneliner")

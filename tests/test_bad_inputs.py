@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from workflow import Workspace, workspace
 
-from anchorscope import checksums, provenance, scores
+from anchorscope import checksums, fitting, provenance
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet
 
@@ -192,7 +192,7 @@ def test_a_probe_of_one_class_is_refused(label: int, said: str) -> None:
         {"id": [*"abcdef"], "question": [*"abcdef"], "subject": None, "label": label}
     )
     with pytest.raises(AnchorscopeError, match=f"all 6 answers are {said}") as refusal:
-        scores.design(answers, scores.Settings(folds=3), "tiny on tiny")
+        fitting.design(answers, fitting.Settings(folds=3), "tiny on tiny")
     assert refusal.value.do
 
 

@@ -11,10 +11,10 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import baseline, platt, scores
+from anchorscope import baseline, fitting, platt
 from anchorscope.errors import AnchorscopeError
+from anchorscope.fitting import Settings
 from anchorscope.intervals import auc
-from anchorscope.scores import Settings
 
 WORDS = ["Paris", "Rome", "Lund", "Oslo", "Kyoto", "Bern"]
 
@@ -71,7 +71,7 @@ def test_the_most_frequent_ngrams_stay_and_the_others_are_counted(
 def test_scores_are_scikit_learns_out_of_fold_on_the_folds_of_the_probes() -> None:
     answers, settings = cell(), Settings(grid=[0.01])
     found = baseline.text_baseline(answers, settings)
-    plan = scores.design(answers, settings)
+    plan = fitting.design(answers, settings)
     assert list(found.columns) == ["id", "fold", "c", "t", "s", "p"]
     assert found["id"].tolist() == answers["id"].tolist()
     assert np.array_equal(found["fold"], plan.fold)

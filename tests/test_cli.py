@@ -18,7 +18,7 @@ import pytest
 import test_controls as cell
 import yaml
 from huggingface_hub import HfApi, constants
-from huggingface_hub.errors import GatedRepoError
+from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled
 from snakemake.common.configfile import load_configfile
 from snakemake.utils import update_config
 
@@ -35,6 +35,8 @@ from anchorscope import (
     sizes,
 )
 from anchorscope.config import Config
+from anchorscope.datasets import prepare
+from anchorscope.errors import AnchorscopeError
 from anchorscope.files import write_csv, write_parquet
 from anchorscope.provenance import Counts
 
@@ -152,7 +154,8 @@ def test_help_explains_each_command_with_examples(run: Callable[..., Said], name
         (["check", "mien"], "did you mean `mine`"),
         (["show", "near"], "dataset"),
         (["show", "nera", "rows"], "did you mean `near`"),
-        (["show", "near", "row"], "did you mean `rows`"),
+        (["show", "near", "row"], "did you mean `rows`? `anchorscope list` names all"),
+        (["show", "zzz", "rows"], "do:    `anchorscope list` names all"),
         (["add-model", "owner/new", "--prompt", "few"], "few_shot"),
     ],
 )
@@ -381,8 +384,58 @@ def test_offline_the_hub_is_not_asked(
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     said = run("check", "remote")
     assert said.code == 1
-    assert [status for status, _ in said.about("hub")] == ["error", "error", "warning"]
+    assert [status for status, _ in said.about("hub")] == ["error", "error", "error"]
     assert said.out.count("HF_HUB_OFFLINE is set") == 3
+
+
+COMMITS = ("1" * 40, "2" * 40)
+CACHES: dict[str, tuple[str | None, str | None, bool]] = {
+    "nothing known": (None, None, False),
+    "a commit and no rows": (COMMITS[0], None, False),
+    "rows and no commit": (None, COMMITS[0], False),
+    "rows of another commit": (COMMITS[0], COMMITS[1], False),
+    "rows of the commit": (COMMITS[0], COMMITS[0], True),
+}
+"""What is known: commit in the lock, commit of the rows in the cache, whether a run can read."""
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_offline_the_check_says_of_a_dataset_what_the_run_will(
+    run: Callable[..., Said], clone: Path, monkeypatch: pytest.MonkeyPatch, cache: str
+) -> None:
+    locked, prepared, there = CACHES[cache]
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", clone / "rows")
+    if locked:
+        Path("revisions.lock.yaml").write_text(f"datasets: {{owner/rows: '{locked}'}}\n")
+    if prepared:
+        import datasets
+
+        made = clone / "made"
+        table = {"q": ["Who?"], "a": ["Ann"]}
+        datasets.Dataset.from_dict(table).to_json(clone / "test.jsonl")
+        datasets.load_dataset(
+            "json", data_files={"test": str(clone / "test.jsonl")}, cache_dir=str(made)
+        )
+        (folder,) = made.glob("json/*/*/*/")
+        aim = clone / "rows" / "owner___rows" / "default" / "0.0.0" / prepared
+        shutil.copytree(folder, aim)
+        for path in aim.iterdir():
+            path.rename(path.with_name(path.name.replace("json-", "rows-")))
+    *_, (status, text) = run("check", "remote").about("hub")
+    assert status == ("ok" if there else "error"), text
+    entry = loaded().datasets["web"].model_dump(mode="json")
+
+    def offline(self: Any, *_: Any, **__: Any) -> None:
+        raise OfflineModeIsEnabled
+
+    monkeypatch.setattr(HfApi, "dataset_info", offline)
+    try:
+        read = prepare(entry, sample_size=10, seed=0).sampled["question"].tolist()
+    except AnchorscopeError as error:
+        assert not there and error.see == "hub-unreachable"
+    else:
+        assert there and read == ["Who?"]
 
 
 def test_a_hub_that_cannot_be_reached_is_asked_once(

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from browser import UNDRIVEN, browser, driven
 from workflow import PROJECT, Workspace
 
 from anchorscope import cli, config_docs
@@ -382,3 +383,17 @@ def test_a_page_of_the_site_is_in_its_navigation(site: Path) -> None:
     start = (site / "index.html").read_text("utf-8")
     lost = [p.stem for p in PROJECT.glob("docs/*.md") if f'href="{p.stem}.html' not in start]
     assert [name for name in lost if name != "index"] == []
+
+
+@pytest.mark.skipif(UNDRIVEN is not None, reason=str(UNDRIVEN))
+@pytest.mark.parametrize("width", [600, 1400])
+def test_sentences_in_the_sites_tables_wrap(site: Path, width: int) -> None:
+    with browser() as chromium, driven(chromium, site / "figures.html", width) as opened:
+        wide = opened.page.evaluate(
+            "[...document.querySelectorAll('table')].map((t) => [t.offsetWidth, innerWidth])"
+        )
+        wrapped = opened.page.evaluate(
+            "getComputedStyle(document.querySelector('table td')).whiteSpace"
+        )
+    assert wrapped == "normal" and len(wide) == 2
+    assert all(table <= window for table, window in wide)

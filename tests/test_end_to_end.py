@@ -194,7 +194,7 @@ def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
         (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
         # 3 + 9 folds; 2 penalties, shuffled labels, 2 refits at each of 4 layers; the text's
         (f"scores/{CELL}", rf"{4 * (12 * 2 + 3 + 12 * 2) + 12} of 216 probes"),
-        (f"delta_p/{CELL}", r"400 of 400 draws"),
+        (f"delta_p/{CELL}", rf"5 tables: {5 * SAMPLES} of {5 * SAMPLES} samples"),
     ],
 )
 def test_the_log_of_every_stage_says_how_far_it_is(
@@ -285,18 +285,17 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(
     assert clone.planned(change=change) == {}
 
 
-def test_a_cell_shared_by_several_jobs_gives_the_same_tables_to_the_byte(
-    tiny_run: Workspace, tmp_path: Path
+@pytest.mark.parametrize("shards", [3, 7])
+def test_a_cell_shared_by_several_jobs_gives_the_tables_of_one_to_the_byte(
+    tiny_run: Workspace, tmp_path: Path, shards: int
 ) -> None:
-    """Three jobs; for seven, which would take a minute more, the tensors that tables are made of
-    are held against each other, byte for byte, in test_resumed.py."""
     run = tiny_run.copy(tmp_path / "clone")
     for stage in ("answers", "activations", "scores", "delta_p", "tables"):
         shutil.rmtree(run.results / stage)
-    change = {"models": {"tiny-llama": {"resources": {"shards": 3}}}}
+    change = {"models": {"tiny-llama": {"resources": {"shards": shards}}}}
     jobs = run.planned("results/tables/tiny.csv", change=change)
-    assert (jobs["answers_shard"], jobs["activations_shard"]) == (3, 3)
-    run.build("results/tables/tiny.csv", change=change)
+    assert (jobs["answers_shard"], jobs["activations_shard"]) == (shards, shards)
+    run.build("results/tables/tiny.csv", "--cores", "2", change=change)
     made = sorted((run.results / "tables").glob("*.csv"))
     assert made
     for table in made:
@@ -304,8 +303,21 @@ def test_a_cell_shared_by_several_jobs_gives_the_same_tables_to_the_byte(
     whole, shared = (provenance(one, f"activations/{CELL}") for one in (tiny_run, run))
     assert shared["identity"] == whole["identity"]
     assert shared["passes"]["rows_by_condition"] == whole["passes"]["rows_by_condition"]
+    assert shared["passes"]["batches"] == whole["passes"]["batches"] > 7, "no job had nothing to do"
     assert not list(run.results.glob(".shards/*/*/*/*"))
     assert not list(run.results.glob(".partial/*"))
+
+
+def test_more_jobs_than_samples_are_refused_before_the_first(tiny_run: Workspace) -> None:
+    too_many = {"models": {"tiny-llama": {"resources": {"shards": SAMPLES + 1}}}}
+    done = tiny_run.run("results/tables/tiny.csv", change=too_many)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said and "rule " not in said
+    assert f"{SAMPLES + 1} shards for the {SAMPLES} samples of `tiny-world`" in said
+    assert f"ask for at most {SAMPLES}" in said and "#too-many-shards" in said
+    enough = {"models": {"tiny-llama": {"resources": {"shards": SAMPLES}}}}
+    jobs = tiny_run.planned("-F", "results/tables/tiny.csv", change=enough)
+    assert jobs["activations_shard"] == SAMPLES
 
 
 def test_snakemakes_own_report_says_what_each_picture_shows(
@@ -318,6 +330,7 @@ def test_snakemakes_own_report_says_what_each_picture_shows(
     pictures = {one["labels"]["picture"]: one["caption"] for one in shown.values()}
     assert {"tiny", "tiny.controls", "tiny.probes"} <= set(pictures)
     assert all("bootstrap intervals" in caption for caption in pictures.values())
+    assert {one["labels"]["samples a cell"] for one in shown.values()} == {str(SAMPLES)}
     places = json.loads(re.search(r"var categories = (\{.*?\});\n", said)[1])
     assert set(places) == {"Figures", "Controls and probes"}
     assert "A-Anchored" in re.search(r"var workflow_desc = (.*);", said)[1]

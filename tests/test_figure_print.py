@@ -134,6 +134,14 @@ def test_a_long_title_wraps_within_one_panel() -> None:
     assert max(map(len, lines)) * 0.6 * size <= size_of(as_svg(spec))[0]
 
 
+def test_a_long_model_name_wraps_above_its_panel_and_widens_nothing() -> None:
+    long = "A model whose name takes sixty characters, of version 1.0-Instruct"
+    spec = draw(panels=[("one", long), MODELS[1]])
+    shown = spec["concat"][0]["vconcat"][0]["title"]["text"]
+    assert " ".join(shown) == long and len(shown) == 2
+    assert size_of(as_svg(spec))[0] == pytest.approx(size_of(as_svg(draw()))[0], abs=1)
+
+
 def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
     raised = table().copy()
     first = raised["model"] == "one"

@@ -32,6 +32,13 @@ def test_the_nine_readouts_stand_in_a_grid_of_sites_by_positions() -> None:
     assert titles == [f"{site}/{position}" for site, position in READOUTS]
 
 
+def test_a_models_name_may_hold_the_words_that_the_caption_uses() -> None:
+    spec = draw(curve_of(MODELS, DATASETS, LAYERS), panels=[("m", "Model at home")])
+    (model,) = spec["concat"]
+    assert model["concat"][0]["vconcat"][0]["title"]["text"] == "mlp/final"
+    assert caption(spec).startswith("1 read-out;")
+
+
 def test_each_panel_draws_its_own_readouts_rows() -> None:
     curve = curve_of(MODELS, DATASETS, LAYERS, READOUTS)
     for cell, (site, position) in zip(usual()["concat"][0]["concat"], READOUTS, strict=True):

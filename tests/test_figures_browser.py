@@ -15,6 +15,7 @@ from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, c
 
 from anchorscope.figure_calibration import MEAN, calibration_chart
 from anchorscope.figure_controls import controls_chart
+from anchorscope.figure_readouts import readouts_chart
 from anchorscope.figures import chart, choices, save
 
 MODELS = [("one", "Model One"), ("two", "=Model <b>Two</b>")]
@@ -125,10 +126,13 @@ def test_switching_readout_and_control_changes_the_drawn_numbers(
       seen.question = drawnAt(series, 4);
       seen.heading = $("h1").textContent;
       seen.note = all("#figure .role-title-text text").map((t) => t.textContent).join(" ");
-      URL.createObjectURL = (blob) => {{ seen.blob = blob; return "data:,"; }};
+      const Whole = Blob;
+      window.Blob = function (parts, about) {{
+        seen.saved = parts.join(""); return new Whole(parts, about);
+      }};
+      URL.createObjectURL = () => "data:,";
       HTMLAnchorElement.prototype.click = () => {{}};
       $("#save").click(); await wait(1500);
-      seen.saved = await seen.blob.text();
     """
     )
     series, (site, position) = "Q-Anchored (Gamma)", OTHER
@@ -266,6 +270,15 @@ def test_all_can_be_reached_and_done_by_keyboard(look: Look, table: pd.DataFrame
     assert seen["named"] == "title"
 
 
+def test_the_first_layer_can_be_chosen_where_the_slider_rests(look: Look) -> None:
+    seen = look("""
+      const press = (key) => $("#layer").dispatchEvent(new KeyboardEvent("keyup", { key }));
+      press("Tab"); seen.before = $("#here").textContent;
+      press("ArrowLeft"); seen.after = $("#here").textContent;
+    """)
+    assert (seen["before"], seen["after"]) == ("none", "0") and seen["errors"] == []
+
+
 @pytest.mark.parametrize("width", [600, 1400])
 def test_nothing_sticks_out_and_narrow_windows_stack_the_panels(look: Look, width: int) -> None:
     seen = look(
@@ -321,6 +334,38 @@ def test_every_panel_that_begins_a_row_has_its_labels(
         assert (value in seen["numbers"][panel].split(",")) == first
         own = [title for title in seen["titles"][panel] if title != "Layer"]
         assert own == ((["AUC"] if panel % 2 else ["Flips (%)"]) if first else [])
+
+
+@pytest.fixture(scope="module")
+def overview(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The page of a grid within a figure: two sites below one another, three positions a row."""
+    figure = readouts_chart(
+        curve_of(MODELS[:1], DATASETS[:1], LAYERS, READOUTS[:6]),
+        title="Every read-out",
+        panels=MODELS[:1],
+        datasets=DATASETS[:1],
+    )
+    return save(figure, tmp_path_factory.mktemp("o") / "o")[1].read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("width", "across"), [(400, 1), (1400, 3)])
+def test_a_grid_within_the_figure_takes_fewer_panels_a_row_where_it_is_narrow(
+    overview: str, tmp_path: Path, width: int, across: int
+) -> None:
+    script = """
+      const panels = [0, 2, 4, 6, 8, 10].map((p) => `panel${p}`);
+      seen.left = panels.map((name) =>
+        Math.round($(`#figure .${name}_group path.background`).getBoundingClientRect().left));
+      seen.named = panels.map((name) => titles(name).includes("ΔP"));
+      seen.numbers = panels.map((name) => numbers(name).split(",").includes("0"));
+      seen.text = Math.min(...all("#figure text").filter((t) => t.textContent.trim())
+        .map((t) => t.getBoundingClientRect().height));
+    """
+    seen = looked(overview, HELP + script, tmp_path, width)
+    assert seen["errors"] == [] and seen["text"] >= 9
+    begin = [left == min(seen["left"]) for left in seen["left"]]
+    assert begin == ([True] + [False] * (across - 1)) * (6 // across)
+    assert seen["named"] == seen["numbers"] == begin
 
 
 @pytest.mark.parametrize("width", [600, 1400])

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
+from faults.disks import fill, small_disk
 from workflow import PROJECT, Workspace, counted
 
 DATASETS, READOUTS, SHARDS = 2, 6, 3
@@ -94,6 +95,20 @@ def test_activations_that_cannot_fit_are_refused_before_the_first_job(
     assert "what-goes-wrong.md#no-room" in said
     assert "Traceback" not in said and "rule dataset" not in said
     assert not list(clone.root.rglob("*.parquet"))
+
+
+def test_a_full_scratch_disk_is_said_before_the_first_job(
+    fresh: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone, scratch = fresh.copy(tmp_path / "clone"), tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setenv("TMPDIR", str(scratch))
+    with small_disk(scratch):
+        fill(scratch)
+        done = clone.run("results/data/world-relation.parquet")
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and f"the disk is full\n  where: {scratch}\n" in said
+    assert "Traceback" not in said and not list(clone.root.rglob("*.parquet"))
 
 
 def test_the_benchmark_measures_a_whole_dry_run(benchmark: ModuleType) -> None:

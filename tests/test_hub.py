@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,19 @@ def test_the_hub_says_how_long_to_wait(played: Hub, waited: list[float]) -> None
     played.refusals = [(429, headers) for headers in refusals]
     assert models.fetch("owner/name")[1] == COMMIT
     assert waited[0] == 7.0 and 50 < waited[1] <= 60 and waited[2] == hub.LONGEST
+
+
+@pytest.mark.parametrize("wrong", [timedelta(days=-400), timedelta(hours=3)])
+def test_a_wait_until_a_time_is_by_the_clock_of_the_hub(
+    played: Hub, waited: list[float], monkeypatch: pytest.MonkeyPatch, wrong: timedelta
+) -> None:
+    """Which of the two clocks is wrong does not matter."""
+    now = datetime.now(UTC) + wrong
+    there = format_datetime(now)
+    monkeypatch.setattr(BaseHTTPRequestHandler, "date_time_string", lambda *_: there)
+    played.refusals = [(429, {"Retry-After": format_datetime(now + timedelta(seconds=9))})]
+    assert models.fetch("owner/name")[1] == COMMIT
+    assert waited == [9.0]
 
 
 @pytest.mark.parametrize(

@@ -10,15 +10,14 @@ from typing import Any
 
 import pytest
 
-from anchorscope import checkpoints, intact, models
+from anchorscope import checkpoints, files, intact, models
 from anchorscope.errors import AnchorscopeError
 
 
 @pytest.fixture
 def located(checkpoint: Callable[..., Path], tmp_path: Path) -> dict[str, Any]:
     own = shutil.copytree(checkpoint("llama"), tmp_path / "model")
-    found = checkpoints.locate({"local": str(own)})
-    return found | {"files": intact.digests(found["path"])}
+    return checkpoints.locate({"local": str(own)})
 
 
 def flipped(path: Path) -> None:
@@ -61,11 +60,22 @@ def test_a_hub_file_is_held_against_the_digest_that_was_published(tmp_path: Path
     (blobs / "0123").write_bytes(b"{}")
     (snapshot / "model.safetensors").symlink_to(blobs / published)
     (snapshot / "config.json").symlink_to(blobs / "0123")
-    files = intact.digests(snapshot)
-    assert files["model.safetensors"] == published
-    assert files["config.json"] == hashlib.sha256(b"{}").hexdigest()
+    found = checkpoints.digests(snapshot)
+    assert found["model.safetensors"] == published
+    assert found["config.json"] == hashlib.sha256(b"{}").hexdigest()
     with pytest.raises(AnchorscopeError, match=r"model\.safetensors"):
-        intact.check({"path": str(snapshot), "files": files})
+        intact.check({"path": str(snapshot), "files": found})
+
+
+def test_a_located_file_is_read_once(
+    checkpoint: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a large model take minutes."""
+    read, sha256 = [], files.sha256
+    for module in (checkpoints, files):
+        monkeypatch.setattr(module, "sha256", lambda path: read.append(path.name) or sha256(path))
+    found = checkpoints.locate({"local": str(checkpoint("llama"))})
+    assert sorted(read) == sorted(found["files"]) and "model.safetensors" in read
 
 
 @pytest.mark.parametrize("stage", ["answers", "activations", "truth"])

@@ -14,6 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from anchorscope import models
 from anchorscope.errors import AnchorscopeError
+from anchorscope.settings import Model
 
 SECRET = "hf_averysecrettokenaverysecrettoken00"
 
@@ -87,6 +88,12 @@ def test_the_tokenizer_comes_back_as_it_was_saved(load, name, byte_level, metasp
         for text in ("Q: What is Mary-Ann O'Neill's  age? A:", "東京 1894"):
             found = load(family, name).tokenizer(text)["input_ids"]
             assert found == saved(text)["input_ids"]
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_attention_is_sdpa_and_a_catalogues_model_bfloat16_unless_it_says_otherwise(load, family):
+    assert load(family).model.config._attn_implementation == "sdpa"
+    assert Model(hub="owner/name").dtype == "bfloat16"
 
 
 def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):

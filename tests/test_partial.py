@@ -93,6 +93,62 @@ def test_batches_wait_where_the_job_died_and_go_when_it_is_done(tmp_path: Path) 
     assert partial.finished(product / "batch-00000.safetensors") is not None
 
 
+def test_what_waits_for_a_product_goes_once_it_is_read_and_nothing_else(tmp_path: Path) -> None:
+    read = ["models/tiny", "scores/m/d.parquet"]
+    others = ["models/tiny2", "scores/m/d.text.parquet", "activations/m/d"]
+    places = {
+        name: partial.place(tmp_path, tmp_path / name, fit)
+        for name in (*read, *others)
+        for fit in ("one", "two")
+    }
+    for waits in places.values():
+        (waits / "stage-0").mkdir(parents=True)
+    partial.drop(tmp_path / name for name in read)
+    assert {name for name, waits in places.items() if waits.exists()} == set(others)
+
+
+def test_the_content_of_products_is_that_of_their_tables_and_tensors(tmp_path: Path) -> None:
+    folder, table = tmp_path / "d", tmp_path / "d.csv"
+    folder.mkdir()
+    table.write_text("a", encoding="utf-8")
+    for number in (0, 1):
+        batch(folder, number)
+    first = partial.content([table, folder])
+    (folder / ".snakemake_timestamp").touch()
+    partial.save(STATES, partial.batch(folder, 0), device="cpu", seconds="2")  # made anew, alike
+    assert partial.content([table, folder]) == first
+    found = {first}
+    changed = {name: states + 1 for name, states in STATES.items()}
+    for change in (
+        lambda: partial.save(STATES, partial.batch(folder, 0), samples="others"),
+        lambda: partial.save(changed, partial.batch(folder, 0)),
+        lambda: partial.batch(folder, 1).unlink(),
+        lambda: table.write_text("b", encoding="utf-8"),
+    ):
+        change()
+        found.add(partial.content([table, folder]))
+    assert len(found) == 5
+    partial.batch(folder, 0).write_bytes(b"cut")
+    with pytest.raises(partial.Damaged, match="batch-00000"):
+        partial.content([table, folder])
+
+
+def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
+    path = partial.named(tmp_path, "mlp/final-clean")
+    assert path.parent == tmp_path and partial.is_batch(path)
+    made: list[int] = []
+
+    def work() -> dict[str, torch.Tensor]:
+        made.append(1)
+        return {"done": torch.tensor(len(made))}
+
+    said = [
+        int(partial.once(where, work, samples)["done"])
+        for where, samples in [(path, "a"), (path, "a"), (path, "b"), (path, "b"), (None, "b")]
+    ]
+    assert said == [1, 1, 2, 2, 3]
+
+
 def test_batches_that_fit_no_longer_are_dropped_those_of_others_are_not(tmp_path: Path) -> None:
     places = {
         (product, fit): partial.place(tmp_path, tmp_path / product, fit)

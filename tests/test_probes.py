@@ -215,7 +215,10 @@ class Counted:
         return self.x[layers]
 
 
-def test_only_the_layer_being_solved_or_scored_is_asked_for() -> None:
+def test_only_the_layers_being_solved_or_scored_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "LAYERS_BYTES", 1)
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
     inputs = [torch.as_tensor(value) for value in (z, masks, c)]
@@ -224,6 +227,17 @@ def test_only_the_layer_being_solved_or_scored_is_asked_for() -> None:
     assert torch.equal(solved.weights, probes.fit(read.x, *inputs).weights)
     assert torch.equal(solved.logits(read), solved.logits(read.x))
     assert read.asked == [1] * 2 * len(x)
+
+
+@pytest.mark.parametrize("kind", ["plain", "correlated", "offset"])
+def test_what_a_layers_probes_come_to_does_not_depend_on_the_layers_beside_it(kind: str) -> None:
+    x, z = (torch.as_tensor(value) for value in features(kind, 120, 16))
+    masks, c = (torch.as_tensor(value) for value in problems(120))
+    together = probes.fit(x, z, masks, c).logits(x)
+    for layer in range(len(x)):
+        one = x[layer : layer + 1]
+        alone = probes.fit(one, z, masks, c).logits(one)[0]
+        torch.testing.assert_close(together[layer], alone, rtol=1e-5, atol=2e-5)
 
 
 def test_a_constant_feature_has_no_weight() -> None:

@@ -142,6 +142,22 @@ def test_ids_are_the_files_only_where_unique_and_not_empty() -> None:
     assert frame["id"].tolist() == table(rows, {**PLAIN, "id": "id"})[0]["id"].tolist()
 
 
+def test_ids_that_are_replaced_are_counted_and_the_first_ones_named() -> None:
+    rows = [
+        {"id": n, "q": f"Who is {k}?", "a": "x"} for k, n in enumerate(["a", "b", "a", "", "c"])
+    ]
+    fields = {"id": "id", "question": "q", "answers": ["a"]}
+    frame, counts = questions.normalise(rows, fields, split=None)
+    assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
+    assert dict(counts.notes) == {
+        "rows without an id, which get a hash": 1,
+        "rows whose id is not theirs alone, which get a hash": 2,
+        "rows whose id is not theirs alone, which get a hash: `a`": 2,
+    }
+    without = {name: of for name, of in fields.items() if name != "id"}
+    assert not questions.normalise(rows, without, split=None)[1].notes
+
+
 def test_folding_and_sampling_do_not_depend_on_the_order_of_rows() -> None:
     rows = [{"question": f"q{i % 7}", "answer": f"a{i}"} for i in range(20)]
     one, two = table(rows)[0], table(rows[::-1])[0]

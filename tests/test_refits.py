@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope import folds, intervals, refits, scores
+from anchorscope import fitting, folds, intervals, refits, scores
 from anchorscope.errors import AnchorscopeError
-from anchorscope.scores import Settings
+from anchorscope.fitting import Settings
 
 N, WIDTH, LAYERS = 120, 5, 6
 SETTINGS = Settings(folds=3, inner_folds=3, grid=[0.1])
@@ -85,18 +85,18 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
     answers, x = cell()
     found = refitted(answers, x, settings, draws=6, layers=[3], seed=4)
     _, cut = source(answers, x)("knockout", 0)
-    plan = scores.design(answers, settings)
+    plan = fitting.design(answers, settings)
     clusters = folds.clusters(answers["question"].tolist(), answers["subject"].tolist())
     drawn = intervals.bootstrap(clusters, 6, 4)
-    everyone = scores.fit(x[3:4], plan, settings)
+    everyone = fitting.fit(x[3:4], plan, settings)
     fixed: list[list[float]] = []
     again: list[list[float]] = []
     for weights in drawn.weights:
         rows = np.repeat(np.arange(N), weights[clusters].astype(int))
-        repeated = scores.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
-        anew = scores.fit(x[3:4, rows], repeated, settings, c=everyone.c)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
+        anew = fitting.fit(x[3:4, rows], repeated, settings, c=everyone.c)
         for kept, fitted in ((fixed, everyone), (again, anew)):
-            s = [scores.out_of_fold(fitted, one[3:4, rows], repeated.fold)[0] for one in (x, cut)]
+            s = [fitting.out_of_fold(fitted, one[3:4, rows], repeated.fold)[0] for one in (x, cut)]
             kept.append(slow_quantities(s[0], s[1], repeated.z))
     assert found["quantity"].tolist() == list(refits.QUANTITIES)
     assert np.allclose(found["sd_fixed"], np.std(fixed, axis=0, ddof=1), rtol=1e-4)

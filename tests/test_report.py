@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,11 @@ from anchorscope import (
     report_html,
     report_samples,
     report_settings,
+    report_summary,
     report_tables,
 )
 from anchorscope.errors import AnchorscopeError
-from anchorscope.files import write_csv
+from anchorscope.files import write_csv, write_json
 from anchorscope.provenance import record
 from anchorscope.settings import Config
 
@@ -234,6 +236,41 @@ def test_a_null_control_is_no_weak_probe() -> None:
     assert "<bdi>M</bdi>" in made and "<bdi>D</bdi>" in made
 
 
+def summed_up(signal: bool = True, flips: float = 0.331, q: float = -80.6) -> dict[str, Any]:
+    """A cell as far as the summary's words go."""
+    return {
+        "signal": signal,
+        "flips": {"knockout": {"value": flips}},
+        "delta_p": {"q_trough": {"value": q}, "a_mean_abs": 4.2},
+    }
+
+
+def test_the_summary_says_how_far_sound_probes_verdicts_move() -> None:
+    found = [summed_up(), summed_up(flips=0.252, q=-71.9), summed_up(signal=False, q=-99.0)]
+    (said,) = report_summary._depths(found)
+    assert "25 to 33\u00a0% of the verdicts flip" in said
+    assert "reaches −72 to −81 points" in said and "move by 4 points" in said
+    assert report_summary._depths([summed_up(signal=False)]) == []
+    without = summed_up() | {"delta_p": {"q_trough": None, "a_mean_abs": 4.2}}
+    assert report_summary._depths([summed_up(), without]) == []
+
+
+def test_models_trained_here_are_said_to_be_tests_of_the_instrument(
+    page: Page, run: Config
+) -> None:
+    said = " small, trained on invented facts"
+    assert f"Those models that are trained here are{said}" in page.text
+    assert f"The models are{said}" in report_summary._planted(run, [{"model": "first"}])
+    assert report_summary._planted(run, [{"model": "second"}]) == ""
+
+
+def test_what_a_column_holds_can_be_read_without_a_pointer() -> None:
+    made = report_tables.controls("f", pd.DataFrame(), {}, {})
+    for column in report_tables.FLIPS + report_tables.AUCS:
+        told = f"<dt>{escape(column.name)}</dt><dd>{escape(column.about)}</dd>"
+        assert told in made and column.about
+
+
 def test_a_run_without_random_cuts_says_what_it_cannot_tell(tmp_path: Path) -> None:
     config = finished(tmp_path / "results", random=False)
     found = Page(report.build(config, resources=RESOURCES).html)
@@ -298,6 +335,15 @@ def test_the_words_of_tables_and_verdict_are_explained(page: Page) -> None:
     terms = {"Probe AUC", "Text AUC", "Read-out", "Floor", "Sensitivity", "Truism, myth", "Prior"}
     assert terms <= set(explained) and len(explained) == len(set(explained))
     assert all(term in page.text for term in explained)
+
+
+def test_a_pictures_labels_state_n_where_it_is_recorded(tmp_path: Path) -> None:
+    found = tmp_path / "f.provenance.json"
+    assert report_settings.labels("f", found) == {"picture": "f"}
+    cells = {f"m/{d}": {"in": 900, "kept": kept} for d, kept in (("a", 812), ("b", 1000))}
+    write_json({"counts_by_cell": cells}, found)
+    told = {"picture": "f", "samples a cell": "812 to 1,000"}
+    assert report_settings.labels("f", found) == told
 
 
 def test_settings_of_a_calibration_are_told_where_it_is_shown(page: Page, run: Config) -> None:

@@ -245,6 +245,15 @@ def test_no_error_holds_the_token(token: str) -> None:
     assert redacted("plain") == "plain"
 
 
+@pytest.mark.parametrize("obeyed", ["\x1b[2J", "\r", "\t", "\x7f", "\x9b31m", "\u202e", "\x00"])
+def test_no_error_tells_a_terminal_what_to_do(obeyed: str) -> None:
+    """Errors quote what stands in a dataset."""
+    error = AnchorscopeError(f"label `{obeyed}` is none", f"row {obeyed}", f"not {obeyed}")
+    assert obeyed not in str(error) and str(error).count(ascii(obeyed)[1:-1]) == 3
+    assert str(AnchorscopeError("שלום 東京 é", Path("a"))) == "שלום 東京 é\n  where: a"
+    assert AnchorscopeError("x", Path("a")).where == Path("a")
+
+
 @pytest.mark.parametrize("secret", ["hf_oauth_eyJhbGciOiJF.abc-def_0", "hf_jwt_eyJhbGci.eyJz.Zm9"])
 def test_what_looks_like_a_token_is_left_out_whole(secret: str) -> None:
     assert redacted(f"Bearer {secret}, refused") == "Bearer <token>, refused"

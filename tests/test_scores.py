@@ -11,15 +11,16 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 import torch
+from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import baseline, platt, scores
+from anchorscope import baseline, fitting, platt, probes, scores
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
+from anchorscope.fitting import Settings
 from anchorscope.intervals import auc
-from anchorscope.scores import Settings
 
 N, WIDTH = 200, 6
 
@@ -124,18 +125,18 @@ def test_a_sample_of_weight_two_calibrates_like_two() -> None:
 def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
     answers, x = cell(strength=1.5)
     settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
-    plan = scores.design(answers, settings)
-    first = scores.fit(x, plan, settings)
+    plan = fitting.design(answers, settings)
+    first = fitting.fit(x, plan, settings)
     weights = np.random.default_rng(6).poisson(1.0, size=(2, N))
-    found = scores.fit_draws(x, plan, settings, first.c, weights)
+    found = fitting.fit_draws(x, plan, settings, first.c, weights)
     for fitted, drawn in zip(found, weights, strict=True):
         rows = np.repeat(np.arange(N), drawn)
-        repeated = scores.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
-        expected = scores.fit(x[:, rows], repeated, settings, c=first.c)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
+        expected = fitting.fit(x[:, rows], repeated, settings, c=first.c)
         assert np.array_equal(fitted.c, expected.c)
         assert np.allclose(fitted.t, expected.t, rtol=0.02, atol=1e-3)
         assert np.allclose(fitted.shift, expected.shift)
-        s = [scores.out_of_fold(one, x, plan.fold) for one in (fitted, expected)]
+        s = [fitting.out_of_fold(one, x, plan.fold) for one in (fitted, expected)]
         assert np.allclose(s[0], s[1], atol=0.02)
 
 
@@ -153,7 +154,7 @@ def test_published_scores_are_scikit_learns_out_of_fold() -> None:
     settings = Settings(scoring="published")
     answers, x = cell()
     table = scored(settings, [("knockout", 0)])
-    fold = scores.design(answers, settings).fold
+    fold = fitting.design(answers, settings).fold
     exact, z = x.double().numpy()[1], answers["label"].to_numpy()
     expected = {name: np.empty(N) for name in ("clean", "knockout")}
     for k in range(5):
@@ -175,7 +176,7 @@ def test_calibrated_scores_are_a_slow_loops() -> None:
     settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
     answers, x = cell()
     table = scored(settings).set_index(["layer", "id"]).loc[1]
-    plan = scores.design(answers, settings)
+    plan = fitting.design(answers, settings)
     exact, z = x.double().numpy()[1], plan.z
     for k in range(3):
         train = plan.fold != k
@@ -211,7 +212,7 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
         )
         for prior in ("natural", "balanced")
     ]
-    fold = scores.design(answers, Settings()).fold
+    fold = fitting.design(answers, Settings()).fold
     share = np.array([answers["label"][fold != k].mean() for k in range(5)])[fold]
     difference = (tables[0]["s"] - tables[1]["s"]).to_numpy().reshape(2, -1)
     assert np.allclose(difference, np.log(share / (1 - share)), atol=1e-5)
@@ -223,10 +224,10 @@ def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
     changed = answers.copy()
     twins = changed["subject"] == "s3"
     changed.loc[twins, "label"] = 1 - changed.loc[twins, "label"]
-    plan = scores.design(answers, Settings())
+    plan = fitting.design(answers, Settings())
     assert len(set(plan.fold[twins])) == 1
-    relabelled = scores.Design(changed["label"].to_numpy(copy=True), plan.fold, plan.inner)
-    fitted = scores.fit(x, relabelled, Settings())
+    relabelled = fitting.Design(changed["label"].to_numpy(copy=True), plan.fold, plan.inner)
+    fitted = fitting.fit(x, relabelled, Settings())
     k = plan.fold[twins][0]
     rows = before[before["id"] == "i6"].set_index("layer")
     assert np.allclose(fitted.t[:, k], rows["t"], rtol=1e-4)
@@ -385,7 +386,7 @@ def test_shuffled_labels_that_cannot_be_learned_are_left_out_and_said(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers, _ = cell()
-    fold = scores.design(answers, Settings()).fold
+    fold = fitting.design(answers, Settings()).fold
     monkeypatch.setattr(scores, "shuffled", lambda z, seed: (fold == 0).astype(int))
     table = scored(Settings(), extras=True)
     assert set(table["probe"]) == {"clean"}
@@ -495,37 +496,24 @@ def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == ["scores.parquet"]
 
 
-class Blocks:
-    """Features of which two layers are held at once; notes which layers are asked for."""
-
-    layers_at_once = 2
-
-    def __init__(self, x: torch.Tensor, asked: list[int]) -> None:
-        self.x, self.shape, self.asked = x, x.shape, asked
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, layers: slice) -> torch.Tensor:
-        assert layers.stop - layers.start <= self.layers_at_once
-        self.asked.append(layers.start // self.layers_at_once)
-        return self.x[layers]
-
-
-def test_all_that_a_block_of_layers_needs_is_done_before_the_next() -> None:
+def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "LAYERS_BYTES", 1)
     answers, x = cell()
     whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
     asked: dict[str, list[int]] = {}
 
-    def read(condition: str, draw: int) -> tuple[Sequence[str], Blocks]:
+    def read(condition: str, draw: int) -> tuple[Sequence[str], Held]:
         ids, states = whole(condition, draw)
-        return ids, Blocks(states, asked.setdefault(f"{condition}.{draw}", []))
+        return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
     given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
     found, expected = scores.score(read, *given), scores.score(whole, *given)
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert set(asked) == {"clean.0", "knockout.0", "random.0", "noop.0"}
-    for blocks in asked.values():
+    for layers in asked.values():
+        blocks = [layer // Held.layers_at_once for layer in layers]
         assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
 
 
@@ -535,7 +523,7 @@ def test_a_layer_that_is_not_finite_is_named_whatever_its_block() -> None:
     several[3, 5, 1] = torch.nan
     with pytest.raises(AnchorscopeError, match="layer 3"):
         scores.score(
-            lambda *_: (answers["id"].tolist(), Blocks(several, [])),
+            lambda *_: (answers["id"].tolist(), Held(several, [])),
             *(answers, "mlp/final", [], Settings()),
         )
 

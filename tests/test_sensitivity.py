@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from anchorscope import sensitivity
+from anchorscope import provenance, sensitivity
 from anchorscope.config import load
 from anchorscope.errors import AnchorscopeError
 from anchorscope.sensitivity import Study
@@ -147,3 +148,37 @@ def test_a_variant_without_a_cell_and_a_base_without_the_read_out_are_named() ->
     twice = Study(pd.concat([twice.curve, twice.curve]), twice.contrasts, twice.controls)
     with pytest.raises(AnchorscopeError, match="2 rows in the curve of base"):
         sensitivity.table(twice, {})
+
+
+PROBE = {"folds": 10, "penalty": 1.0, "prior": "balanced"}
+
+
+def curve(path: Path, dataset: str, **probe: Any) -> Path:
+    """The curve of a cell, whose record holds the settings of its scores."""
+    scores = {"rule": "scores", "settings": {"probe": PROBE | probe, "seed": 0}}
+    questions = {"rule": "dataset", "settings": {"dataset": {"hub": dataset}, "seed": 0}}
+    inputs = {str(path / "scores"): scores, str(path / "data"): questions}
+    path.mkdir(parents=True)
+    provenance.record(path / "curve.csv", identity="i", settings={}, rule="delta_p", inputs=inputs)
+    return path / "curve.csv"
+
+
+def test_a_variant_differs_from_the_main_study_in_its_own_choice_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    base = [curve(tmp_path / name, name) for name in "xy"]
+    other = [curve(tmp_path / "other" / name, name, prior="natural") for name in "xy"]
+    sensitivity.check_studies(base, {"prior-natural": other})
+    for given, said in (
+        ({"prior-natural": base}, "made with the settings of the main study"),
+        ({"penalty-10": other}, "penalty-10 differs from the main study in scores.probe.prior"),
+        ({"prior-natural": [other[0], base[1]]}, "`probe.prior` of scores is 'natural'"),
+    ):
+        with pytest.raises(AnchorscopeError, match=re.escape(said)) as caught:
+            sensitivity.check_studies(base, given)
+        assert caught.value.see == "stale-product"
+    both = [curve(tmp_path / "both" / name, name, prior="natural", folds=2) for name in "xy"]
+    with pytest.raises(AnchorscopeError, match=r"in scores\.probe\.folds, scores\.probe\.prior"):
+        sensitivity.check_studies(base, {"prior-natural": both})
+    with pytest.raises(AnchorscopeError, match="different settings"):
+        sensitivity.check_studies([base[0], other[1]], {})

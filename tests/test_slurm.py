@@ -227,6 +227,8 @@ def test_resume_after_a_kill_cancels_the_orphans_and_writes_nothing_twice(
         run.wait()
     assert clone.locked()
     (killed,) = clone.runs()
+    # They would end by themselves while the user below looks around.
+    clone.cluster.stop(clone.cluster.queue())
     orphans = clone.cluster.queue()
     assert orphans
     before = clone.products()

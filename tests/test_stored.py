@@ -10,12 +10,13 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope import partial, scores
+from anchorscope import partial, probes, scores
 from anchorscope.errors import AnchorscopeError
 from anchorscope.probes import Features, Reordered, at
 from anchorscope.stored import Rows, Stored
 
 LAYERS, SAMPLES, WIDTH = 7, 12, 4
+IDS = [f"id {place}" for place in range(SAMPLES)]
 LAYER_BYTES = 4 * SAMPLES * WIDTH
 
 
@@ -44,7 +45,7 @@ def test_layers_are_what_was_written_however_few_are_held(
     whole: torch.Tensor, batches: list[Rows], layers_held: float
 ) -> None:
     held = int(layers_held * LAYER_BYTES)
-    stored = Stored("clean.0/mlp.final", batches, SAMPLES, block_bytes=held)
+    stored = Stored("clean.0/mlp.final", batches, IDS, block_bytes=held)
     assert len(stored) == LAYERS and stored.shape == whole.shape
     asked = [slice(0, 1), slice(2, 3), slice(1, 4), slice(None), slice(6, 7), slice(0, 2)]
     for layers in [*asked, slice(3, 3), slice(-1, None)]:
@@ -65,7 +66,7 @@ def test_no_more_is_read_and_held_than_the_block(
         return plain(path, name, some)
 
     monkeypatch.setattr(partial, "layers", noted)
-    stored = Stored("clean.0/mlp.final", batches, SAMPLES, block_bytes=3 * LAYER_BYTES)
+    stored = Stored("clean.0/mlp.final", batches, IDS, block_bytes=3 * LAYER_BYTES)
     for layer in range(LAYERS):
         stored[layer : layer + 1]
         assert stored._block is not None and stored._block.nbytes <= 3 * LAYER_BYTES
@@ -80,11 +81,11 @@ def test_a_file_of_other_samples_or_of_nobody_knows_whom_is_refused(
     two.rename(one)
     aside.rename(two)
     with pytest.raises(AnchorscopeError, match="not of the samples") as caught:
-        Stored("clean.0/mlp.final", batches, SAMPLES)
+        Stored("clean.0/mlp.final", batches, IDS)
     assert caught.value.where == one
     partial.save({"clean.0/mlp.final": torch.ones(4, LAYERS, WIDTH)}, one, device="cpu")
     with pytest.raises(AnchorscopeError, match="not of the samples"):
-        Stored("clean.0/mlp.final", batches, SAMPLES)
+        Stored("clean.0/mlp.final", batches, IDS)
 
 
 def test_a_damaged_file_is_found_before_any_layer_is_read(batches: list[Rows]) -> None:
@@ -92,10 +93,27 @@ def test_a_damaged_file_is_found_before_any_layer_is_read(batches: list[Rows]) -
     data[-3] ^= 1
     batches[1].path.write_bytes(bytes(data))
     with pytest.raises(AnchorscopeError, match="batch is damaged"):
-        Stored("clean.0/mlp.final", batches, SAMPLES)
+        Stored("clean.0/mlp.final", batches, IDS)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_states_that_are_no_numbers_are_named_by_sample_and_layer(
+    batches: list[Rows], value: float
+) -> None:
+    """With a checksum that fits: no stage of ours has written them."""
+    name, path = "clean.0/mlp.final", batches[1].path
+    states = partial.read(path)[name]
+    states[3, 4, 1] = value
+    partial.save({name: states}, path, device="cpu", samples=batches[1].samples)
+    stored = Stored(name, batches, IDS, block_bytes=2 * LAYER_BYTES)
+    assert len(stored[0:4]) == 4
+    with pytest.raises(partial.Damaged, match="sample id 11 is not finite at layer 4") as caught:
+        stored[4:5]
+    assert caught.value.path == path
 
 
 def test_scores_from_files_are_those_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "LAYERS_BYTES", 1)
     draws = np.random.default_rng(0)
     n = 60
     z = np.arange(n) % 2

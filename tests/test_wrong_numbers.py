@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import runpy
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -474,3 +475,102 @@ def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(
     with pytest.raises(AnchorscopeError, match="may not be opened or written") as caught:
         stage.check_writable(tmp_path / "results" / "limit-3")
     assert caught.value.where == tmp_path and caught.value.see == "not-writable"
+
+
+def mixed(folder: Path) -> list[str]:
+    """Curves of two cells, one of them made with other folds."""
+    found = []
+    for name, folds in (("a", 5), ("b", 10)):
+        scores = product(folder / f"{name}.scores", name, rule="scores", settings={"folds": folds})
+        found.append(str(product(folder / f"{name}.csv", f"{name} curve", scores, rule="delta_p")))
+    return found
+
+
+CELLS = [["m", "a"], ["m", "b"]]
+TABLES: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "table": lambda two: {"input": {"curve": two}, "params": {"cells": CELLS}},
+    "join": lambda two: {"input": two, "params": {"cells": CELLS}},
+    "calibration_table": lambda two: {
+        "input": {"cells": two, "refits": []},
+        "params": {"cells": CELLS},
+    },
+    "null_controls": lambda two: {
+        "input": {"curve": two, "controls": two},
+        "params": {"nulls": {}},
+    },
+    "sensitivity": lambda two: {
+        "input": {"curve": two, "contrasts": two, "controls": two},
+        "params": {"cells": CELLS, "variants": [], "readout": "mlp/final"},
+    },
+}
+"""Each script that puts cells together, with its inputs."""
+
+
+class Given(list[str]):
+    """A job's inputs, as a script is given them: in a row, and by name."""
+
+    def __init__(self, found: list[str] | dict[str, list[str]]) -> None:
+        named = found if isinstance(found, dict) else {}
+        super().__init__([path for paths in named.values() for path in paths] or [*found])
+        for name, paths in named.items():
+            setattr(self, name, paths)
+
+
+@pytest.mark.parametrize("script", TABLES)
+def test_no_table_takes_cells_of_different_settings(
+    tmp_path: Path, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = TABLES[script](mixed(tmp_path))
+    job = SimpleNamespace(
+        rule=script,
+        log=[],
+        wildcards={},
+        input=Given(found["input"]),
+        output=[],
+        params=SimpleNamespace(**found["params"]),
+    )
+    path = Path(__file__).parents[1] / "scripts" / f"{script}.py"
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), init_globals={"snakemake": job})
+    assert ended.value.code == 1
+    assert "`folds` of scores is 5 and 10" in capsys.readouterr().err
+
+
+def scored() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Answers and their text baseline."""
+    ids = [f"id {n}" for n in range(6)]
+    said = pd.DataFrame({"id": ids, "label": [0, 1] * 3, "dropped": None})
+    return said, pd.DataFrame({"id": ids[::-1], "s": np.arange(6.0)[::-1]})
+
+
+def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not_one() -> None:
+    said, text = scored()
+    assert samples.aligned(text, said, "s", "text").tolist() == [0, 1, 2, 3, 4, 5]
+    twice = text.assign(id=["id 5", "id 5", *text["id"][2:]])
+    for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
+        with pytest.raises(AnchorscopeError, match="are not those of 6 answers"):
+            samples.aligned(wrong, said, "s", "text")
+    for value in (np.nan, np.inf):
+        with pytest.raises(AnchorscopeError, match="not finite") as caught:
+            samples.aligned(
+                text.assign(s=text["s"].where(text["id"] != "id 2", value)), said, "s", "t"
+            )
+        assert "id 2" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("label", [2, -1, np.nan, None])
+def test_a_label_that_is_none_is_named(label: float | None) -> None:
+    said, _ = scored()
+    said["label"] = said["label"].astype(object).where(said["id"] != "id 3", label)
+    with pytest.raises(AnchorscopeError, match="neither 0 nor 1") as caught:
+        samples.kept(said)
+    assert "id 3" in str(caught.value.where)
+    assert len(samples.kept(said.assign(dropped=said["id"].where(said["id"] == "id 3", None)))) == 5
+
+
+def test_measured_answers_of_which_two_have_one_id_are_refused(tmp_path: Path) -> None:
+    said, _ = scored()
+    files.write_parquet(pd.DataFrame({"id": said["id"]}), tmp_path / "index.parquet")
+    with pytest.raises(AnchorscopeError, match="an id comes twice") as caught:
+        activations.measured(pd.concat([said, said[2:3]]), tmp_path)
+    assert "id 2" in str(caught.value.where)

@@ -18,6 +18,7 @@ PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
 TINY: dict[str, Any] = {
     "targets": ["tiny"],
+    "batch_tokens": 512,  # more batches than any test has shards
     "conditions": {"noop": {"samples": 8}},
     "bootstrap": {"draws": 100, "min_n": 3, "min_clusters": 2},
     "calibration": {

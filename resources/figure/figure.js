@@ -72,21 +72,33 @@
   const rectangles = (node) => ("layer" in node && "width" in node ? [node]
     : ["concat", "vconcat", "hconcat"].flatMap((key) => (node[key] ?? []).flatMap(rectangles)));
 
-  // Panels below one another need the labels and headings that only the first of a row has.
-  function stacked(spec) {
-    const [first, ...others] = spec.concat.map(rectangles);
-    const axes = (panel) => panel.layer.map((one) => one.encoding?.y).filter(Boolean);
+  // A narrow window takes fewer panels a row, in every grid of them: a part of what there were,
+  // so that rows stay what they are. Each panel that then begins a row needs the labels and
+  // headings that the first of a row has.
+  function stacked(node) {
+    const { concat = [], columns = concat.length } = node;
+    const across = fitting(columns);
+    if (across < columns) {
+      const columnOf = concat.map(rectangles);
+      columnOf.forEach((column, i) => i % across || column.forEach((panel, k) => label(panel, columnOf[0][k])));
+      node.columns = across;
+    }
+    concat.forEach(stacked);
+  }
+
+  const grids = ({ concat = [], columns = concat.length }) =>
+    (concat.length ? [columns, ...concat.flatMap(grids)] : []);
+
+  function label(panel, first) {
+    const axes = (one) => one.layer.map((view) => view.encoding?.y).filter(Boolean);
     const blank = (text) => [text].flat().every((line) => typeof line === "string" && !line.trim());
-    for (const column of others) column.forEach((panel, k) => {
-      const named = first[k] && axes(first[k]).find((y) => y.axis)?.axis;
-      for (const y of named ? axes(panel) : []) {
-        const { labelExpr, values, tickCount } = y.axis ?? {};
-        if (labelExpr === "' '") y.axis = { ...named, values, tickCount };
-        else if (y.title === null) y.title = named.title;
-      }
-      if (panel.title && blank(panel.title.text)) panel.title.text = first[k].title.text;
-    });
-    spec.columns = 1;
+    const named = first && axes(first).find((y) => y.axis)?.axis;
+    for (const y of named ? axes(panel) : []) {
+      const { labelExpr, values, tickCount } = y.axis ?? {};
+      if (labelExpr === "' '") y.axis = { ...named, values, tickCount };
+      else if (y.title === null) y.title = named.title;
+    }
+    if (panel.title && blank(panel.title.text)) panel.title.text = first.title.text;
   }
 
   async function draw() {
@@ -103,7 +115,7 @@
     settle();
     const spec = bare(specification());
     delete spec.title;
-    if (narrow()) stacked(spec);
+    stacked(spec);
     view?.finalize();
     view = (await vegaEmbed("#figure", spec, OPTIONS)).view;
     const svg = document.querySelector("#figure svg.marks");
@@ -113,7 +125,11 @@
 
   const OPTIONS = { mode: "vega-lite", renderer: "svg", actions: false, ast: true };
   const home = () => state.whole;
-  const narrow = () => $("figure").clientWidth < 0.85 * page.width;
+  const SMALLEST = 0.85;  // of their size, before fewer panels stand side by side
+  const fitting = (columns) => {
+    const most = Math.max(1, columns * $("figure").clientWidth / (SMALLEST * page.width));
+    return Array.from({ length: columns }, (_, i) => columns - i).find((n) => columns % n === 0 && n <= most);
+  };
 
   // Parameters that changed go to the picture together.
   let waiting = false;
@@ -411,7 +427,11 @@
     });
     figure.addEventListener("dblclick", reset);
     addEventListener("keydown", (event) => { if (event.key === "Escape") reset(); });
-    $("layer").addEventListener("input", () => point(Number($("layer").value)));
+    // the slider rests on the first layer, which can be chosen though it does not move then
+    const chosen = () => point(Number($("layer").value));
+    $("layer").addEventListener("input", chosen);
+    $("layer").addEventListener("click", chosen);
+    $("layer").addEventListener("keyup", (event) => { if (/^(Arrow|Home|End)/.test(event.key)) chosen(); });
     $("choices").addEventListener("submit", (event) => event.preventDefault());
     const press = (id, channel, act) =>
       $(id).addEventListener("click", () => axes(channel).forEach(act));
@@ -428,8 +448,9 @@
     $("reset").addEventListener("click", reset);
     $("copy").addEventListener("click", copy);
     $("save").addEventListener("click", save);
-    let was = narrow();
-    addEventListener("resize", () => { if (was !== narrow()) { was = narrow(); draw(); } });
+    const layout = () => grids(page.spec).map(fitting).join();
+    let was = layout();
+    addEventListener("resize", () => { if (was !== layout()) { was = layout(); draw(); } });
   }
 
   fill();

@@ -49,6 +49,7 @@ STAGES = {
 
 LATER = {
     "refits": ("refits", "results/tables/tiny.refits.csv"),
+    "truth": ("truth", "results/truth/tiny/rows.parquet"),
     "figure": ("figure", "results/figures/tiny.vl.json"),
     "view": ("view", "results/figures/tiny.controls.vl.json"),
     "report_page": ("report", "results/report/index.html"),
@@ -74,7 +75,7 @@ TINY: dict[str, Any] = {
                 "kv_heads": 1,
                 "mlp": 32,
                 "vocabulary": 300,
-                "steps": 30,
+                "steps": 500,
                 "settle": 0,
                 "batch_rows": 16,
             },
@@ -255,14 +256,22 @@ def job(pid: int, stage: str) -> psutil.Process | None:
     return None
 
 
-KEEPING = ("answers", "activations")
-"""The stages that keep finished batches."""
+KEEPING = {
+    "train": ("models", 2),
+    "answers": ("answers", 1),
+    "activations": ("activations", 6),
+    "scores": ("scores", 4),
+    "refits": ("refits", 2),
+    "truth": ("truth", 3),
+}
+"""The stages that keep finished batches: in which folder of `results` their product lies, and how
+many batches are surely there before the last."""
 
 
 def batches(clone: Workspace, stage: str = "activations") -> dict[str, int]:
     """Finished batches, of a finished job or not: name → time of writing, in nanoseconds."""
     found: dict[str, int] = {}
-    waiting = (clone.results / ".partial").glob(f"{stage}+*")
+    waiting = (clone.results / ".partial").glob(f"{KEEPING.get(stage, (stage,))[0]}+*")
     for folder in (*waiting, clone.results / stage):
         for path in folder.rglob("batch-*.safetensors"):
             with suppress(FileNotFoundError):  # it was moved to where it belongs meanwhile
@@ -272,7 +281,7 @@ def batches(clone: Workspace, stage: str = "activations") -> dict[str, int]:
 
 @contextmanager
 def watched(clone: Workspace) -> Iterator[dict[tuple[str, str], int]]:
-    """The time of writing last seen of every batch: those of answers go once they are read."""
+    """The time of writing last seen of every batch: most go once their product is read."""
     seen: dict[tuple[str, str], int] = {}
     over = threading.Event()
 
@@ -402,7 +411,7 @@ class Outcome:
     Attributes:
         hits: for each disturbance whether its stage still ran at the moment chosen.
         same: whether the final tables are those of the undisturbed run, to the byte.
-        lost: finished batches, of answers and activations, that were made again.
+        lost: finished batches that were made again.
         failed: why the run did not finish, empty if it did.
     """
 

@@ -13,6 +13,7 @@ from anchorscope.files import read_csv, read_json, read_parquet
 from faults.conftest import Ledger
 from faults.harness import CELL, FULL, World, run
 
+KEY = ["id", "layer", "readout", "condition", "draw", "probe"]
 FITS = 80
 """Tokens of a call that fit; single samples take less, whole batches more."""
 SMALL = """
@@ -70,7 +71,10 @@ def test_batches_that_do_not_fit_are_halved_and_the_numbers_stay(
         apart = max(float(np.abs(before[name] - after[name]).max()) for name in before)
         tables = [read_csv(c.results / "tables/tiny.csv") for c in (world.finished, clone)]
         moved = (tables[0]["delta_p"] - tables[1]["delta_p"]).abs().max()
+        scores = [c.results / f"scores/{CELL}.parquet" for c in (world.finished, clone)]
+        p, q = (read_parquet(path).set_index(KEY)["p"] for path in scores)
         assert halved > 0 and "halved" in text
         assert set(after) == set(before) and apart < 1e-5
-        # Percentage points, which the tables hold to six digits.
-        assert moved < 1e-2
+        assert p.index.equals(q.index) and (p - q).abs().max() < 1e-5
+        # In percentage points: 1e-5 of a probability.
+        assert moved < 1e-3
