@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from base64 import urlsafe_b64decode
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -50,29 +51,50 @@ def _works_in(process: psutil.Process, folder: Path) -> bool:
     return Path(process.cwd()).resolve() == folder.resolve()
 
 
-def _job_of(process: int) -> str | None:
-    """The id of the cluster's job that a process on this machine belongs to."""
-    try:
-        return psutil.Process(process).environ().get("SLURM_JOB_ID")
-    except psutil.Error:
-        return None
+def _jobs_of(processes: list[int]) -> dict[int, str | None]:
+    """Processes with the cluster's job that each belongs to; those that are gone left out."""
+    found: dict[int, str | None] = {}
+    for process in processes:
+        try:
+            found[process] = psutil.Process(process).environ().get("SLURM_JOB_ID")
+        except psutil.NoSuchProcess:
+            continue
+        except psutil.Error:
+            found[process] = None
+    return found
 
 
-def _wait_for_last_processes(folder: Path, jobs: set[str], patience: float = 120.0) -> None:
+def _end_last_processes(
+    folder: Path, jobs: set[str], grace: float = 30.0, patience: float = 60.0
+) -> list[int]:
     """Wait for what runs here of cancelled jobs: as it ends, it removes what it had half written.
 
-    Most clusters keep a job in the queue until its last process is gone; some do not.
+    Most clusters keep a job in the queue until its last process is gone; some lose sight of one
+    whose parent went first. What has not ended by itself after `grace` seconds is killed.
+
+    Returns:
+        Ids of the processes killed.
+
+    Raises:
+        AnchorscopeError: they do not end even so, in `patience` seconds.
     """
-    deadline = time.monotonic() + patience
-    while alive := [process for process in owners(folder) if _job_of(process) in jobs]:
-        if time.monotonic() > deadline:
+    killed: list[int] = []
+    since = time.monotonic()
+    while alive := [p for p, job in _jobs_of(owners(folder)).items() if job in jobs]:
+        waited = time.monotonic() - since
+        if waited >= grace + patience:
             raise AnchorscopeError(
                 "processes of a cancelled job do not end",
                 f"{folder}, process {', '.join(map(str, alive))}",
                 "end them with `kill -9`, then run `make resume` again",
                 see="still-running",
             )
+        for process in alive if waited >= grace else []:
+            with suppress(psutil.Error):
+                psutil.Process(process).kill()
+                killed += [process] if process not in killed else []
         time.sleep(0.5)
+    return killed
 
 
 def other_host(folder: Path) -> str | None:
@@ -128,7 +150,7 @@ def main(folder: Path, arguments: list[str]) -> int:
     owner_gone = OWNER_GONE in arguments
     arguments = [word for word in arguments if word != OWNER_GONE]
     left = {job.id for job in cluster.orphans(folder)}
-    alive = [process for process in owners(folder) if _job_of(process) not in left]
+    alive = [p for p, job in _jobs_of(owners(folder)).items() if job not in left]
     if alive:
         raise AnchorscopeError(
             "a run is still going on here, so its lock stays",
@@ -146,7 +168,8 @@ def main(folder: Path, arguments: list[str]) -> int:
         )
     for job in cluster.cancel_orphans(folder):
         print(f"cancelled job {job.id} of the run {job.name}", file=sys.stderr)
-    _wait_for_last_processes(folder, left)
+    for process in _end_last_processes(folder, left):
+        print(f"killed process {process} of a cancelled job", file=sys.stderr)
     for name in give_back(folder):
         print(f"taken over, finished batches of {name}", file=sys.stderr)
     command = [sys.executable, "-m", "snakemake", *(arguments or ["--cores", "all"])]

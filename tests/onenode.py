@@ -42,7 +42,8 @@ SlurmctldPidFile={root}/slurmctld.pid
 SlurmdPidFile={root}/slurmd.pid
 SlurmctldLogFile={root}/log/slurmctld.log
 SlurmdLogFile={root}/log/slurmd.log
-ProctrackType=proctrack/linuxproc
+# Not by parents: a process whose parent was killed first would be lost, and live on.
+ProctrackType=proctrack/pgid
 TaskPlugin=task/none
 # Memory is watched without cgroups: a job is killed within a second or two.
 JobAcctGatherType=jobacct_gather/linux

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
+import onenode
 import pytest
 import torch
 import workflow
@@ -459,18 +460,29 @@ def test_resume_leaves_the_lock_of_a_run_on_another_machine(
     ]
 
 
-def test_resume_waits_for_what_still_runs_of_a_cancelled_job(folder: Path) -> None:
-    """A process that has left the queue may still remove what its job had half written."""
+def test_resume_ends_what_still_runs_of_a_cancelled_job(folder: Path) -> None:
+    """A cluster may lose sight of a process; that of another job is left alone."""
     command = [sys.executable, "-c", "import time; time.sleep(60)", "snakemake"]
     process = subprocess.Popen(command, cwd=folder, env=os.environ | {"SLURM_JOB_ID": "11"})
     try:
-        time.sleep(0.2)
-        resume._wait_for_last_processes(folder, {"12"}, patience=0.0)
+        onenode.wait(lambda: resume.owners(folder), 60, "the process")
+        assert resume._end_last_processes(folder, {"12"}, grace=0.0) == []
         with pytest.raises(AnchorscopeError, match=f"process {process.pid}"):
-            resume._wait_for_last_processes(folder, {"11"}, patience=0.0)
-        process.kill()
-        process.wait()
-        resume._wait_for_last_processes(folder, {"11"}, patience=0.0)
+            resume._end_last_processes(folder, {"11"}, grace=0.0, patience=0.0)
+        assert process.poll() is None
+        assert resume._end_last_processes(folder, {"11"}, grace=0.0) == [process.pid]
+        assert process.wait(60) == -signal.SIGKILL
+        assert resume._end_last_processes(folder, {"11"}) == []
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_process_that_ends_while_it_is_looked_at_holds_nothing_up(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    monkeypatch.setattr(resume, "owners", lambda folder: [ended.pid])
+    monkeypatch.setattr(cluster, "orphans", lambda folder: [])
+    assert resume.main(folder, ["--version"]) == 0

@@ -28,15 +28,15 @@ class Ledger:
     lost: Counter[str] = field(default_factory=Counter)
     not_run: dict[str, str] = field(default_factory=dict)
 
-    def add(self, fault: str, *, survived: bool, lost: int = 0) -> None:
+    def add(self, fault: str, times: int = 1, *, survived: bool, lost: int = 0) -> None:
         """Enter a fault: whether the run came out as it should, and how much was made again."""
-        self.injected[fault] += 1
-        self.survived[fault] += survived
+        self.injected[fault] += times
+        self.survived[fault] += times * survived
         self.lost[fault] += lost
 
     @contextmanager
-    def entering(self, fault: str) -> Iterator[Entry]:
-        """Enter a fault however the block ends: one that raises was not survived."""
+    def entering(self, fault: str, times: int = 1) -> Iterator[Entry]:
+        """Enter a fault however the block ends: where it raises, none was survived."""
         entry = Entry()
         try:
             yield entry
@@ -44,9 +44,9 @@ class Ledger:
             self.not_run[fault] = str(skipped)
             raise
         except BaseException:
-            self.add(fault, survived=False, lost=entry.lost)
+            self.add(fault, times, survived=False, lost=entry.lost)
             raise
-        self.add(fault, survived=True, lost=entry.lost)
+        self.add(fault, times, survived=True, lost=entry.lost)
 
     def lines(self) -> list[str]:
         """The table."""

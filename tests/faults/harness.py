@@ -21,6 +21,8 @@ from typing import Any
 import psutil
 from workflow import Workspace, merged, workspace
 
+from anchorscope.resume import owners
+
 FULL = os.environ.get("FAULTS") == "full"
 """Whether every fault is injected as often as `make test-faults` promises."""
 SEED = int(os.environ.get("FAULTS_SEED") or random.SystemRandom().randrange(10**6))
@@ -232,6 +234,15 @@ def resume(clone: Workspace) -> tuple[int, str]:
         time.sleep(1)
 
 
+def go_on(clone: Workspace, *targets: str) -> subprocess.Popen[bytes]:
+    """Start the same command again, or `make resume`'s once what was left behind has ended."""
+    left = (clone.root / ".snakemake" / kind for kind in ("locks", "incomplete"))
+    if not any(any(folder.rglob("*")) for folder in left):
+        return start(clone, *targets)
+    wait(lambda: not owners(clone.root), "what a killed run left behind")
+    return start(clone, *targets, module="anchorscope.resume")
+
+
 def wait(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:
     """Wait until something is found, and return it."""
     deadline = time.monotonic() + seconds
@@ -359,8 +370,8 @@ def asked(processes: Sequence[psutil.Process]) -> None:
 
 def sigkill_snakemake(running: subprocess.Popen[bytes], process: psutil.Process) -> None:
     """Snakemake alone: its job is left behind and runs on."""
-    del process
-    running.kill()
+    *_, snakemake = [one for one in process.parents() if "snakemake" in one.cmdline()]
+    snakemake.kill()
     running.wait(PATIENCE)
 
 
@@ -385,7 +396,7 @@ def disturb(world: World, clone: Workspace, trial: Trial, *targets: str) -> dict
     Returns:
         The batches that were finished at that moment, None where the stage had ended before.
     """
-    running = start(clone, *targets)
+    running = go_on(clone, *targets)
     try:
         process = wait(
             lambda: job(running.pid, trial.stage) or running.poll() is not None,
@@ -409,21 +420,23 @@ class Outcome:
     """What a disturbed run came to.
 
     Attributes:
+        trials: what was tried, one after the other.
         hits: for each disturbance whether its stage still ran at the moment chosen.
         same: whether the final tables are those of the undisturbed run, to the byte.
         lost: finished batches that were made again.
         failed: why the run did not finish, empty if it did.
     """
 
+    trials: tuple[Trial, ...]
     hits: tuple[bool, ...]
     same: bool
     lost: int
     failed: str = ""
 
     @property
-    def injected(self) -> int:
-        """How many came in time."""
-        return sum(self.hits)
+    def missed(self) -> list[Trial]:
+        """Those that came too late."""
+        return [trial for trial, hit in zip(self.trials, self.hits, strict=True) if not hit]
 
 
 def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
@@ -437,11 +450,12 @@ def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
             for trial in trials:
                 done = disturb(world, clone, trial)
                 hits.append(done is not None)
-                kept |= {(trial.stage, name): at for name, at in (done or {}).items()}
+                first = {(trial.stage, name): at for name, at in (done or {}).items()}
+                kept = first | kept
             finish(clone)
         except (AssertionError, TimeoutError, subprocess.TimeoutExpired) as error:
             failed = str(error) or type(error).__name__
             hits += [False] * (len(trials) - len(hits))
         lost = [name for name, at in kept.items() if made.get(name) != at]
         same = not failed and tables(clone) == world.tables
-        return Outcome(tuple(hits), same, len(lost), failed)
+        return Outcome(tuple(trials), tuple(hits), same, len(lost), failed)
