@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from anchorscope.room import ABREAST_BYTES
 from anchorscope.settings import Conditions, Config
 from anchorscope.stored import BLOCK_BYTES
 
@@ -227,7 +228,9 @@ def probe_bytes(size: Size, samples: int, gpus: int) -> float:
         together = max(1, SOLVER_BYTES // (2 * layer + square))
         solver = 2 * layer * min(size.layers, together)
     else:
-        solver = LAYER_COPIES * layer + SQUARES * square
+        # Of a layer a thread, as long as all of them hold no more than this.
+        abreast = max(1, min(size.layers, ABREAST_BYTES // layer))
+        solver = abreast * (LAYER_COPIES * layer + SQUARES * square)
     held = BLOCKS * max(BLOCK_BYTES, layer)
     # Weights of all probes, in parts and together; logits of all folds inside the training folds.
     found = FITTED * size.layers * (8.0 * size.width + 8.0 * samples / 6)

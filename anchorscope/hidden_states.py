@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from anchorscope import knockout, models, sharing
 from anchorscope.errors import AnchorscopeError
 from anchorscope.passes import POSITIONS, Batch, Plan, Sample, narrowed
-from anchorscope.room import Room
+from anchorscope.room import Room, tried
 from anchorscope.transfer import Arriving, down, one_behind, up
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class _Passes:
 
         A device may say only now that its memory had run out: then the batch is passed again.
         """
-        found = self.room.tried(lambda: self._taken(flight.parts))
+        found = tried(lambda: self._taken(flight.parts))
         flight.parts.clear()  # their memory is for the batches that follow
         self.counted.halved += flight.halved
         if found is not None:

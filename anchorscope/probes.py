@@ -15,40 +15,29 @@ identity where it is close to that and problems are few.
 
 from __future__ import annotations
 
-import gc
 import logging
 import math
+import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from anchorscope import solving
 from anchorscope.errors import AnchorscopeError
-from anchorscope.lbfgs import MEMORY, Block, minimise
+from anchorscope.lbfgs import Block, minimise
 from anchorscope.progress import Progress
-from anchorscope.room import out_of_memory
+from anchorscope.room import tried
 
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
-MOST_BYTES = 16 << 30
-"""Most that a block of layers takes of a GPU: in a larger one more layers wait for the slowest."""
-SHARE = 0.5
-"""Of a GPU's memory: what a block is reckoned to take leaves the solver's workspaces out. Not of
-what happens to be free: the size of a block shows in the last digits."""
-LAYERS_BYTES = 8 << 20
-"""Features solved at once on a CPU, or one layer where that is more: more would not stay in its
-cache, and layers one by one would leave small ones waiting for the interpreter."""
-STATE_BYTES = 16 << 20
-"""What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
-would grow with the samples."""
 FEW = 16
 """At most so many problems a layer cost less than taking its correlation matrix apart."""
 MILD = 2.0
 """Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
-ROWS_AT_ONCE = 1024
-"""Rows whose statistics are taken at once."""
 CONSTANT = 1e-12
 CANCELLED = 1e-3
 
@@ -207,9 +196,8 @@ def fit(
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are. None: half of a GPU's memory, at most `MOST_BYTES`. A block for which memory
-            runs out all the same is halved. On a CPU a block is at most `LAYERS_BYTES` of
-            features, or one layer, and problems are solved in blocks of `STATE_BYTES`.
+            are. None: what `anchorscope.solving` says of the device. A block for which memory runs
+            out all the same is halved.
 
     Returns:
         The probes, on `device`.
@@ -223,26 +211,65 @@ def fit(
     masks = train_masks.to(device, torch.float32)
     z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
     _check(z, masks)
-    sizes = _sizes(x.shape[1:], len(masks), device, budget_bytes)
-    numbers = x.layers if isinstance(x, Part) else range(len(x))
+    block = solving.that_fit(x.shape[1:], len(masks), device, budget_bytes)
+    solver = _Solver(x, z, masks, c, tolerance, max_iterations, block)
+    starts = range(0, len(x), block.layers)
+    workers = solving.workers(x.shape, block.layers, device)
     parts: list[Probes] = []
-    start = 0
     with Progress(total=len(masks) * len(x), unit="probes") as progress:
-        while start < len(x):
-            layers = x[start : start + sizes.layers]
-            _check_finite(layers, numbers[start])
-            penalties = c[start : start + len(layers)]
-            some = _tried(layers, z, masks, penalties, tolerance, max_iterations, sizes.problems)
-            if some is None:
-                sizes = _smaller(len(layers), min(len(masks), sizes.problems))
-                continue
+        for some in solving.abreast(solver.solved, starts, workers):
             parts.append(some)
-            start += len(layers)
-            progress.update(len(masks) * len(layers))
+            progress.update(len(masks) * len(some.weights))
     solved = joined(parts)
     if solved.unconverged:
         log.warning("%d probes were stopped after %d steps", solved.unconverged, max_iterations)
     return solved
+
+
+@dataclass
+class _Solver:
+    """Solves every problem at some layers after others.
+
+    Attributes:
+        x, z, masks, c, tolerance, max_iterations: see `fit`; `z`, `masks` and `c` on the device.
+        block: what is solved at once; less once memory has run out.
+    """
+
+    x: Features
+    z: Tensor
+    masks: Tensor
+    c: Tensor
+    tolerance: float
+    max_iterations: int
+    block: solving.Sizes
+    _reading: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._whole = self.block.layers
+
+    def solved(self, start: int) -> Probes:
+        """The probes of the block of layers that starts there, in parts if it does not fit.
+
+        Raises:
+            AnchorscopeError: see `fit`.
+        """
+        stop, parts = min(start + self._whole, len(self.x)), list[Probes]()
+        while start < stop:
+            with self._reading:
+                x = self.x[start : min(start + self.block.layers, stop)]
+            some = tried(partial(self._solve, x, start))
+            if some is None:
+                self.block = solving.smaller(len(x), min(len(self.masks), self.block.problems))
+                continue
+            parts.append(some)
+            start += len(x)
+        return joined(parts)
+
+    def _solve(self, x: Tensor, start: int) -> Probes:
+        c = self.c[start : start + len(x)]
+        number = self.x.layers[start] if isinstance(self.x, Part) else start
+        how = (self.tolerance, self.max_iterations, number, self.block.problems)
+        return _solve_layers(x, self.z, self.masks, c, *how)
 
 
 def joined(parts: Sequence[Probes]) -> Probes:
@@ -254,68 +281,10 @@ def joined(parts: Sequence[Probes]) -> Probes:
     return Probes(weights, bias, centre, iterations, sum(part.unconverged for part in parts))
 
 
-@dataclass(frozen=True)
-class _Sizes:
-    """How many layers, and how many problems of theirs, are solved at once."""
-
-    layers: int
-    problems: int
-
-
-def _sizes(
-    shape: Sequence[int], problems: int, device: torch.device, budget_bytes: int | None
-) -> _Sizes:
-    """What fits; `shape` is that of a layer, [n, width]."""
-    n, width = shape
-    budget = _room(device) if budget_bytes is None else budget_bytes
-    if device.type == "cpu":
-        together = max(1, min(budget, LAYERS_BYTES) // (4 * n * width))
-        return _Sizes(together, _problems_at_once(n, width, min(budget, STATE_BYTES) // together))
-    return _Sizes(_layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget))
-
-
-def _room(device: torch.device) -> int:
-    """Bytes that a block may take."""
-    if device.type != "cuda":
-        return MOST_BYTES
-    _, whole = torch.cuda.mem_get_info(device)
-    return min(MOST_BYTES, int(SHARE * whole))
-
-
-def _tried(*block: Any) -> Probes | None:
-    """A block solved; None if memory ran out, all that the try had taken being free again."""
-    try:
-        return _solve_layers(*block)
-    except RuntimeError as error:
-        if not out_of_memory(error):
-            raise
-    gc.collect()  # past the handler: only here has the traceback let go of the tensors
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return None
-
-
-def _smaller(layers: int, problems: int) -> _Sizes:
-    """Half of the layers that did not fit; of a single layer half of the problems.
-
-    Raises:
-        AnchorscopeError: it was one problem of one layer.
-    """
-    if layers == problems == 1:
-        raise AnchorscopeError(
-            "one probe of one layer does not fit by itself",
-            "memory of the device",
-            "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU",
-            see="out-of-memory",
-        )
-    log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
-    return _Sizes(layers // 2, problems) if layers > 1 else _Sizes(1, problems // 2)
-
-
-def _check_finite(x: Tensor, first: int) -> None:
-    """Refuse layers, the first of that number, with features that are not finite."""
-    # A sum is finite if its terms are, in float64, and makes no copy to look at.
-    finite = torch.isfinite(x.sum(dim=(1, 2), dtype=torch.float64))
+def _check_finite(centre: Tensor, first: int) -> None:
+    """Refuse layers, the first of that number, with features that are not finite: nor is their
+    mean."""
+    finite = torch.isfinite(centre).all(-1)
     if not bool(finite.all()):
         layer = first + int((~finite).nonzero()[0])
         raise AnchorscopeError(
@@ -340,21 +309,6 @@ def _check(z: Tensor, masks: Tensor) -> None:
         )
 
 
-def _layers_at_once(n: int, width: int, problems: int, budget_bytes: int) -> int:
-    states = problems * _state_bytes(n, width)
-    doubles = 8 * 4 * min(n, ROWS_AT_ONCE) * width
-    return max(1, budget_bytes // (4 * (2 * n * width + width * min(n, width)) + doubles + states))
-
-
-def _problems_at_once(n: int, width: int, budget_bytes: int) -> int:
-    return max(1, budget_bytes // _state_bytes(n, width))
-
-
-def _state_bytes(n: int, width: int) -> int:
-    """What the solver keeps of one problem of one layer."""
-    return 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))
-
-
 @torch.inference_mode()
 def _solve_layers(
     x: Tensor,
@@ -363,11 +317,15 @@ def _solve_layers(
     c: Tensor,
     tolerance: float,
     max_iterations: int,
+    first: int,
     together: int,
 ) -> Probes:
-    """Solve every problem at some layers, `together` at once, where `z` lies."""
+    """Solve every problem at some layers, the first of that number, `together` at once, where `z`
+    lies."""
     x = x.to(z.device)
-    block, centre, scale = _standardised(x, z, masks, c)
+    centre = _centre(x)
+    _check_finite(centre, first)
+    block, scale = _standardised(x, centre, z, masks, c)
     found, iterations, unconverged = [], 0, 0
     for problems in torch.arange(len(masks), device=x.device).split(together):
         some = block.take(problems)
@@ -378,13 +336,14 @@ def _solve_layers(
     return Probes(weights / scale[:, None], bias, centre, iterations, unconverged)
 
 
-def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[Block, Tensor, Tensor]:
-    """The block, and the centre and scale [layers, width] that its features were given.
+def _standardised(
+    x: Tensor, centre: Tensor, z: Tensor, masks: Tensor, c: Tensor
+) -> tuple[Block, Tensor]:
+    """The block, and the scale [layers, width] that its features were given.
 
     A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
     would make of it.
     """
-    centre = _centre(x)
     features = x.float() - centre[:, None]
     scale = torch.linalg.vector_norm(features, dim=1) / math.sqrt(x.shape[1])
     scale = torch.where(scale > 0, scale, 1.0)
@@ -409,7 +368,7 @@ def _standardised(x: Tensor, z: Tensor, masks: Tensor, c: Tensor) -> tuple[Block
         vectors=vectors,
         values=values[:, None],
     )
-    return block, centre, scale
+    return block, scale
 
 
 def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
@@ -435,13 +394,15 @@ def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 def _centre(x: Tensor) -> Tensor:
     """Mean of all rows, float32 [layers, width]."""
-    total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
-    return (total.sum(0) / x.shape[1]).float()
+    mean = x.mean(1, dtype=torch.float32)
+    return mean if bool(mean.isfinite().all()) else x.mean(1, dtype=torch.float64).float()
 
 
 def _rows_at_once(x: Tensor) -> list[slice]:
     n = x.shape[1]
-    return [slice(start, start + ROWS_AT_ONCE) for start in range(0, n, ROWS_AT_ONCE)]
+    return [
+        slice(start, start + solving.ROWS_AT_ONCE) for start in range(0, n, solving.ROWS_AT_ONCE)
+    ]
 
 
 def _spread(x: Tensor) -> float:

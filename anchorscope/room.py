@@ -13,6 +13,9 @@ from anchorscope.errors import AnchorscopeError
 
 Result = TypeVar("Result")
 
+ABREAST_BYTES = 64 << 20
+"""Features that all threads of a CPU that fit probes may hold at once, each its own layers."""
+
 log = logging.getLogger(__name__)
 
 
@@ -50,7 +53,7 @@ class Room:
         """
         size = tokens(samples)
         if size < self.too_much or len(samples) == 1:
-            done = self.tried(lambda: work(samples))
+            done = tried(lambda: work(samples))
             if done is not None:
                 return [done]
             self.too_much = min(self.too_much, size)
@@ -70,20 +73,21 @@ class Room:
             *self.run(samples[middle:], tokens, work),
         ]
 
-    def tried(self, work: Callable[[], Result]) -> Result | None:
-        """The result; None if memory ran out, all that the try had taken being free again."""
-        try:
-            return work()
-        except RuntimeError as error:
-            if not out_of_memory(error):
-                raise
-        # Only here, past the handler, has the traceback let go of the try's tensors.
-        gc.collect()
-        import torch
 
-        if torch.cuda.is_available():
-            torch.cuda.empty_cache()
-        return None
+def tried(work: Callable[[], Result]) -> Result | None:
+    """The result; None if memory ran out, all that the try had taken being free again."""
+    try:
+        return work()
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+    # Only here, past the handler, has the traceback let go of the try's tensors.
+    gc.collect()
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
 
 
 def out_of_memory(error: RuntimeError) -> bool:

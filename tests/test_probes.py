@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -10,7 +13,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import probes
+from anchorscope import probes, solving
 from anchorscope.errors import AnchorscopeError
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
@@ -152,14 +155,14 @@ def test_blocks_of_layers_and_of_problems_equal_single_ones() -> None:
     inputs = (torch.as_tensor(masks).float(), torch.as_tensor(c).float().expand(2, -1))
     single = fitted(x, z, masks, c)
     for together in (1, 5, len(c)):
-        block = probes._solve_layers(rows, labels.float(), *inputs, 1e-4, 500, together)
+        block = probes._solve_layers(rows, labels.float(), *inputs, 1e-4, 500, 0, together)
         assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
 
 
 def test_more_memory_means_larger_blocks_and_there_is_always_one() -> None:
     budgets = (1, 1 << 20, 1 << 30)
-    layers = [probes._layers_at_once(100, 16, 30, budget) for budget in budgets]
-    together = [probes._problems_at_once(100, 16, budget) for budget in budgets]
+    layers = [solving._layers_at_once(100, 16, 30, budget) for budget in budgets]
+    together = [solving._problems_at_once(100, 16, budget) for budget in budgets]
     for sizes in (layers, together):
         assert sizes[0] == 1 < sizes[1] < sizes[2]
 
@@ -176,7 +179,7 @@ def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) ->
         return minimise(block, *given)
 
     monkeypatch.setattr(probes, "minimise", spied)
-    monkeypatch.setattr(probes, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(solving, "ROWS_AT_ONCE", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
     found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
     assert max(solved) < len(c) and sum(solved) == 2 * len(c)
@@ -218,7 +221,7 @@ class Counted:
 def test_only_the_layers_being_solved_or_scored_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probes, "LAYERS_BYTES", 1)
+    monkeypatch.setattr(solving, "LAYERS_BYTES", 1)
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
     inputs = [torch.as_tensor(value) for value in (z, masks, c)]
@@ -227,6 +230,60 @@ def test_only_the_layers_being_solved_or_scored_are_asked_for(
     assert torch.equal(solved.weights, probes.fit(read.x, *inputs).weights)
     assert torch.equal(solved.logits(read), solved.logits(read.x))
     assert read.asked == [1] * 2 * len(x)
+
+
+@contextmanager
+def threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+        assert torch.get_num_threads() == number
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_threads_that_take_a_layer_each_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To the last bit: a block of its own is all that a thread sees."""
+    monkeypatch.setattr(solving, "LAYERS_BYTES", 1)
+    x, z = features("correlated", 120, 16)
+    inputs = [torch.as_tensor(value) for value in (z, *problems(120))]
+    read = Counted(torch.as_tensor(np.concatenate([x, 2 * x, x[:1] + 1])))
+    solve, by = probes._solve_layers, set[tuple[str, int]]()
+
+    def noted(*given: Any) -> probes.Probes:
+        by.add((threading.current_thread().name, torch.get_num_threads()))
+        return solve(*given)
+
+    monkeypatch.setattr(probes, "_solve_layers", noted)
+    with threads(1):
+        alone = probes.fit(read, *inputs)
+    assert {name for name, _ in by} == {"MainThread"}
+    by.clear()
+    with threads(3):
+        found = probes.fit(read, *inputs)
+    assert all(name.startswith("probes") and number == 1 for name, number in by)
+    assert torch.equal(found.weights, alone.weights) and torch.equal(found.bias, alone.bias)
+    assert read.asked == [1] * 2 * len(read)
+
+
+def test_few_threads_have_layers_of_their_own_where_these_are_wide(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solving, "ABREAST_BYTES", 2 * 4 * 90 * 10)
+    shape, cpu = (6, 90, 10), torch.device("cpu")
+    with threads(4):
+        for together, workers in ((1, 2), (2, 1), (6, 1)):
+            assert solving.workers(shape, together, cpu) == workers
+        assert solving.workers(shape, 1, torch.device("cuda")) == 1
+
+
+def test_what_a_thread_finds_wrong_names_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solving, "LAYERS_BYTES", 1)
+    x, z = features("plain", 30, 4)
+    x[1, 3, 2] = np.nan
+    with threads(2), pytest.raises(AnchorscopeError, match="layer 1"):
+        fitted(x, z, *problems(30))
 
 
 @pytest.mark.parametrize("kind", ["plain", "correlated", "offset"])
@@ -331,7 +388,7 @@ def short_of_memory(
         return solve(x, z, masks, *given)
 
     monkeypatch.setattr(probes, "_solve_layers", limited)
-    monkeypatch.setattr(probes, "_sizes", lambda *_: probes._Sizes(4, 100))
+    monkeypatch.setattr(solving, "that_fit", lambda *_: solving.Sizes(4, 100))
     return tried
 
 
@@ -379,13 +436,13 @@ def test_a_block_takes_half_of_a_gpu_however_much_is_free_and_no_more_than_the_c
 ) -> None:
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 30, 8 << 30))
     device = torch.device("cuda")
-    assert probes._room(device) == 4 << 30
-    little = probes._sizes((2000, 5120), 180, device, None)
+    assert solving._room(device) == 4 << 30
+    little = solving.that_fit((2000, 5120), 180, device, None)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (140 << 30, 140 << 30))
-    assert probes._room(device) == probes.MOST_BYTES
-    much = probes._sizes((2000, 5120), 180, device, None)
+    assert solving._room(device) == solving.MOST_BYTES
+    much = solving.that_fit((2000, 5120), 180, device, None)
     assert 1 <= little.layers < much.layers
-    assert probes._sizes((2000, 5120), 180, torch.device("cpu"), None).layers == 1
+    assert solving.that_fit((2000, 5120), 180, torch.device("cpu"), None).layers == 1
 
 
 def test_a_row_far_off_does_not_hold_up_the_others() -> None:

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import baseline, fitting, platt, probes, scores
+from anchorscope import baseline, fitting, platt, scores, solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.fitting import Settings
@@ -499,7 +499,7 @@ def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probes, "LAYERS_BYTES", 1)
+    monkeypatch.setattr(solving, "LAYERS_BYTES", 1)
     answers, x = cell()
     whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
     asked: dict[str, list[int]] = {}

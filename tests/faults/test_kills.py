@@ -21,7 +21,8 @@ from faults.harness import (
     Outcome,
     Trial,
     World,
-    disturb,
+    disturb_in_time,
+    earlier,
     finish,
     sigkill,
     sigkill_snakemake,
@@ -73,10 +74,6 @@ def outcomes(world: World, folder: Path, chains: Sequence[Chain]) -> list[Outcom
             attempt += 1
     assert not chains, f"a kill came too late (seed {SEED})"
     return found
-
-
-def earlier(trial: Trial) -> Trial:
-    return Trial(trial.stage, Moment((trial.moment.share or 0.5) / 2), trial.kill)
 
 
 def enter(ledger: Ledger, found: Sequence[Outcome]) -> None:
@@ -138,8 +135,8 @@ def test_what_comes_after_the_table_is_killed_and_comes_out_the_same(
         with ledger.entering(NAMES[sigkill], len(LATER)) as entry, watched(clone) as seen:
             for script, target in LATER.values():
                 moment = after(script, dice) if script in KEEPING else Moment(share=dice.random())
-                done = disturb(world, clone, Trial(script, moment, sigkill), target)
-                assert done is not None
+                trial = Trial(script, moment, sigkill)
+                done = disturb_in_time(world, clone, trial, target)
                 kept |= {(script, name): at for name, at in done.items()}
             finish(clone, *(target for _, target in LATER.values()))
             again = [name for name, at in kept.items() if seen.get(name) != at]

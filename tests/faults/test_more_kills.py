@@ -23,7 +23,7 @@ from faults.harness import (
     Moment,
     Trial,
     World,
-    disturb,
+    disturb_in_time,
     finish,
     job,
     remove,
@@ -136,7 +136,7 @@ def test_short_jobs_are_killed_and_come_out_the_same(
     with ledger.entering("SIGKILL of a short job", len(SHORT)):
         for script, target in SHORT.items():
             trial = Trial(script, Moment(share=dice.random()), sigkill)
-            assert disturb(world, clone, trial, target) is not None
+            disturb_in_time(world, clone, trial, target)
         finish(clone, *SHORT.values())
         for target in SHORT.values():
             assert (clone.root / target).read_bytes() == made[target]
