@@ -228,7 +228,7 @@ def probe_bytes(size: Size, samples: int, gpus: int) -> float:
         together = max(1, SOLVER_BYTES // (2 * layer + square))
         solver = 2 * layer * min(size.layers, together)
     else:
-        # Of a layer a thread, as long as all of them hold no more than this.
+        # Each thread holds layers of its own, all together at most this; of a few threads less.
         abreast = max(1, min(size.layers, ABREAST_BYTES // layer))
         solver = abreast * (LAYER_COPIES * layer + SQUARES * square)
     held = BLOCKS * max(BLOCK_BYTES, layer)

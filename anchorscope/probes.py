@@ -196,8 +196,8 @@ def fit(
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are. None: what `anchorscope.solving` says of the device. A block for which memory runs
-            out all the same is halved.
+            are; all threads together hold no more of them. None: what `anchorscope.solving` says
+            of the device. A block for which memory runs out all the same is halved.
 
     Returns:
         The probes, on `device`.
@@ -214,12 +214,17 @@ def fit(
     block = solving.that_fit(x.shape[1:], len(masks), device, budget_bytes)
     solver = _Solver(x, z, masks, c, tolerance, max_iterations, block)
     starts = range(0, len(x), block.layers)
-    workers = solving.workers(x.shape, block.layers, device)
-    parts: list[Probes] = []
+    workers = solving.workers(x.shape, block.layers, device, budget_bytes)
+    found: list[Probes | None] = []
     with Progress(total=len(masks) * len(x), unit="probes") as progress:
-        for some in solving.abreast(solver.solved, starts, workers):
-            parts.append(some)
-            progress.update(len(masks) * len(some.weights))
+        for some in solving.abreast(solver.whole, starts, workers):
+            found.append(some)
+            progress.update(len(masks) * len(some.weights) if some else 0)
+        parts = []
+        for start, some in zip(starts, found, strict=True):
+            stop = min(start + starts.step, len(x))
+            parts.append(some or solver.in_parts(start, stop))
+            progress.update(0 if some else len(masks) * (stop - start))
     solved = joined(parts)
     if solved.unconverged:
         log.warning("%d probes were stopped after %d steps", solved.unconverged, max_iterations)
@@ -228,11 +233,13 @@ def fit(
 
 @dataclass
 class _Solver:
-    """Solves every problem at some layers after others.
+    """Solves every problem, some layers at a time.
 
     Attributes:
         x, z, masks, c, tolerance, max_iterations: see `fit`; `z`, `masks` and `c` on the device.
-        block: what is solved at once; less once memory has run out.
+        block: what is solved at once.
+        reading: who reads features: they may hold what was read last.
+        short: whether a block did not fit in memory.
     """
 
     x: Features
@@ -242,34 +249,53 @@ class _Solver:
     tolerance: float
     max_iterations: int
     block: solving.Sizes
-    _reading: threading.Lock = field(default_factory=threading.Lock)
+    reading: threading.Lock = field(default_factory=threading.Lock)
+    short: bool = False
 
-    def __post_init__(self) -> None:
-        self._whole = self.block.layers
-
-    def solved(self, start: int) -> Probes:
-        """The probes of the block of layers that starts there, in parts if it does not fit.
+    def whole(self, start: int) -> Probes | None:
+        """The probes of the block that starts at a layer; None if it, or one before, did not fit.
 
         Raises:
             AnchorscopeError: see `fit`.
         """
-        stop, parts = min(start + self._whole, len(self.x)), list[Probes]()
+        found = None if self.short else self._tried(start, len(self.x), self.block)
+        self.short |= found is None
+        return found
+
+    def in_parts(self, start: int, stop: int) -> Probes:
+        """The same of a block that did not fit beside others: alone, or in halves of halves.
+
+        Raises:
+            AnchorscopeError: see `fit`.
+        """
+        parts = list[Probes]()
         while start < stop:
-            with self._reading:
-                x = self.x[start : min(start + self.block.layers, stop)]
-            some = tried(partial(self._solve, x, start))
+            some = self._tried(start, stop, self.block)
             if some is None:
-                self.block = solving.smaller(len(x), min(len(self.masks), self.block.problems))
+                layers = min(self.block.layers, stop - start)
+                problems = min(len(self.masks), self.block.problems)
+                self.block = solving.smaller(layers, problems)
                 continue
             parts.append(some)
-            start += len(x)
+            start += len(some.weights)
         return joined(parts)
 
-    def _solve(self, x: Tensor, start: int) -> Probes:
-        c = self.c[start : start + len(x)]
-        number = self.x.layers[start] if isinstance(self.x, Part) else start
-        how = (self.tolerance, self.max_iterations, number, self.block.problems)
-        return _solve_layers(x, self.z, self.masks, c, *how)
+    def _tried(self, start: int, stop: int, block: solving.Sizes) -> Probes | None:
+        with self.reading:
+            x = self.x[start : min(start + block.layers, stop)]
+        return tried(partial(self._solve, x, start, block.problems))
+
+    def _solve(self, x: Tensor, start: int, together: int) -> Probes:
+        return _solve_layers(
+            x,
+            self.z,
+            self.masks,
+            self.c[start : start + len(x)],
+            self.tolerance,
+            self.max_iterations,
+            first=self.x.layers[start] if isinstance(self.x, Part) else start,
+            together=together,
+        )
 
 
 def joined(parts: Sequence[Probes]) -> Probes:
@@ -282,8 +308,10 @@ def joined(parts: Sequence[Probes]) -> Probes:
 
 
 def _check_finite(centre: Tensor, first: int) -> None:
-    """Refuse layers, the first of that number, with features that are not finite: nor is their
-    mean."""
+    """Refuse layers, the first of that number, with features that are not finite.
+
+    A mean is finite if all its terms are.
+    """
     finite = torch.isfinite(centre).all(-1)
     if not bool(finite.all()):
         layer = first + int((~finite).nonzero()[0])
@@ -393,9 +421,9 @@ def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _centre(x: Tensor) -> Tensor:
-    """Mean of all rows, float32 [layers, width]."""
-    mean = x.mean(1, dtype=torch.float32)
-    return mean if bool(mean.isfinite().all()) else x.mean(1, dtype=torch.float64).float()
+    """Mean of all rows, float32 [layers, width]; a constant feature is its own, to the last bit."""
+    total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
+    return (total.sum(0) / x.shape[1]).float()
 
 
 def _rows_at_once(x: Tensor) -> list[slice]:

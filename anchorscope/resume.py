@@ -70,7 +70,8 @@ def _end_last_processes(
     """Wait for what runs here of cancelled jobs: as it ends, it removes what it had half written.
 
     Most clusters keep a job in the queue until its last process is gone; some lose sight of one
-    whose parent went first. What has not ended by itself after `grace` seconds is killed.
+    whose parent went first. What has not ended after `grace` seconds is killed: it may never have
+    been asked to.
 
     Returns:
         Ids of the processes killed.
@@ -86,7 +87,7 @@ def _end_last_processes(
             raise AnchorscopeError(
                 "processes of a cancelled job do not end",
                 f"{folder}, process {', '.join(map(str, alive))}",
-                "end them with `kill -9`, then run `make resume` again",
+                "they were killed and hang, on a disk as a rule; run `make resume` once they are gone",
                 see="still-running",
             )
         for process in alive if waited >= grace else []:

@@ -23,8 +23,8 @@ LAYERS_BYTES = 8 << 20
 """Features solved at once on a CPU, or one layer where that is more: more would not stay in its
 cache, and layers one by one would leave small ones waiting for the interpreter."""
 STATE_BYTES = 16 << 20
-"""What the problems solved at once may take on a CPU: more would not stay in its cache, and memory
-would grow with the samples."""
+"""What the problems that a thread of a CPU solves at once may take: more would not stay in its
+cache, and memory would grow with the samples."""
 ROWS_AT_ONCE = 1024
 """Rows whose statistics are taken at once."""
 
@@ -97,15 +97,21 @@ def _state_bytes(n: int, width: int) -> int:
     return 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))
 
 
-def workers(shape: Sequence[int], together: int, device: torch.device) -> int:
+def workers(
+    shape: Sequence[int], together: int, device: torch.device, budget_bytes: int | None
+) -> int:
     """How many threads take blocks of `together` layers each of features `shape`.
 
     A thread that has a block of its own waits for no other after every small product. Where there
-    are fewer blocks than threads, several work on each.
+    are fewer blocks than threads, as many work on each.
     """
+    if device.type != "cpu":
+        return 1
     layers, n, width = shape
-    blocks = min(-(-layers // together), ABREAST_BYTES // (4 * n * width * together))
-    return max(1, min(torch.get_num_threads(), blocks)) if device.type == "cpu" else 1
+    threads = torch.get_num_threads()
+    room = ABREAST_BYTES if budget_bytes is None else min(ABREAST_BYTES, budget_bytes)
+    most = min(-(-layers // together), room // (4 * n * width * together))
+    return max((count for count in range(1, most + 1) if threads % count == 0), default=1)
 
 
 def abreast(work: Callable[[int], Result], starts: Sequence[int], workers: int) -> Iterator[Result]:

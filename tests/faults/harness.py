@@ -370,8 +370,11 @@ def asked(processes: Sequence[psutil.Process]) -> None:
 
 def sigkill_snakemake(running: subprocess.Popen[bytes], process: psutil.Process) -> None:
     """Snakemake alone: its job is left behind and runs on."""
-    *_, snakemake = [one for one in process.parents() if "snakemake" in one.cmdline()]
-    snakemake.kill()
+    del process
+    first = psutil.Process(running.pid)  # `make resume` starts another
+    with suppress(psutil.Error):
+        found = [one for one in (first, *first.children()) if "snakemake" in one.cmdline()]
+        found[0].kill()
     running.wait(PATIENCE)
 
 
@@ -450,9 +453,16 @@ class Outcome:
     failed: str = ""
 
     @property
+    def injected(self) -> list[Trial]:
+        """What was done; of a run that failed at least one."""
+        found = [trial for trial, hit in zip(self.trials, self.hits, strict=True) if hit]
+        return found or [*self.trials[: bool(self.failed)]]
+
+    @property
     def missed(self) -> list[Trial]:
-        """Those that came too late."""
-        return [trial for trial, hit in zip(self.trials, self.hits, strict=True) if not hit]
+        """What came too late."""
+        pairs = zip(self.trials, self.hits, strict=True)
+        return [] if self.failed else [trial for trial, hit in pairs if not hit]
 
 
 def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
@@ -469,7 +479,7 @@ def survive(world: World, root: Path, trials: Sequence[Trial]) -> Outcome:
                 first = {(trial.stage, name): at for name, at in (done or {}).items()}
                 kept = first | kept
             finish(clone)
-        except (AssertionError, TimeoutError, subprocess.TimeoutExpired) as error:
+        except (AssertionError, TimeoutError, subprocess.TimeoutExpired, psutil.Error) as error:
             failed = str(error) or type(error).__name__
             hits += [False] * (len(trials) - len(hits))
         lost = [name for name, at in kept.items() if made.get(name) != at]

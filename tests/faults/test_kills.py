@@ -62,26 +62,26 @@ def after(stage: str, dice: random.Random) -> Moment:
     return Moment(batches=dice.randint(1, KEEPING[stage][1]))
 
 
-def outcomes(world: World, folder: Path, chains: Sequence[Chain]) -> list[Outcome]:
+def outcomes(world: World, ledger: Ledger, folder: Path, chains: Sequence[Chain]) -> list[Outcome]:
     """A run for each chain; what came too late is tried again, alone and earlier."""
     found, attempt = list[Outcome](), 0
     with ThreadPoolExecutor(AT_ONCE) as pool:
         while chains and attempt < 4:
             roots = [folder / f"{attempt}-{number}" for number in range(len(chains))]
             new = list(pool.map(lambda root, chain: survive(world, root, chain), roots, chains))
+            enter(ledger, new)
             found += new
-            chains = [[earlier(trial)] for one in new if not one.failed for trial in one.missed]
+            chains = [[earlier(trial)] for outcome in new for trial in outcome.missed]
             attempt += 1
     assert not chains, f"a kill came too late (seed {SEED})"
     return found
 
 
 def enter(ledger: Ledger, found: Sequence[Outcome]) -> None:
-    """Enter what was done; what missed its moment only where it ended in a failure."""
+    """Enter what was done, before anything is asserted of it."""
     for outcome in found:
-        for trial in outcome.trials:
-            if outcome.failed or trial not in outcome.missed:
-                ledger.add(NAMES[trial.kill], survived=outcome.same)
+        for trial in outcome.injected:
+            ledger.add(NAMES[trial.kill], survived=outcome.same)
         ledger.lost[NAMES[outcome.trials[0].kill]] += outcome.lost
 
 
@@ -115,9 +115,7 @@ def test_a_run_killed_anywhere_ends_with_the_same_tables(
     dice = random.Random(f"{SEED} {NAMES[kill]}")
     chains = [timed(kill, stages, dice) for _ in range(each)]
     chains += [counted(kill, dice) for _ in range(by_batch)]
-    found = outcomes(world, tmp_path, chains)
-    enter(ledger, found)
-    check(found)
+    check(outcomes(world, ledger, tmp_path, chains))
 
 
 @pytest.mark.skipif(not FULL, reason="make test-faults runs it")
