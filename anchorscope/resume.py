@@ -87,7 +87,7 @@ def _end_last_processes(
             raise AnchorscopeError(
                 "processes of a cancelled job do not end",
                 f"{folder}, process {', '.join(map(str, alive))}",
-                "they were killed and hang, on a disk as a rule; run `make resume` once they are gone",
+                "they were killed and hang, on a disk mostly; run `make resume` once they are gone",
                 see="still-running",
             )
         for process in alive if waited >= grace else []:
