@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +10,7 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
+from threads import threads
 
 from anchorscope import probes, solving
 from anchorscope.errors import AnchorscopeError
@@ -232,17 +231,6 @@ def test_only_the_layers_being_solved_or_scored_are_asked_for(
     assert torch.equal(solved.weights, probes.fit(read.x, *inputs).weights)
     assert torch.equal(solved.logits(read), solved.logits(read.x))
     assert read.asked == [1] * 2 * len(x)
-
-
-@contextmanager
-def threads(number: int) -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(number)
-    try:
-        yield
-        assert torch.get_num_threads() == number
-    finally:
-        torch.set_num_threads(before)
 
 
 def test_threads_that_take_a_layer_each_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:

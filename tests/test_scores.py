@@ -15,6 +15,7 @@ from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
+from threads import threads
 
 from anchorscope import baseline, fitting, platt, scores, solving
 from anchorscope.errors import AnchorscopeError
@@ -509,7 +510,8 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
     given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
-    found, expected = scores.score(read, *given), scores.score(whole, *given)
+    with threads(1):  # several would share the last block's one layer, which shows in last digits
+        found, expected = scores.score(read, *given), scores.score(whole, *given)
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert set(asked) == {"clean.0", "knockout.0", "random.0", "noop.0"}
     for layers in asked.values():
