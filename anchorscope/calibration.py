@@ -160,15 +160,15 @@ def _signal(controls: pd.DataFrame, readout: Readout) -> bool | None:
 
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, text: pd.DataFrame) -> _Known:
-    known, ids = (pd.Index(of["id"].astype(str)) for of in (truth, answers))
-    if len(known) != len(ids) or known.has_duplicates or not ids.isin(known).all():
+    rows = samples.places(truth, answers)
+    if rows is None:
         raise AnchorscopeError(
             f"the truth of {len(truth)} samples is not that of {len(answers)} answers",
             "truth",
             "delete the cell's truth and run snakemake again",
             see="stale-product",
         )
-    truth = truth.iloc[known.get_indexer(ids)].reset_index(drop=True)
+    truth = truth.iloc[rows].reset_index(drop=True)
     z = answers["label"].to_numpy(dtype=np.int64)
     kind = truth["kind"].astype(object).to_numpy()
     told = truth["truth"].notna().to_numpy()

@@ -138,13 +138,22 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
     Raises:
         AnchorscopeError: the table has not one row for each answer, or one that is not finite.
     """
+    rows = places(table, answers)
+    if rows is None:
+        raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
+    values = table[column].to_numpy(dtype=np.float64)[rows]
+    if not np.isfinite(values).all():
+        strange = answers["id"][~np.isfinite(values)].iloc[0]
+        raise mismatch("a score is not finite", f"{where}, id {strange}")
+    return values
+
+
+def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
+    """Where each answer's row is in a table; None if that has not one for each."""
     known, ids = (pd.Index(of["id"].astype(str)) for of in (table, answers))
     if len(known) != len(ids) or known.has_duplicates or not ids.isin(known).all():
-        raise mismatch(f"{len(known)} rows are not those of {len(ids)} answers", where)
-    values = table[column].to_numpy(dtype=np.float64)[known.get_indexer(ids)]
-    if not np.isfinite(values).all():
-        raise mismatch("a score is not finite", f"{where}, id {ids[~np.isfinite(values)][0]}")
-    return values
+        return None
+    return known.get_indexer(ids)
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
