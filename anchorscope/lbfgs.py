@@ -69,8 +69,8 @@ class Block:
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
         total = residuals.sum(-1, keepdim=True)
-        slope = (residuals @ self.x - total * self.mean) * self.inv_std
-        gradient = self.c * torch.cat([slope, total], dim=-1)
+        slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
+        gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
         gradient[..., :-1] += w[..., :-1]
         return gradient
 
@@ -78,14 +78,16 @@ class Block:
         """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
         first = residuals.abs().sum(-1, keepdim=True)
         halves = residuals if self.root is None else residuals * self.root
-        second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True) ** 2
-        return self.c * torch.clamp(first - second, min=1e-4 * self.size)
+        second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True).square_()
+        return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
         """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
         head = g[..., :-1]
         if not self.values.numel():
-            return torch.cat([head / (1 + curvature), g[..., -1:] / curvature], dim=-1)
+            solved = g / (1 + curvature)
+            solved[..., -1:] = g[..., -1:] / curvature
+            return solved
         shrink = curvature * self.values
         inside = (head @ self.vectors) * (shrink / (1 + shrink))
         return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
@@ -100,6 +102,12 @@ class _Search:
     low_slope: Tensor
     high: Tensor
     high_slope: Tensor
+
+    @classmethod
+    def begun(cls, slope: Tensor) -> _Search:
+        """At a whole step, nothing known but the slope where it starts."""
+        zero = torch.zeros_like(slope)
+        return cls(zero + 1, zero, slope, zero + torch.inf, zero)
 
     def narrow(self, slope: Tensor, settled: Tensor) -> None:
         """Move every step that is not settled to the secant's root, safeguarded."""
@@ -123,7 +131,7 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution, places = w.clone(), torch.arange(w.shape[1], device=w.device)
-    logits = block.logits(w)
+    logits = w.new_zeros((*w.shape[:2], len(block.z)))
     residuals = block.residuals(logits.clone())
     gradient = block.gradient(w, residuals)
     past = _Past.none(w)
@@ -133,9 +141,9 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
         direction = past.direction(block, gradient, curvature)
         ahead = block.logits(direction)
         change = ahead / logits.abs().clamp_(min=SURE)
-        done = done | (change.abs_().amax(-1) < tolerance / SURE)
+        done |= change.abs_().amax(-1) < tolerance / SURE
         finished = done.all(0)
-        open_problems = int((~finished).sum())
+        open_problems = len(finished) - int(finished.sum())
         if open_problems == 0 or step == max_iterations:
             break
         if open_problems < 0.8 * len(finished):
@@ -163,38 +171,44 @@ class _Past:
     Attributes:
         s: steps, [layers, problems, steps, width + 1], the newest last.
         y: what the gradient changed by at each.
-        r: upper triangle of s yᵀ, [layers, problems, steps, steps].
+        product: s · y of each, [layers, problems, steps, 1].
+        inverse: of the upper triangle of s yᵀ, [layers, problems, steps, steps]; 0 in row and
+            column of a step that tells nothing.
     """
 
     s: Tensor
     y: Tensor
-    r: Tensor
+    product: Tensor
+    inverse: Tensor
 
     @classmethod
     def none(cls, w: Tensor) -> _Past:
         """Before the first step, of weights such as `w`."""
         empty = w.new_zeros((*w.shape[:2], 0, w.shape[2]))
-        return cls(empty, empty, w.new_zeros((*w.shape[:2], 0, 0)))
+        return cls(empty, empty, empty[..., :1], w.new_zeros((*w.shape[:2], 0, 0)))
 
     def take(self, keep: Tensor) -> _Past:
         """The past of some problems."""
-        return _Past(self.s[:, keep], self.y[:, keep], self.r[:, keep])
+        return _Past(self.s[:, keep], self.y[:, keep], self.product[:, keep], self.inverse[:, keep])
 
     def add(self, s: Tensor, y: Tensor) -> _Past:
         """With one step more, and the oldest forgotten beyond `MEMORY`.
 
-        A step whose curvature rounding has eaten is kept as zeros, which change nothing.
+        A step whose curvature rounding has eaten tells nothing, nor does that of a problem which
+        is solved.
         """
-        product = (s * y).sum(-1, keepdim=True)
-        usable = product > 1e-7 * _norm(s) * _norm(y)
-        s, y = torch.where(usable, s, 0.0)[..., None, :], torch.where(usable, y, 0.0)[..., None, :]
-        kept = slice(1, None) if self.s.shape[2] == MEMORY else slice(None)
-        steps = torch.cat([self.s[:, :, kept], s], dim=2)
-        corner = torch.where(usable, product, 1.0)[..., None]
-        column = torch.cat([steps[:, :, :-1] @ y.mT, corner], dim=2)
-        r = torch.nn.functional.pad(self.r[:, :, kept, kept], (0, 0, 0, 1))
-        changes = torch.cat([self.y[:, :, kept], y], dim=2)
-        return _Past(steps, changes, torch.cat([r, column], dim=3))
+        kept = slice(int(self.s.shape[2] == MEMORY), None)
+        before, inverse = self.s[:, :, kept], self.inverse[:, :, kept, kept]
+        product = (s * y).sum(-1)[..., None, None]
+        usable = product > 1e-7 * (_norm(s) * _norm(y))[..., None]
+        corner = torch.where(usable, 1 / product, 0.0)
+        column = torch.cat([-corner * (inverse @ _times(before, y)), corner], dim=2)
+        return _Past(
+            torch.cat([before, s[..., None, :]], dim=2),
+            torch.cat([self.y[:, :, kept], y[..., None, :]], dim=2),
+            torch.cat([self.product[:, :, kept], product], dim=2),
+            torch.cat([torch.nn.functional.pad(inverse, (0, 0, 0, 1)), column], dim=3),
+        )
 
     def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
         """Downhill: −H g of all problems.
@@ -205,13 +219,19 @@ class _Past:
         """
         if not self.s.shape[2]:
             return -block.precondition(gradient, curvature)
-        solve = torch.linalg.solve_triangular
-        a = solve(self.r, self.s @ gradient[..., None], upper=True)
+        a = self.inverse @ _times(self.s, gradient)
         rest = gradient - (a.mT @ self.y)[..., 0, :]
         start = block.precondition(rest, curvature)
-        diagonal = self.r.diagonal(dim1=-2, dim2=-1)[..., None]
-        b = solve(self.r.mT, diagonal * a - self.y @ start[..., None], upper=False)
+        b = self.inverse.mT @ (self.product * a - _times(self.y, start))
         return -(start + (b.mT @ self.s)[..., 0, :])
+
+
+def _times(steps: Tensor, one: Tensor) -> Tensor:
+    """Products [layers, problems, steps, 1] of steps with a vector of each problem.
+
+    Several times as fast as `steps @ one[..., None]`, which asks for a product a problem.
+    """
+    return (steps * one[..., None, :]).sum(-1, keepdim=True)
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -235,13 +255,14 @@ def _line_search(
     start = (gradient * direction).sum(-1)
     head = direction[..., :-1]
     fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
-    zero = torch.zeros_like(start)
-    search = _Search(zero + 1, zero, start, zero + torch.inf, zero)
+    enough = torch.where(done, torch.inf, SLOPE_KEPT * start.abs())
+    search = _Search.begun(start)
     for attempt in range(SEARCH_STEPS):
         step = search.step
         residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
-        slope = fixed + step * rising + block.c[..., 0] * (residuals * ahead).sum(-1)
-        settled = done | (slope.abs() <= SLOPE_KEPT * start.abs())
+        there = (residuals * ahead).sum(-1)
+        slope = torch.addcmul(fixed, step, rising).addcmul_(block.c[..., 0], there)
+        settled = slope.abs() <= enough
         if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
             break
         search.narrow(slope, settled)

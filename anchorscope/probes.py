@@ -16,7 +16,6 @@ identity where it is close to that and problems are few.
 from __future__ import annotations
 
 import logging
-import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +39,8 @@ MILD = 2.0
 """Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 CONSTANT = 1e-12
 CANCELLED = 1e-3
+FAR = 8.0
+"""Standard deviations from which on a row has no say in where its feature is centred."""
 
 log = logging.getLogger(__name__)
 
@@ -367,14 +368,16 @@ def _solve_layers(
 def _standardised(
     x: Tensor, centre: Tensor, z: Tensor, masks: Tensor, c: Tensor
 ) -> tuple[Block, Tensor]:
-    """The block, and the scale [layers, width] that its features were given.
+    """The block, and the scale [layers, width] that its features were given; may move `centre`.
 
     A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
     would make of it.
     """
     features = x.float() - centre[:, None]
-    scale = torch.linalg.vector_norm(features, dim=1) / math.sqrt(x.shape[1])
+    squares = torch.stack([features[:, rows].square().sum(1) for rows in _rows_at_once(x)])
+    scale = (squares.sum(0) / x.shape[1]).sqrt()
     scale = torch.where(scale > 0, scale, 1.0)
+    _move_off_far_rows(x, features, centre, scale)
     features.div_(scale[:, None])
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
     mean, variance = _mean_and_variance(features, different)
@@ -424,6 +427,21 @@ def _centre(x: Tensor) -> Tensor:
     """Mean of all rows, float32 [layers, width]; a constant feature is its own, to the last bit."""
     total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
     return (total.sum(0) / x.shape[1]).float()
+
+
+def _move_off_far_rows(x: Tensor, centred: Tensor, centre: Tensor, scale: Tensor) -> None:
+    """Centre the features that have rows `FAR` scales off by their other rows alone, in place.
+
+    A row far off draws the mean away from all others, and leaves few digits to tell them apart.
+    """
+    most = torch.stack([centred[:, rows].abs().amax(1) for rows in _rows_at_once(x)]).amax(0)
+    far = most > FAR * scale
+    for layer in far.any(1).nonzero()[:, 0].tolist():
+        columns = far[layer].nonzero()[:, 0]
+        some = centred[layer][:, columns]
+        near = some.abs() <= FAR * scale[layer, columns]
+        centre[layer, columns] += (some * near).sum(0) / near.sum(0)
+        centred[layer][:, columns] = x[layer][:, columns].float() - centre[layer, columns]
 
 
 def _rows_at_once(x: Tensor) -> list[slice]:
