@@ -166,7 +166,7 @@ class State:
 
 
 @dataclass(frozen=True)
-class Keep:
+class _Saved:
     """Where the states of a training wait.
 
     Attributes:
@@ -228,7 +228,7 @@ def train(
     )
     state = State(model, optimizer)
     made_from = (steps, size, learning_rate, warmup, early_verdict, seed)
-    waits = None if keep is None else Keep(keep, _signature(text, made_from))
+    waits = None if keep is None else _Saved(keep, _signature(text, made_from))
     if waits and (found := waits.latest()) is not None:
         state.take(found)
     model.train()

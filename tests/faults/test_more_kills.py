@@ -54,8 +54,6 @@ SHORT = {
     "reproduction": "results/tables/reproduction.csv",
 }
 """Script → what it makes in the run of which more is known to be true."""
-
-
 Batches = dict[tuple[str, str], int]
 """Finished batches, whichever job's: (stage, name) → time of writing, in nanoseconds."""
 
@@ -63,10 +61,10 @@ Batches = dict[tuple[str, str], int]
 def look(clone: Workspace, seen: Batches) -> int:
     """Enter the batches that are there now; how many there are of the measured ones."""
     now: Batches = {}
-    for path in clone.results.rglob("batch-*.safetensors"):
-        for stage in ("answers", "activations"):
-            if f"{stage}+" in str(path) or f"/{stage}/" in str(path):
-                with suppress(FileNotFoundError):  # it was moved to where it belongs meanwhile
+    with suppress(FileNotFoundError):  # a folder that is moved while it is listed
+        for path in clone.results.rglob("batch-*.safetensors"):
+            for stage in ("answers", "activations"):
+                if f"{stage}+" in str(path) or f"/{stage}/" in str(path):
                     now[stage, path.name] = path.stat().st_mtime_ns
     seen |= now
     return sum(stage == "activations" for stage, _ in now)
@@ -103,7 +101,7 @@ def test_a_job_that_shares_a_cell_loses_the_batch_in_flight(
         clone = Workspace(whole.root, merged(whole.overlay, SHARED))
         for stage, count, kill in CHAIN:
             hits.append(killed(clone, stage, count, kill, seen))
-            kept |= seen
+            kept = seen | kept
         code, text = resume(clone)
         look(clone, seen)
         again = [name for name, at in kept.items() if seen[name] != at]
