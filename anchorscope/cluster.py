@@ -30,6 +30,7 @@ class Site:
     gpu_partition: str | None = None
     gpu_type: str | None = None
     max_runtime: int | None = None
+    max_mem_gb: int | None = None
 
     def partition_of(self, gpus: int) -> str | None:
         """The partition of a job; None for the cluster's default."""
@@ -37,15 +38,31 @@ class Site:
 
 
 def site(default_resources: Mapping[str, Any] | None) -> Site:
-    """The profile's own lines, from Snakemake's default resources."""
+    """The profile's own lines, from Snakemake's default resources.
+
+    Raises:
+        AnchorscopeError: a limit that is no whole number.
+    """
     given = {name: _raw(value) for name, value in (default_resources or {}).items()}
     text = {name: str(value) for name, value in given.items() if value not in (None, "")}
-    limit = text.get("max_runtime")
     return Site(
         text.get("slurm_partition"),
         text.get("gpu_partition"),
         text.get("gpu_type"),
-        None if limit is None else int(limit),
+        _limit(text, "max_runtime", "minutes, two days as 2880"),
+        _limit(text, "max_mem_gb", "GB"),
+    )
+
+
+def _limit(text: Mapping[str, str], name: str, unit: str) -> int | None:
+    said = text.get(name)
+    if said is None or re.fullmatch(r"0*[1-9]\d*", said):
+        return None if said is None else int(said)
+    raise AnchorscopeError(
+        f"`{name}: {said}` is not a whole number above 0",
+        PROFILE,
+        f"write it in {unit}",
+        see="jobs-in-the-queue",
     )
 
 

@@ -114,10 +114,16 @@ class Demand:
         """The same, but for what a model's entry in the catalogue says itself."""
         return Demand(1000 * mem_gb if mem_gb else self.mem_mb, runtime_min or self.runtime)
 
-    def at(self, attempt: int, max_runtime: int | None = None) -> Demand:
-        """What the job asks for the second or third time, within the partition's limit."""
-        runtime = self.runtime * attempt
-        return Demand(self.mem_mb * attempt, min(runtime, max_runtime or runtime))
+    def at(
+        self, attempt: int, max_runtime: int | None = None, max_mem_gb: int | None = None
+    ) -> Demand:
+        """What the job asks for the second or third time, within what the partition allows.
+
+        Memory above the limit from the first is left as it is, and refused before the queue.
+        """
+        runtime, mem_mb = self.runtime * attempt, self.mem_mb * attempt
+        most = max(self.mem_mb, 1000 * max_mem_gb) if max_mem_gb else mem_mb
+        return Demand(min(mem_mb, most), min(runtime, max_runtime or runtime))
 
 
 def size_of(located: Path, held: float = 2) -> Size | None:

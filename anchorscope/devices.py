@@ -35,11 +35,12 @@ def best_device(wanted: str) -> str:
     """The device of a job, as torch names it.
 
     Args:
-        wanted: `cpu`; `cuda`, one GPU; or `auto`, the layers spread over all GPUs in sight.
+        wanted: `cpu`; `cuda`, one GPU; or `cuda*4`, the layers spread over four.
 
     Returns:
         `cpu` on a machine without GPUs. For `cuda` the GPU with the most free memory among those
-        that no other job here has taken, or among all where every one is taken.
+        that no other job here has taken, or among all where every one is taken. For several
+        `auto:0,2`, chosen likewise, or `auto` where that is all there are.
 
     Raises:
         AnchorscopeError: the job was to get a GPU from SLURM, or the machine has one, and torch
@@ -53,16 +54,33 @@ def best_device(wanted: str) -> str:
         _check_none_due(str(torch.__version__))
         log.warning("no GPU here: this runs on the CPU")
         return "cpu"
-    if wanted == "auto":
-        return "auto"
-    count = torch.cuda.device_count()
+    number, count = int(wanted.partition("*")[2] or 1), torch.cuda.device_count()
+    if number == 1:
+        return f"cuda:{_chosen(1, count)[0]}"
+    if number > count:
+        log.warning(
+            "%d GPUs are asked for and %d here: what does not fit waits in main memory or on disk",
+            number,
+            count,
+        )
+    chosen = _chosen(min(number, count), count)
+    return "auto" if number >= count else "auto:" + ",".join(map(str, sorted(chosen)))
+
+
+def _chosen(number: int, count: int) -> list[int]:
+    """So many of the machine's GPUs: those that no other job has taken, by free memory."""
+    import torch
+
     if count == 1:
-        return "cuda:0"
+        return [0]
     free = [torch.cuda.mem_get_info(i)[0] for i in range(count)]
     order = sorted(range(count), key=lambda i: -free[i])
-    # Jobs that start together see the same free memory, so each one marks what it takes.
-    taken = next((i for i in order if _take(str(torch.cuda.get_device_properties(i).uuid))), None)
-    return f"cuda:{order[0] if taken is None else taken}"
+    chosen = list[int]()
+    for i in order:
+        # Jobs that start together see the same free memory, so each one marks what it takes.
+        if len(chosen) < number and _take(str(torch.cuda.get_device_properties(i).uuid)):
+            chosen.append(i)
+    return [*chosen, *(i for i in order if i not in chosen)][:number]
 
 
 def _check_none_due(torch_version: str) -> None:

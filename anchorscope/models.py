@@ -101,9 +101,9 @@ def load(
     Args:
         source: a folder made by `save_pretrained`, or a hub id that `fetch` has downloaded.
         dtype: `float32`, `bfloat16` or `float16`.
-        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, and what
-            finds no room there over main memory and the disk; or module → `cpu`, `disk` or the
-            number of a GPU, as accelerate's device maps have it.
+        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, `auto:0,2`
+            over some, and what finds no room there over main memory and the disk; or module →
+            `cpu`, `disk` or the number of a GPU, as accelerate's device maps have it.
         revision: commit, for a hub id.
         weights: False loads all but the weights, which is enough where nothing is passed.
 
@@ -357,7 +357,7 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
         )
     _check_safetensors(folder, folder)
     _check_device(device)
-    spread = "auto" if device == "auto" else None if isinstance(device, str) else dict(device)
+    spread, room = _spread(device)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -368,6 +368,7 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
             local_files_only=True,
             output_loading_info=True,
             device_map=spread,
+            max_memory=room,
         )
     except torch.cuda.OutOfMemoryError as error:
         raise _too_large(folder) from error
@@ -386,6 +387,25 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
         return ready if spread else ready.to(device)
     except torch.cuda.OutOfMemoryError as error:
         raise _too_large(folder) from error
+
+
+def _spread(
+    device: str | Mapping[str, str | int],
+) -> tuple[str | dict[str, str | int] | None, dict[int | str, int] | None]:
+    """What accelerate is told: how the layers are spread, and the room of each place in bytes."""
+    import psutil
+    import torch
+
+    if not isinstance(device, str):
+        return dict(device), None
+    kind, _, numbers = device.partition(":")
+    if kind != "auto":
+        return None, None
+    if not numbers:
+        return "auto", None
+    room: dict[int | str, int] = {"cpu": psutil.virtual_memory().available}
+    gpus = [int(number) for number in numbers.split(",")]
+    return "auto", {gpu: torch.cuda.mem_get_info(gpu)[0] for gpu in gpus} | room
 
 
 def _too_large(folder: Path) -> AnchorscopeError:

@@ -16,6 +16,14 @@ Result = TypeVar("Result")
 ABREAST_BYTES = 64 << 20
 """Features that all threads of a CPU that fit probes may hold at once, each its own layers."""
 
+NO_ROOM = (
+    ("DefaultCPUAllocator", "allocate"),
+    ("CUBLAS_STATUS_ALLOC_FAILED",),
+    ("CUDNN_STATUS_ALLOC_FAILED",),
+    ("CUDA error: out of memory",),
+)
+"""Words of errors that say it in words only; all of one line."""
+
 log = logging.getLogger(__name__)
 
 
@@ -91,10 +99,10 @@ def tried(work: Callable[[], Result]) -> Result | None:
 
 
 def out_of_memory(error: RuntimeError) -> bool:
-    """Whether a device, or the allocator of the CPU, had no more memory."""
+    """Whether a device, one of its libraries, or the allocator of the CPU had no more memory."""
     import torch
 
     said = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or (
-        "DefaultCPUAllocator" in said and "allocate" in said
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        all(part in said for part in parts) for parts in NO_ROOM
     )

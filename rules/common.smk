@@ -24,6 +24,8 @@ share_library(workflow.basedir)
 
 try:
     cfg = load(config, source=", ".join(map(str, workflow.configfiles)))
+    # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
+    site = cluster.site(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
 
@@ -31,9 +33,6 @@ except AnchorscopeError as error:
 on_this_machine = workflow.resource_settings.nodes is None
 if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
     workflow.register_resource("gpu", gpus_here())
-
-# Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
-site = cluster.site(workflow.resource_settings.default_resources)
 
 # Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}/}.
 shown = Shown(cfg)
@@ -95,13 +94,16 @@ def placed(gpus):
 
     def device(wildcards):
         # What `best_device` is asked for; text, so that the limit on GPUs leaves it alone.
-        return {0: "cpu", 1: "cuda"}.get(gpus(wildcards), "auto")
+        asked = gpus(wildcards)
+        return {0: "cpu", 1: "cuda"}.get(asked, f"cuda*{asked}")
 
     return {
         "gpu": gpus,
         "device": device,
         "slurm_partition": lambda wildcards: site.partition_of(gpus(wildcards)),
         "gpu_model": lambda wildcards: site.gpu_type if gpus(wildcards) else None,
+        # SLURM counts GPUs by the job: several may else come from more than one node.
+        "nodes": lambda wildcards: 1 if gpus(wildcards) else None,
     }
 
 
@@ -114,7 +116,7 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
         if limit and stage in TOGETHER and together(wildcards):
             # The times of a group's jobs are added up, so they share what the partition allows.
             limit = limit * wanted.runtime // minutes_together(wildcards)
-        return getattr(wanted.at(attempt, limit), what)
+        return getattr(wanted.at(attempt, limit, site.max_mem_gb), what)
 
     return asked
 
@@ -188,7 +190,8 @@ def minutes_together(wildcards):
 def cores(wildcards):
     """Several for a model that runs on the CPU; the tiny ones trained here gain nothing by it."""
     entry = cfg.models[wildcards.model]
-    return 4 if entry.resources.gpus == 0 and not entry.train else 1
+    gpus = entry.resources.gpus if not on_this_machine or gpus_here() else 0
+    return 4 if gpus == 0 and not entry.train else 1
 
 
 def shards(stage, suffix=""):

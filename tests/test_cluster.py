@@ -107,6 +107,13 @@ def test_time_stays_within_what_the_partition_allows() -> None:
     assert wanted.at(3, 60).mem_mb == 3 * wanted.mem_mb
 
 
+def test_a_job_that_comes_back_asks_for_no_more_memory_than_a_node_has() -> None:
+    wanted = Demand(180_000, 60)
+    assert [wanted.at(n, None, 500).mem_mb for n in (1, 2, 3)] == [180_000, 360_000, 500_000]
+    # What is too much from the first is for the check before the queue to refuse.
+    assert [wanted.at(n, None, 100).mem_mb for n in (1, 2)] == [180_000, 180_000]
+
+
 @pytest.mark.parametrize(("dtype", "stored"), [(torch.bfloat16, 2), (torch.float32, 4)])
 def test_the_size_of_a_model_is_read_off_its_checkpoint(
     tmp_path: Path, dtype: torch.dtype, stored: int
@@ -184,9 +191,18 @@ def test_the_profile_as_shipped_sends_jobs_to_the_default_partition() -> None:
 def test_only_gpu_jobs_go_to_the_gpu_partition() -> None:
     site = cluster.site({"slurm_partition": "main", "gpu_partition": "gpu", "max_runtime": "600"})
     assert site == Site("main", "gpu", None, 600)
+    assert cluster.site({"max_mem_gb": "500"}).max_mem_gb == 500
     assert (site.partition_of(0), site.partition_of(2)) == ("main", "gpu")
     assert Site("main").partition_of(2) == "main"
     assert cluster.site({"gpu_partition": "'max'"}).gpu_partition == "max"
+
+
+@pytest.mark.parametrize("name", ["max_runtime", "max_mem_gb"])
+@pytest.mark.parametrize("said", ["2d", "1-00:00:00", "0", "1.5", "-3"])
+def test_a_limit_that_is_no_number_is_refused_in_words(name: str, said: str) -> None:
+    with pytest.raises(AnchorscopeError, match=f"`{name}: {said}` is not a whole number") as caught:
+        cluster.site({name: said})
+    assert cluster.PROFILE in str(caught.value)
 
 
 @pytest.mark.parametrize(

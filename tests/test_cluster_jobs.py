@@ -88,6 +88,31 @@ def test_probes_ask_for_one_gpu_however_many_their_model_needs(
     assert refused and refused[1] in ("answers", "activations"), done.stderr
 
 
+NODES = """
+include: "Snakefile"
+
+onstart:
+    for job in workflow.dag.needrun_jobs():
+        print("asks", job.rule.name, job.resources.get("gpu"), job.resources.get("nodes"))
+    os._exit(0)
+"""
+
+
+def test_all_gpus_of_a_job_come_from_one_node(fresh: workflow.Workspace, tmp_path: Path) -> None:
+    clone = fresh.copy(tmp_path / "clone")
+    (clone.root / "asked.smk").write_text(NODES, encoding="utf-8")
+    change = {"models": {"llama-3.2-1b": {"resources": {"gpus": 4}}}}
+    target = "results/scores/llama-3.2-1b/popqa.parquet"
+    done = clone.run("--snakefile", "asked.smk", *ON_SLURM, target, change=change)
+    asked = re.findall(r"^asks (\w+) (\w+) (\w+)$", done.stdout + done.stderr, re.MULTILINE)
+    assert set(asked) >= {
+        ("answers", "4", "1"),
+        ("activations", "4", "1"),
+        ("scores", "1", "1"),
+    }, done.stderr
+    assert {gpus for _, gpus, nodes in asked if nodes == "1"} == {"4", "1"}
+
+
 @pytest.mark.parametrize(
     ("allowed", "max_runtime", "refused"),
     [

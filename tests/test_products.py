@@ -185,11 +185,41 @@ def test_jobs_that_start_together_take_different_gpus() -> None:
     taken = [devices.best_device("cuda") for _ in range(3)]
     assert taken == ["cuda:2", "cuda:0", "cuda:1"]
     assert devices.best_device("cuda") == "cuda:2"  # all are taken: the most free memory
-    assert devices.best_device("auto") == "auto"
     assert devices.best_device("cpu") == "cpu"
 
 
-@pytest.mark.parametrize("wanted", ["cpu", "cuda", "auto"])
+@pytest.mark.usefixtures("gpus")
+def test_a_job_that_asks_for_several_gpus_leaves_the_others_alone() -> None:
+    assert devices.best_device("cuda*2") == "auto:0,2"
+    assert devices.best_device("cuda") == "cuda:1"
+    assert devices.best_device("cuda*2") == "auto:0,2"  # all are taken: the most free memory
+
+
+@pytest.mark.usefixtures("gpus")
+def test_fewer_gpus_than_asked_for_are_all_taken_and_it_is_said(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert devices.best_device("cuda*3") == "auto" and not caplog.messages
+    assert devices.best_device("cuda*4") == "auto"
+    assert caplog.messages[0].startswith("4 GPUs are asked for and 3 here")
+
+
+@pytest.mark.usefixtures("gpus")
+def test_layers_are_spread_over_the_chosen_gpus_alone() -> None:
+    from anchorscope import models
+
+    plan, room = models._spread("auto:0,2")
+    assert plan == "auto" and room is not None
+    assert room == {0: 5, 2: 9, "cpu": room["cpu"]} and room["cpu"] > 0
+    assert models._spread("auto") == ("auto", None)
+    assert models._spread("cuda:1") == models._spread("cpu") == (None, None)
+    assert models._spread({"model": 0, "lm_head": "disk"}) == (
+        {"model": 0, "lm_head": "disk"},
+        None,
+    )
+
+
+@pytest.mark.parametrize("wanted", ["cpu", "cuda", "cuda*2"])
 def test_without_a_gpu_every_job_runs_on_the_cpu(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
@@ -201,7 +231,7 @@ def test_without_a_gpu_every_job_runs_on_the_cpu(
     assert devices.best_device(wanted) == "cpu"
 
 
-@pytest.mark.parametrize("wanted", ["cuda", "auto"])
+@pytest.mark.parametrize("wanted", ["cuda", "cuda*2"])
 def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
@@ -228,7 +258,7 @@ def test_one_gpu_is_filled_first_where_a_model_asks_for_several(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert devices.best_device("auto") == "auto"
+    assert devices.best_device("cuda*4") == "auto"
     assert devices.best_device("cuda") == "cuda:0"
 
 

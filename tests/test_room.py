@@ -63,6 +63,19 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     assert out_of_memory(caught.value)  # the CPU's allocator says it in words only
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: out of memory\nCUDA kernel errors might be reported later",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    ],
+)
+def test_a_library_of_the_gpu_without_memory_says_it_in_words(words: str) -> None:
+    assert out_of_memory(RuntimeError(words))
+    assert not out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+
+
 def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path: Path) -> None:
     loaded = load("llama", TOKENIZER["llama"])
     plan = planned(answers_table(loaded.tokenizer), batch_tokens=10**6)
