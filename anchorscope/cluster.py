@@ -62,7 +62,7 @@ def _limit(text: Mapping[str, str], name: str, unit: str) -> int | None:
         f"`{name}: {said}` is not a whole number above 0",
         PROFILE,
         f"write it in {unit}",
-        see="jobs-in-the-queue",
+        see="slurm-profile",
     )
 
 
@@ -166,7 +166,7 @@ def check(asks: Iterable[Ask], nodes: list[Nodes]) -> None:
             wrong.setdefault(mistake, []).append(ask.job)
     for (what, where, do), jobs in wrong.items():
         more = f" and {len(jobs) - 1} more" if len(jobs) > 1 else ""
-        raise AnchorscopeError(what, f"{where}; {jobs[0]}{more}", do, see="jobs-in-the-queue")
+        raise AnchorscopeError(what, f"{where}; {jobs[0]}{more}", do, see="slurm-profile")
 
 
 def _mistake(ask: Ask, nodes: list[Nodes]) -> tuple[str, str, str] | None:
@@ -250,12 +250,12 @@ def check_status_command(command: str | None, config: str, first_check: int) -> 
     key = f"{PROFILE}, slurm-status-command"
     if command == "sacct" and known.get("AccountingStorageType", "").endswith("/none"):
         what = "this cluster keeps no accounts of jobs, so `sacct` would be waited for in vain"
-        raise AnchorscopeError(what, key, "set it to squeue", see="jobs-in-the-queue")
+        raise AnchorscopeError(what, key, "set it to squeue", see="slurm-profile")
     age = _int(known.get("MinJobAge", "300").split()[0])
     if command == "squeue" and age < 3 * first_check:
         what = f"this cluster forgets a finished job after {age} s, too soon for `squeue`"
         do = f"set it to sacct, or slurm-init-seconds-before-status-checks to {max(1, age // 3)}"
-        raise AnchorscopeError(what, key, do, see="jobs-in-the-queue")
+        raise AnchorscopeError(what, key, do, see="slurm-profile")
 
 
 def before_queue(asks: Iterable[Ask], status_command: str | None, first_check: int) -> None:
@@ -387,4 +387,4 @@ def _ask_slurm(*command: str) -> str:
         what, said = "SLURM does not answer", error.stderr.strip()
     where = f"`{command[0]}`" + (f": {said}" if said else "")
     do = "run it where `sinfo` works, a login node; or without --profile slurm"
-    raise AnchorscopeError(what, where, do, see="jobs-in-the-queue")
+    raise AnchorscopeError(what, where, do, see="slurm-profile")
