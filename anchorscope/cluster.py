@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -258,8 +258,18 @@ def check_status_command(command: str | None, config: str, first_check: int) -> 
         raise AnchorscopeError(what, key, do, see="slurm-profile")
 
 
-def before_queue(asks: Iterable[Ask], status_command: str | None, first_check: int) -> None:
+def before_queue(
+    asks: Iterable[Ask],
+    status_command: str | None,
+    first_check: int,
+    max_mem_gb: int | None = None,
+) -> None:
     """All that can be known before the first job is queued; called once, when a run starts.
+
+    Args:
+        asks: what the jobs will ask for.
+        status_command, first_check: see `check_status_command`.
+        max_mem_gb: the most that a node gives, where that is less than it has.
 
     Raises:
         AnchorscopeError: see `check`, `check_status_command`; or an earlier run's jobs still run.
@@ -273,7 +283,10 @@ def before_queue(asks: Iterable[Ask], status_command: str | None, first_check: i
             see="jobs-in-the-queue",
         )
     check_status_command(status_command, _ask_slurm("scontrol", "show", "config"), first_check)
-    check(asks, nodes_here())
+    most = 1000 * max_mem_gb if max_mem_gb else None
+    check(
+        asks, [replace(node, mem_mb=min(node.mem_mb, most or node.mem_mb)) for node in nodes_here()]
+    )
 
 
 def asks_of(jobs: Iterable[Any], group_of: Callable[[Any], Any] = lambda job: None) -> list[Ask]:

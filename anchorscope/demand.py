@@ -119,7 +119,7 @@ class Demand:
     ) -> Demand:
         """What the job asks for the second or third time, within what the partition allows.
 
-        Memory above the limit from the first is left as it is, and refused before the queue.
+        Memory above the limit from the first is left as it is: `cluster.before_queue` refuses it.
         """
         runtime, mem_mb = self.runtime * attempt, self.mem_mb * attempt
         most = max(self.mem_mb, 1000 * max_mem_gb) if max_mem_gb else mem_mb

@@ -16,6 +16,7 @@ identity where it is close to that and problems are few.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +41,8 @@ MILD = 2.0
 CONSTANT = 1e-12
 CANCELLED = 1e-3
 FAR = 8.0
-"""Standard deviations from which on a row has no say in where its feature is centred."""
+"""Standard deviations from which on a row has no say in where its feature is centred; of few rows
+less, since one of n is never √n away."""
 
 log = logging.getLogger(__name__)
 
@@ -430,16 +432,17 @@ def _centre(x: Tensor) -> Tensor:
 
 
 def _move_off_far_rows(x: Tensor, centred: Tensor, centre: Tensor, scale: Tensor) -> None:
-    """Centre the features that have rows `FAR` scales off by their other rows alone, in place.
+    """Centre the features that have rows far off by their other rows alone, in place.
 
     A row far off draws the mean away from all others, and leaves few digits to tell them apart.
     """
     most = torch.stack([centred[:, rows].abs().amax(1) for rows in _rows_at_once(x)]).amax(0)
-    far = most > FAR * scale
+    limit = min(FAR, math.sqrt(x.shape[1]) / 2) * scale
+    far = most > limit
     for layer in far.any(1).nonzero()[:, 0].tolist():
         columns = far[layer].nonzero()[:, 0]
         some = centred[layer][:, columns]
-        near = some.abs() <= FAR * scale[layer, columns]
+        near = some.abs() <= limit[layer, columns]
         centre[layer, columns] += (some * near).sum(0) / near.sum(0)
         centred[layer][:, columns] = x[layer][:, columns].float() - centre[layer, columns]
 

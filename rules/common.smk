@@ -190,8 +190,8 @@ def minutes_together(wildcards):
 def cores(wildcards):
     """Several for a model that runs on the CPU; the tiny ones trained here gain nothing by it."""
     entry = cfg.models[wildcards.model]
-    gpus = entry.resources.gpus if not on_this_machine or gpus_here() else 0
-    return 4 if gpus == 0 and not entry.train else 1
+    without = os.environ.get(ON_CPU) == "1" or (on_this_machine and not gpus_here())
+    return 4 if (without or entry.resources.gpus == 0) and not entry.train else 1
 
 
 def shards(stage, suffix=""):
@@ -384,6 +384,7 @@ def before_run():
                 cluster.asks_of(jobs, workflow.dag.get_job_group),
                 settings.status_command,
                 settings.init_seconds_before_status_checks,
+                site.max_mem_gb,
             )
     except AnchorscopeError as error:
         raise WorkflowError(str(error))

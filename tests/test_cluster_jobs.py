@@ -113,6 +113,19 @@ def test_all_gpus_of_a_job_come_from_one_node(fresh: workflow.Workspace, tmp_pat
     assert {gpus for _, gpus, nodes in asked if nodes == "1"} == {"4", "1"}
 
 
+def test_more_memory_than_a_node_gives_is_refused_before_the_queue(
+    fresh: workflow.Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_up_cluster(tmp_path, monkeypatch, "main*|infinite|64|640000|gpu:1")
+    clone = fresh.copy(tmp_path / "clone")
+    target = "results/scores/llama-3.2-1b/popqa.parquet"
+    done = clone.run(*ON_SLURM, "--default-resources", "max_mem_gb=1", target)
+    assert done.returncode != 0
+    assert re.search(
+        r"asks for \d+ MB of memory, no node that fits has more than 1000", done.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("allowed", "max_runtime", "refused"),
     [
