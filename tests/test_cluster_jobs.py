@@ -119,7 +119,7 @@ def test_more_memory_than_a_node_gives_is_refused_before_the_queue(
     made_up_cluster(tmp_path, monkeypatch, "main*|infinite|64|640000|gpu:1")
     clone = fresh.copy(tmp_path / "clone")
     target = "results/scores/llama-3.2-1b/popqa.parquet"
-    done = clone.run(*ON_SLURM, "--default-resources", "max_mem_gb=1", target)
+    done = clone.run(*ON_SLURM, target, "--default-resources", "max_mem_gb=1")
     assert done.returncode != 0
     assert re.search(
         r"asks for \d+ MB of memory, no node that fits has more than 1000", done.stderr
