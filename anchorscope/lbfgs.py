@@ -214,7 +214,7 @@ class _Past:
         """Downhill: −H g of all problems.
 
         The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
-        triangular systems, r from its columns and diagonal: r a = s g, then
+        triangular systems, r the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
         rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
         """
         if not self.s.shape[2]:
