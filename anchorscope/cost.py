@@ -269,7 +269,8 @@ def without_gpu(work: Iterable[Work]) -> str | None:
     asking = [one for one in distinct(work) if one.config.models[one.model].resources.gpus]
     if not asking:
         return None
-    models = list(dict.fromkeys(one.model for one in asking))
+    order = list(asking[0].config.models)
+    models = sorted({one.model for one in asking}, key=order.index)
     unknown = any(sizes.of_model(one.config.models[one.model]) is None for one in asking)
     seconds = sum(_seconds(one, samples_of(one.config, one.dataset)) for one in asking)
     named = ", ".join(models[:3]) + (f" and {len(models) - 3} more" if len(models) > 3 else "")

@@ -31,11 +31,12 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
     return min(there, stop)
 
 
-def best_device(wanted: str) -> str:
+def best_device(wanted: str, gpus: int = 1) -> str:
     """The device of a job, as torch names it.
 
     Args:
-        wanted: `cpu`; `cuda`, one GPU; or `cuda*4`, the layers spread over four.
+        wanted: `cpu`; `cuda`, one GPU; or `auto`, the layers spread over several.
+        gpus: over how many.
 
     Returns:
         `cpu` on a machine without GPUs. For `cuda` the GPU with the most free memory among those
@@ -54,17 +55,11 @@ def best_device(wanted: str) -> str:
         _check_none_due(str(torch.__version__))
         log.warning("no GPU here: this runs on the CPU")
         return "cpu"
-    number, count = int(wanted.partition("*")[2] or 1), torch.cuda.device_count()
-    if number == 1:
+    count = torch.cuda.device_count()
+    if wanted == "cuda":
         return f"cuda:{_chosen(1, count)[0]}"
-    if number > count:
-        log.warning(
-            "%d GPUs are asked for and %d here: what does not fit waits in main memory or on disk",
-            number,
-            count,
-        )
-    chosen = _chosen(min(number, count), count)
-    return "auto" if number >= count else "auto:" + ",".join(map(str, sorted(chosen)))
+    chosen = _chosen(min(gpus, count), count)
+    return "auto" if gpus >= count else "auto:" + ",".join(map(str, sorted(chosen)))
 
 
 def _chosen(number: int, count: int) -> list[int]:

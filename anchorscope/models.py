@@ -7,6 +7,7 @@ to the parity tests.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,8 @@ TOKENIZER_FILES = (
     "tekken.json",
 )
 NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -382,11 +385,24 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
     model, info = loaded
     _check_complete(info, folder)
     ready: Any = model.eval().requires_grad_(False)
+    _say_if_waiting(ready)
     try:
         # What is spread has been placed already, module by module.
         return ready if spread else ready.to(device)
     except torch.cuda.OutOfMemoryError as error:
         raise _too_large(folder) from error
+
+
+def _say_if_waiting(model: Any) -> None:
+    """A model part of which found no room on the GPUs: slow, and not without a word."""
+    places = list(getattr(model, "hf_device_map", {}).values())
+    waiting = sum(place in ("cpu", "disk") for place in places)
+    if 0 < waiting < len(places):
+        log.warning(
+            "%d of %d parts of the model do not fit on the GPUs and wait in main memory or on disk",
+            waiting,
+            len(places),
+        )
 
 
 def _spread(

@@ -94,8 +94,7 @@ def placed(gpus):
 
     def device(wildcards):
         # What `best_device` is asked for; text, so that the limit on GPUs leaves it alone.
-        asked = gpus(wildcards)
-        return {0: "cpu", 1: "cuda"}.get(asked, f"cuda*{asked}")
+        return {0: "cpu", 1: "cuda"}.get(gpus(wildcards), "auto")
 
     return {
         "gpu": gpus,

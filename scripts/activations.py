@@ -14,7 +14,7 @@ with stage(snakemake):
     use_threads(snakemake)
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
-    device = best_device(snakemake.resources.device)
+    device = best_device(snakemake.resources.device, snakemake.resources.gpu)
     parts = [Path(path) for path in snakemake.input.get("shards", [])]
     intact.check(located, weights=not parts)
     loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not parts)

@@ -16,9 +16,8 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     intact.check(located)
-    loaded = load(
-        located["path"], dtype=chosen.dtype, device=best_device(snakemake.resources.device)
-    )
+    device = best_device(snakemake.resources.device, snakemake.resources.gpu)
+    loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers = read_parquet(snakemake.input.answers)
     taught = {Path(path).stem: read_parquet(path) for path in snakemake.input.taught}
     room = Room()

@@ -190,18 +190,23 @@ def test_jobs_that_start_together_take_different_gpus() -> None:
 
 @pytest.mark.usefixtures("gpus")
 def test_a_job_that_asks_for_several_gpus_leaves_the_others_alone() -> None:
-    assert devices.best_device("cuda*2") == "auto:0,2"
+    assert devices.best_device("auto", 2) == "auto:0,2"
     assert devices.best_device("cuda") == "cuda:1"
-    assert devices.best_device("cuda*2") == "auto:0,2"  # all are taken: the most free memory
+    assert devices.best_device("auto", 2) == "auto:0,2"  # all are taken: the most free memory
+    assert devices.best_device("auto", 1) == "auto:2"  # of a run that was given one
+    assert devices.best_device("auto", 3) == devices.best_device("auto", 4) == "auto"
 
 
-@pytest.mark.usefixtures("gpus")
-def test_fewer_gpus_than_asked_for_are_all_taken_and_it_is_said(
+def test_a_model_part_of_which_waits_off_the_gpus_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert devices.best_device("cuda*3") == "auto" and not caplog.messages
-    assert devices.best_device("cuda*4") == "auto"
-    assert caplog.messages[0].startswith("4 GPUs are asked for and 3 here")
+    from anchorscope import models
+
+    for places in ({}, {"": "cpu"}, {"a": 0, "b": 1}, {"a": "cpu", "b": "disk"}):
+        models._say_if_waiting(SimpleNamespace(hf_device_map=places))
+    assert not caplog.messages
+    models._say_if_waiting(SimpleNamespace(hf_device_map={"a": 0, "b": "cpu", "c": "disk"}))
+    assert caplog.messages[0].startswith("2 of 3 parts of the model do not fit on the GPUs")
 
 
 @pytest.mark.usefixtures("gpus")
@@ -219,7 +224,7 @@ def test_layers_are_spread_over_the_chosen_gpus_alone() -> None:
     )
 
 
-@pytest.mark.parametrize("wanted", ["cpu", "cuda", "cuda*2"])
+@pytest.mark.parametrize("wanted", ["cpu", "cuda", "auto"])
 def test_without_a_gpu_every_job_runs_on_the_cpu(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
@@ -231,7 +236,7 @@ def test_without_a_gpu_every_job_runs_on_the_cpu(
     assert devices.best_device(wanted) == "cpu"
 
 
-@pytest.mark.parametrize("wanted", ["cuda", "cuda*2"])
+@pytest.mark.parametrize("wanted", ["cuda", "auto"])
 def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
     monkeypatch: pytest.MonkeyPatch, wanted: str
 ) -> None:
@@ -258,7 +263,7 @@ def test_one_gpu_is_filled_first_where_a_model_asks_for_several(
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    assert devices.best_device("cuda*4") == "auto"
+    assert devices.best_device("auto", 4) == "auto"
     assert devices.best_device("cuda") == "cuda:0"
 
 
