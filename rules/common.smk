@@ -189,7 +189,9 @@ def minutes_together(wildcards):
 def cores(wildcards):
     """Several for a model that runs on the CPU; the tiny ones trained here gain nothing by it."""
     entry = cfg.models[wildcards.model]
-    without = os.environ.get(ON_CPU) == "1" or (on_this_machine and not gpus_here())
+    # A cluster's job has the cores that it asked for, wherever it landed.
+    here = on_this_machine and "SLURM_JOB_ID" not in os.environ
+    without = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
     return 4 if (without or entry.resources.gpus == 0) and not entry.train else 1
 
 
