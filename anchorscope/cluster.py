@@ -283,10 +283,10 @@ def before_queue(
             see="jobs-in-the-queue",
         )
     check_status_command(status_command, _ask_slurm("scontrol", "show", "config"), first_check)
-    most = 1000 * max_mem_gb if max_mem_gb else None
-    check(
-        asks, [replace(node, mem_mb=min(node.mem_mb, most or node.mem_mb)) for node in nodes_here()]
-    )
+    nodes = nodes_here()
+    if max_mem_gb:
+        nodes = [replace(node, mem_mb=min(node.mem_mb, 1000 * max_mem_gb)) for node in nodes]
+    check(asks, nodes)
 
 
 def asks_of(jobs: Iterable[Any], group_of: Callable[[Any], Any] = lambda job: None) -> list[Ask]:
