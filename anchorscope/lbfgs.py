@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from anchorscope.matmul import Matrices
+
 MEMORY = 10
 SURE = 30.0
 SLOPE_KEPT = 0.3
@@ -21,7 +23,7 @@ class Block:
     """Some layers and the problems still being solved there.
 
     Attributes:
-        x: [layers, n, width], standardised over all rows.
+        x: features [layers, n, width], standardised over all rows.
         z: [n].
         mask: weights of training rows, 0 for the others, [problems, n].
         root: mask^-½, 0 where the mask is 0; None if all weights are 0 or 1.
@@ -32,7 +34,7 @@ class Block:
             the correlation matrix; of rank 0 where it is taken for the identity.
     """
 
-    x: Tensor
+    x: Matrices
     z: Tensor
     mask: Tensor
     root: Tensor | None
@@ -61,7 +63,7 @@ class Block:
 
     def logits(self, w: Tensor) -> Tensor:
         weights, bias = self.folded(w)
-        return torch.baddbmm(bias[..., None], weights, self.x.mT)
+        return self.x.logits(weights).add_(bias[..., None])
 
     def residuals(self, logits: Tensor) -> Tensor:
         """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
@@ -69,7 +71,7 @@ class Block:
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
         total = residuals.sum(-1, keepdim=True)
-        slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
+        slope = self.x.sums(residuals).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
         gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
         gradient[..., :-1] += w[..., :-1]
         return gradient

@@ -29,6 +29,7 @@ from torch import Tensor
 from anchorscope import solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.lbfgs import Block, minimise
+from anchorscope.matmul import matrices
 from anchorscope.progress import Progress
 from anchorscope.room import tried
 
@@ -214,7 +215,7 @@ def fit(
     masks = train_masks.to(device, torch.float32)
     z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
     _check(z, masks)
-    block = solving.that_fit(x.shape[1:], len(masks), device, budget_bytes)
+    block = solving.that_fit(x.shape, len(masks), device, budget_bytes)
     solver = _Solver(x, z, masks, c, tolerance, max_iterations, block)
     starts = range(0, len(x), block.layers)
     workers = solving.workers(x.shape, block.layers, device, budget_bytes)
@@ -310,14 +311,9 @@ def joined(parts: Sequence[Probes]) -> Probes:
     return Probes(weights, bias, centre, iterations, sum(part.unconverged for part in parts))
 
 
-def _check_finite(centre: Tensor, first: int) -> None:
-    """Refuse layers, the first of that number, with features that are not finite.
-
-    A mean is finite if all its terms are.
-    """
-    finite = torch.isfinite(centre).all(-1)
-    if not bool(finite.all()):
-        layer = first + int((~finite).nonzero()[0])
+def _check_finite(centre: Tensor, layer: int) -> None:
+    """Refuse a layer with features that are not finite: a mean is finite if all its terms are."""
+    if not bool(torch.isfinite(centre).all()):
         raise AnchorscopeError(
             "activations are not finite, no probe can be fitted",
             f"layer {layer}",
@@ -353,10 +349,7 @@ def _solve_layers(
 ) -> Probes:
     """Solve every problem at some layers, the first of that number, `together` at once, where `z`
     lies."""
-    x = x.to(z.device)
-    centre = _centre(x)
-    _check_finite(centre, first)
-    block, scale = _standardised(x, centre, z, masks, c)
+    block, centre, scale = _standardised(x.to(z.device), z, masks, c, first)
     found, iterations, unconverged = [], 0, 0
     for problems in torch.arange(len(masks), device=x.device).split(together):
         some = block.take(problems)
@@ -368,29 +361,37 @@ def _solve_layers(
 
 
 def _standardised(
-    x: Tensor, centre: Tensor, z: Tensor, masks: Tensor, c: Tensor
-) -> tuple[Block, Tensor]:
-    """The block, and the scale [layers, width] that its features were given; may move `centre`.
+    x: Tensor, z: Tensor, masks: Tensor, c: Tensor, first: int
+) -> tuple[Block, Tensor, Tensor]:
+    """The block, and the centre and scale [layers, width] by which its features were standardised.
 
-    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
-    would make of it.
+    One layer after the other, in memory that they share. A feature that is constant gets weight 0
+    by way of an infinite std: that is what the penalty would make of it.
     """
-    features = x.float() - centre[:, None]
-    squares = torch.stack([features[:, rows].square().sum(1) for rows in _rows_at_once(x)])
-    scale = (squares.sum(0) / x.shape[1]).sqrt()
-    scale = torch.where(scale > 0, scale, 1.0)
-    _move_off_far_rows(x, features, centre, scale)
-    features.div_(scale[:, None])
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
-    mean, variance = _mean_and_variance(features, different)
+    features = torch.empty(x.shape[1:], device=x.device)
+    standardised = matrices(x.shape, x.device)
+    centres, scales, means, variances, spread = [], [], [], [], 0.0
+    for number, rows in enumerate(x):
+        centre, scale = _standardise(rows, features, first + number)
+        standardised.add(features)
+        mean, variance = _mean_and_variance(features, different)
+        spread = max(spread, _spread(features)) if len(masks) <= FEW else math.inf
+        centres.append(centre), scales.append(scale), means.append(mean), variances.append(variance)
+    centre, scale, mean, variance = (
+        torch.stack(part) for part in (centres, scales, means, variances)
+    )
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    mild = len(masks) <= FEW and _spread(features) <= MILD
-    layers, _, width = x.shape
-    none = features.new_zeros((layers, width, 0)), features.new_zeros((layers, 0))
-    vectors, values = none if mild else _eigen(features)
+    if spread <= MILD:
+        vectors, values = features.new_zeros((len(x), x.shape[2], 0)), features.new_zeros((len(x), 0))
+    else:
+        taken = []
+        for rows, mid, by in zip(x, centre, scale, strict=True):
+            taken.append(_eigen(torch.sub(rows, mid, out=features).div_(by)))
+        vectors, values = (torch.stack(part) for part in zip(*taken))
     weighted = bool(((masks != 0) & (masks != 1)).any())
     block = Block(
-        x=features,
+        x=standardised,
         z=z,
         mask=masks,
         root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
@@ -401,78 +402,81 @@ def _standardised(
         vectors=vectors,
         values=values[:, None],
     )
-    return block, scale
+    return block, centre, scale
+
+
+def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]:
+    """Write a layer's features [n, width] to `out`, less their centre and by their scale, [width].
+
+    A row far off draws the mean away from all others, and leaves few digits to tell them apart:
+    features that have one are centred by their other rows alone.
+    """
+    n = len(rows)
+    centre = sum(rows[some].float().sum(0).double() for some in _rows_at_once(rows)).div(n).float()
+    _check_finite(centre, layer)
+    total, most = torch.zeros_like(centre), torch.zeros_like(centre)
+    for some in _rows_at_once(rows):
+        square = torch.sub(rows[some], centre, out=out[some]).square()
+        total += square.sum(0)
+        most = torch.maximum(most, square.amax(0))
+    scale = (total / n).sqrt()
+    scale = torch.where(scale > 0, scale, 1.0)
+    limit = min(FAR, math.sqrt(n) / 2) * scale
+    far = (most > limit.square()).nonzero()[:, 0]
+    if len(far):
+        few = out[:, far]
+        near = few.abs() <= limit[far]
+        centre[far] += (few * near).sum(0) / near.sum(0)
+        out[:, far] = rows[:, far].float() - centre[far]
+    out.div_(scale)
+    return centre, scale
 
 
 def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Of standardised features [layers, n, width] by weights [problems, n]; float64.
+    """Of standardised features [n, width] by weights [problems, n]; float64 [problems, width].
 
     A float32 matrix product serves nearly all features; those of which it leaves too few digits,
     since the rows' spread is small beside their mean, are taken again in float64.
     """
     share = (weights.double() / weights.double().sum(-1, keepdim=True)).to(x.dtype)
-    mean = x.new_zeros((len(x), len(share), x.shape[2]), dtype=torch.float64)
+    mean = x.new_zeros((len(share), x.shape[1]), dtype=torch.float64)
     square = torch.zeros_like(mean)
     for rows in _rows_at_once(x):
-        mean += share[:, rows] @ x[:, rows]
-        square += share[:, rows] @ x[:, rows].square()
+        mean += share[:, rows] @ x[rows]
+        square += share[:, rows] @ x[rows].square()
     variance = square - mean.square()
     if x.dtype == torch.float32:
-        few_digits = (variance < CANCELLED * square).flatten(0, 1).any(0).nonzero()[:, 0]
+        few_digits = (variance < CANCELLED * square).any(0).nonzero()[:, 0]
         if len(few_digits):
-            exact = _mean_and_variance(x[..., few_digits].double(), weights)
-            mean[..., few_digits], variance[..., few_digits] = exact
+            exact = _mean_and_variance(x[:, few_digits].double(), weights)
+            mean[:, few_digits], variance[:, few_digits] = exact
     return mean, variance
 
 
-def _centre(x: Tensor) -> Tensor:
-    """Mean of all rows, float32 [layers, width]; a constant feature is its own, to the last bit."""
-    total = torch.stack([x[:, rows].sum(1, dtype=torch.float64) for rows in _rows_at_once(x)])
-    return (total.sum(0) / x.shape[1]).float()
-
-
-def _move_off_far_rows(x: Tensor, centred: Tensor, centre: Tensor, scale: Tensor) -> None:
-    """Centre the features that have rows far off by their other rows alone, in place.
-
-    A row far off draws the mean away from all others, and leaves few digits to tell them apart.
-    """
-    most = torch.stack([centred[:, rows].abs().amax(1) for rows in _rows_at_once(x)]).amax(0)
-    limit = min(FAR, math.sqrt(x.shape[1]) / 2) * scale
-    far = most > limit
-    for layer in far.any(1).nonzero()[:, 0].tolist():
-        columns = far[layer].nonzero()[:, 0]
-        some = centred[layer][:, columns]
-        near = some.abs() <= limit[layer, columns]
-        centre[layer, columns] += (some * near).sum(0) / near.sum(0)
-        centred[layer][:, columns] = x[layer][:, columns].float() - centre[layer, columns]
-
-
 def _rows_at_once(x: Tensor) -> list[slice]:
-    n = x.shape[1]
-    return [
-        slice(start, start + solving.ROWS_AT_ONCE) for start in range(0, n, solving.ROWS_AT_ONCE)
-    ]
+    starts = range(0, len(x), solving.ROWS_AT_ONCE)
+    return [slice(start, start + starts.step) for start in starts]
 
 
 def _spread(x: Tensor) -> float:
-    """Mean square eigenvalue of xᵀx / n, at least 1, of the worst layer; by random directions."""
+    """Mean square eigenvalue of xᵀx / n, at least 1; by random directions."""
     draws = torch.Generator(x.device).manual_seed(0)
-    signs = torch.randint(0, 2, (4, x.shape[2]), generator=draws, device=x.device) * 2.0 - 1
-    seen = (signs @ x.mT) @ x / x.shape[1]
-    return float(seen.square().mean(dim=(1, 2)).max())
+    signs = torch.randint(0, 2, (4, x.shape[1]), generator=draws, device=x.device) * 2.0 - 1
+    seen = (signs @ x.T) @ x / len(x)
+    return float(seen.square().mean())
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvectors [layers, width, rank] and eigenvalues [layers, rank] of xᵀx / n.
+    """Eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, x [n, width].
 
     By way of the smaller of xᵀx and xxᵀ. Directions that hardly vary are left to the identity.
     """
-    n, width = x.shape[1:]
+    n, width = x.shape
     if width <= n:
-        values, vectors = torch.linalg.eigh(x.mT @ x / n)
+        values, vectors = torch.linalg.eigh(x.T @ x / n)
         return vectors, values.clamp(min=0)
-    values, rows = torch.linalg.eigh(x @ x.mT / n)
-    there = values > 1e-5 * values[:, -1:].clamp(min=1e-30)
+    values, rows = torch.linalg.eigh(x @ x.T / n)
+    there = values > 1e-5 * values[-1:].clamp(min=1e-30)
     values = torch.where(there, values, 1.0)
-    vectors = x.mT @ rows / (n * values).sqrt()[:, None]
-    return vectors * there[:, None], values * there
+    vectors = x.T @ rows / (n * values).sqrt()
+    return vectors * there, values * there

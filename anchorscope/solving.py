@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ MOST_BYTES = 16 << 30
 SHARE = 0.5
 """Of a GPU's memory: what a block is reckoned to take leaves the solver's workspaces out. Not of
 what happens to be free: the size of a block shows in the last digits."""
-LAYERS_BYTES = 8 << 20
+LAYERS_BYTES = 32 << 20
 """Features solved at once on a CPU, or one layer where that is more: more would not stay in its
 cache, and layers one by one would leave small ones waiting for the interpreter."""
-STATE_BYTES = 16 << 20
+STATE_BYTES = 32 << 20
 """What the problems that a thread of a CPU solves at once may take: more would not stay in its
 cache, and memory would grow with the samples."""
 ROWS_AT_ONCE = 1024
@@ -44,17 +45,23 @@ class Sizes:
 def that_fit(
     shape: Sequence[int], problems: int, device: torch.device, budget_bytes: int | None
 ) -> Sizes:
-    """What fits; `shape` is that of a layer, [n, width].
+    """What fits; `shape` is [layers, n, width].
 
-    Half of a GPU's memory, at most `MOST_BYTES`. On a CPU `LAYERS_BYTES` of features, or one layer,
-    and problems in blocks of `STATE_BYTES`.
+    Half of a GPU's memory, at most `MOST_BYTES`. On a CPU as many layers as leave one block or more
+    to each thread, `LAYERS_BYTES` of features and `STATE_BYTES` of what the problems take; of a
+    single layer as many problems.
     """
-    n, width = shape
+    layers, n, width = shape
     budget = _room(device) if budget_bytes is None else budget_bytes
-    if device.type == "cpu":
-        together = max(1, min(budget, LAYERS_BYTES) // (4 * n * width))
-        return Sizes(together, _problems_at_once(n, width, min(budget, STATE_BYTES) // together))
-    return Sizes(_layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget))
+    if device.type != "cpu":
+        return Sizes(
+            _layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget)
+        )
+    state = _problems_at_once(n, width, min(budget, STATE_BYTES))
+    most = max(1, min(min(budget, LAYERS_BYTES) // (4 * n * width), state // problems))
+    threads = torch.get_num_threads()
+    rounds = math.ceil(layers / (threads * most))
+    return Sizes(math.ceil(layers / (threads * rounds)), state)
 
 
 def _room(device: torch.device) -> int:
