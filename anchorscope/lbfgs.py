@@ -16,6 +16,8 @@ MEMORY = 10
 SURE = 30.0
 SLOPE_KEPT = 0.3
 SEARCH_STEPS = 10
+WORTH_DROPPING = 0.8
+"""Share of problems still open below which those that are solved are left out."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +47,20 @@ class Block:
     vectors: Tensor
     values: Tensor
 
-    def take(self, keep: Tensor) -> Block:
+    def take(self, problems: Tensor, layers: Tensor | None = None) -> Block:
+        """Some of the problems, at some of the layers (None: all)."""
+        here = slice(None) if layers is None else layers
         return replace(
             self,
-            mask=self.mask[keep],
-            root=None if self.root is None else self.root[keep],
-            c=self.c[:, keep],
-            size=self.size[keep],
-            mean=self.mean[:, keep],
-            inv_std=self.inv_std[:, keep],
+            x=self.x if layers is None else self.x.at(layers),
+            mask=self.mask[problems],
+            root=None if self.root is None else self.root[problems],
+            c=self.c[here][:, problems],
+            size=self.size[problems],
+            mean=self.mean[here][:, problems],
+            inv_std=self.inv_std[here][:, problems],
+            vectors=self.vectors[here],
+            values=self.values[here],
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -132,85 +139,82 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     on the layers beside it, but for rounding.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
-    solution, places = w.clone(), torch.arange(w.shape[1], device=w.device)
+    solution = w.clone()
+    layers, problems = (torch.arange(size, device=w.device) for size in w.shape[:2])
     logits = w.new_zeros((*w.shape[:2], len(block.z)))
     residuals = block.residuals(logits.clone())
     gradient = block.gradient(w, residuals)
-    past = _Past.none(w)
+    past = _Past(w)
     done = torch.zeros_like(logits[..., 0], dtype=torch.bool)
     for step in range(max_iterations + 1):
-        curvature = block.curvature(residuals)
-        direction = past.direction(block, gradient, curvature)
+        direction = past.direction(block, gradient, block.curvature(residuals))
         ahead = block.logits(direction)
         change = ahead / logits.abs().clamp_(min=SURE)
         done |= change.abs_().amax(-1) < tolerance / SURE
-        finished = done.all(0)
-        open_problems = len(finished) - int(finished.sum())
-        if open_problems == 0 or step == max_iterations:
+        if step == max_iterations or bool(done.all()):
             break
-        if open_problems < 0.8 * len(finished):
-            solution[:, places[finished]] = w[:, finished]
-            keep = ~finished
-            block, past = block.take(keep), past.take(keep)
-            places, done = places[keep], done[:, keep]
-            w, logits, gradient = w[:, keep], logits[:, keep], gradient[:, keep]
-            direction, ahead = direction[:, keep], ahead[:, keep]
         length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
         length = torch.where(done, 0.0, length)[..., None]
         move = length * direction
         logits.addcmul_(length, ahead)
         w = w + move
         before, gradient = gradient, block.gradient(w, residuals)
-        past = past.add(move, gradient - before)
-    solution[:, places] = w
+        past.add(move, gradient - before)
+        some_layers, some = ((~done).any(axis).nonzero()[:, 0] for axis in (1, 0))
+        if len(some_layers) * len(some) < WORTH_DROPPING * done.numel():
+            solution[layers[:, None], problems] = w
+            layers, problems = layers[some_layers], problems[some]
+            here = some_layers[:, None], some
+            block = block.take(some, some_layers)
+            past.keep(here)
+            w, logits, gradient, residuals, done = (
+                value[here] for value in (w, logits, gradient, residuals, done)
+            )
+    solution[layers[:, None], problems] = w
     return solution, step, int((~done).sum())
 
 
-@dataclass(frozen=True)
 class _Past:
-    """The last steps, from which L-BFGS knows the curvature.
+    """The last steps, from which L-BFGS knows the curvature; a new one takes the oldest's place.
 
     Attributes:
-        s: steps, [layers, problems, steps, width + 1], the newest last.
+        s: steps, [layers, problems, MEMORY, width + 1], 0 where there is none yet.
         y: what the gradient changed by at each.
-        product: s · y of each, [layers, problems, steps, 1].
-        inverse: of the upper triangle of s yᵀ, [layers, problems, steps, steps]; 0 in row and
-            column of a step that tells nothing.
+        product: s · y of each, [layers, problems, MEMORY, 1].
+        inverse: of the upper triangle of s yᵀ, steps in the order in which they came, whatever
+            their places; [layers, problems, MEMORY, MEMORY]; 0 in row and column of a step that
+            tells nothing.
+        steps: how many came.
     """
 
-    s: Tensor
-    y: Tensor
-    product: Tensor
-    inverse: Tensor
-
-    @classmethod
-    def none(cls, w: Tensor) -> _Past:
+    def __init__(self, w: Tensor) -> None:
         """Before the first step, of weights such as `w`."""
-        empty = w.new_zeros((*w.shape[:2], 0, w.shape[2]))
-        return cls(empty, empty, empty[..., :1], w.new_zeros((*w.shape[:2], 0, 0)))
+        layers, problems, width = w.shape
+        self.s = w.new_zeros((layers, problems, MEMORY, width))
+        self.y = torch.zeros_like(self.s)
+        self.product = self.s[..., :1].clone()
+        self.inverse = self.s.new_zeros((layers, problems, MEMORY, MEMORY))
+        self.steps = 0
 
-    def take(self, keep: Tensor) -> _Past:
-        """The past of some problems."""
-        return _Past(self.s[:, keep], self.y[:, keep], self.product[:, keep], self.inverse[:, keep])
+    def keep(self, here: tuple[Tensor, Tensor]) -> None:
+        """Those of some layers and problems alone."""
+        self.s, self.y = self.s[here], self.y[here]
+        self.product, self.inverse = self.product[here], self.inverse[here]
 
-    def add(self, s: Tensor, y: Tensor) -> _Past:
-        """With one step more, and the oldest forgotten beyond `MEMORY`.
-
-        A step whose curvature rounding has eaten tells nothing, nor does that of a problem which
+    def add(self, s: Tensor, y: Tensor) -> None:
+        """A step whose curvature rounding has eaten tells nothing, nor does that of a problem which
         is solved.
         """
-        kept = slice(int(self.s.shape[2] == MEMORY), None)
-        before, inverse = self.s[:, :, kept], self.inverse[:, :, kept, kept]
-        product = (s * y).sum(-1)[..., None, None]
-        usable = product > 1e-7 * (_norm(s) * _norm(y))[..., None]
-        corner = torch.where(usable, 1 / product, 0.0)
-        column = torch.cat([-corner * (inverse @ _times(before, y)), corner], dim=2)
-        return _Past(
-            torch.cat([before, s[..., None, :]], dim=2),
-            torch.cat([self.y[:, :, kept], y[..., None, :]], dim=2),
-            torch.cat([self.product[:, :, kept], product], dim=2),
-            torch.cat([torch.nn.functional.pad(inverse, (0, 0, 0, 1)), column], dim=3),
-        )
+        place = self.steps % MEMORY
+        product = (s * y).sum(-1, keepdim=True)
+        corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
+        self.inverse[:, :, place] = 0
+        self.inverse[..., place] = 0
+        column = (self.inverse @ _times(self.s, y))[..., 0]
+        column[..., place] = -1
+        self.inverse[..., place] = column.mul_(-corner)
+        self.s[:, :, place], self.y[:, :, place], self.product[:, :, place] = s, y, product
+        self.steps += 1
 
     def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
         """Downhill: −H g of all problems.
@@ -219,7 +223,7 @@ class _Past:
         triangular systems, r the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
         rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
         """
-        if not self.s.shape[2]:
+        if not self.steps:
             return -block.precondition(gradient, curvature)
         a = self.inverse @ _times(self.s, gradient)
         rest = gradient - (a.mT @ self.y)[..., 0, :]

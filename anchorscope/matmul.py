@@ -5,8 +5,11 @@ Features are added layer by layer and multiplied all together.
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import torch
@@ -30,7 +33,11 @@ class Matrices(Protocol):
     def sums(self, residuals: Tensor) -> Tensor:
         """residuals · x, [layers, problems, width], of residuals [layers, problems, n]."""
 
+    def at(self, layers: Tensor) -> Matrices:
+        """Of some layers, in rising order."""
 
+
+@dataclass
 class Plain:
     """Features as they come.
 
@@ -39,9 +46,8 @@ class Plain:
         added: layers that are there.
     """
 
-    def __init__(self, shape: Sequence[int], device: torch.device) -> None:
-        self.x = torch.empty(*shape, device=device)
-        self.added = 0
+    x: Tensor
+    added: int = 0
 
     def add(self, features: Tensor) -> None:
         self.x[self.added] = features
@@ -53,7 +59,11 @@ class Plain:
     def sums(self, residuals: Tensor) -> Tensor:
         return residuals @ self.x
 
+    def at(self, layers: Tensor) -> Plain:
+        return self if len(layers) == len(self.x) else Plain(self.x[layers])
 
+
+@dataclass
 class Packed:
     """Features packed once in the order in which oneDNN's kernel reads them.
 
@@ -63,25 +73,25 @@ class Packed:
     Attributes:
         rows: packed x of each layer.
         columns: packed xᵀ of each layer.
-        turned: xᵀ of the last layer, [width, n]; one memory for all, since fresh memory is slow.
     """
 
-    def __init__(self, shape: Sequence[int]) -> None:
-        self.rows, self.columns = list[Tensor](), list[Tensor]()
-        _, n, width = shape
-        self.turned = torch.empty(width, n)
+    rows: list[Tensor] = field(default_factory=list)
+    columns: list[Tensor] = field(default_factory=list)
 
     def add(self, features: Tensor) -> None:
-        self.turned.copy_(features.T)
         pack = torch.ops.mkldnn._reorder_linear_weight
         self.rows.append(pack(features, HINT))
-        self.columns.append(pack(self.turned, HINT))
+        self.columns.append(pack(features.T, HINT))
 
     def logits(self, weights: Tensor) -> Tensor:
         return _times(weights, self.rows)
 
     def sums(self, residuals: Tensor) -> Tensor:
         return _times(residuals, self.columns)
+
+    def at(self, layers: Tensor) -> Packed:
+        some = layers.tolist()
+        return Packed([self.rows[n] for n in some], [self.columns[n] for n in some])
 
 
 def _times(left: Tensor, packed: Sequence[Tensor]) -> Tensor:
@@ -91,13 +101,24 @@ def _times(left: Tensor, packed: Sequence[Tensor]) -> Tensor:
     )
 
 
-def matrices(shape: Sequence[int], device: torch.device) -> Matrices:
-    """Without a layer yet, for features [layers, n, width]: packed where that is faster."""
-    _, n, width = shape
-    worth = device.type == "cpu" and n * width >= SMALL
-    return Packed(shape) if worth and packs() else Plain(shape, device)
+def none(shape: Sequence[int], device: torch.device) -> Matrices:
+    """No layer yet of features [layers, n, width]."""
+    if _packed(shape, device):
+        return Packed()
+    return Plain(torch.empty(*shape, device=device))
 
 
+def layer_bytes(shape: Sequence[int], device: torch.device) -> int:
+    """What a layer of features [layers, n, width] takes."""
+    return (2 if _packed(shape, device) else 1) * 4 * math.prod(shape[1:])
+
+
+def _packed(shape: Sequence[int], device: torch.device) -> bool:
+    """Whether that is faster."""
+    return device.type == "cpu" and math.prod(shape[1:]) >= SMALL and packs()
+
+
+@cache
 def packs() -> bool:
     """Whether this torch can pack: it has oneDNN, and operators that torch itself compiles to."""
     ops = torch.ops.mkldnn

@@ -26,10 +26,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from anchorscope import solving
+from anchorscope import matmul, solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.lbfgs import Block, minimise
-from anchorscope.matmul import matrices
 from anchorscope.progress import Progress
 from anchorscope.room import tried
 
@@ -160,6 +159,25 @@ class Part:
         return self.x[some.start : some.stop]
 
 
+@dataclass(frozen=True)
+class _InTurn:
+    """Features that one thread reads at a time: they may hold what was read last."""
+
+    x: Features
+    reading: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return self.x.shape
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, layers: slice) -> Tensor:
+        with self.reading:
+            return self.x[layers]
+
+
 def blocks(x: Features) -> Iterator[Part]:
     """All layers, as many at a time as the features hold at once (`layers_at_once`; else all).
 
@@ -216,7 +234,8 @@ def fit(
     z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
     _check(z, masks)
     block = solving.that_fit(x.shape, len(masks), device, budget_bytes)
-    solver = _Solver(x, z, masks, c, tolerance, max_iterations, block)
+    first = x.layers.start if isinstance(x, Part) else 0
+    solver = _Solver(_InTurn(x), z, masks, c, tolerance, max_iterations, block, first)
     starts = range(0, len(x), block.layers)
     workers = solving.workers(x.shape, block.layers, device, budget_bytes)
     found: list[Probes | None] = []
@@ -242,18 +261,18 @@ class _Solver:
     Attributes:
         x, z, masks, c, tolerance, max_iterations: see `fit`; `z`, `masks` and `c` on the device.
         block: what is solved at once.
-        reading: who reads features: they may hold what was read last.
+        first: number of the first layer, by which an error names it.
         short: whether a block did not fit in memory.
     """
 
-    x: Features
+    x: _InTurn
     z: Tensor
     masks: Tensor
     c: Tensor
     tolerance: float
     max_iterations: int
     block: solving.Sizes
-    reading: threading.Lock = field(default_factory=threading.Lock)
+    first: int
     short: bool = False
 
     def whole(self, start: int) -> Probes | None:
@@ -285,19 +304,18 @@ class _Solver:
         return joined(parts)
 
     def _tried(self, start: int, stop: int, block: solving.Sizes) -> Probes | None:
-        with self.reading:
-            x = self.x[start : min(start + block.layers, stop)]
-        return tried(partial(self._solve, x, start, block.problems))
+        layers = range(start, min(start + block.layers, stop))
+        return tried(partial(self._solve, Part(self.x, layers), block.problems))
 
-    def _solve(self, x: Tensor, start: int, together: int) -> Probes:
+    def _solve(self, x: Part, together: int) -> Probes:
         return _solve_layers(
             x,
             self.z,
             self.masks,
-            self.c[start : start + len(x)],
+            self.c[x.layers.start : x.layers.stop],
             self.tolerance,
             self.max_iterations,
-            first=self.x.layers[start] if isinstance(self.x, Part) else start,
+            first=self.first + x.layers.start,
             together=together,
         )
 
@@ -338,7 +356,7 @@ def _check(z: Tensor, masks: Tensor) -> None:
 
 @torch.inference_mode()
 def _solve_layers(
-    x: Tensor,
+    x: Features,
     z: Tensor,
     masks: Tensor,
     c: Tensor,
@@ -349,9 +367,9 @@ def _solve_layers(
 ) -> Probes:
     """Solve every problem at some layers, the first of that number, `together` at once, where `z`
     lies."""
-    block, centre, scale = _standardised(x.to(z.device), z, masks, c, first)
+    block, centre, scale = _standardised(x, z, masks, c, first)
     found, iterations, unconverged = [], 0, 0
-    for problems in torch.arange(len(masks), device=x.device).split(together):
+    for problems in torch.arange(len(masks), device=z.device).split(together):
         some = block.take(problems)
         w, steps, unsolved = minimise(some, tolerance, max_iterations)
         found.append(some.folded(w))
@@ -361,37 +379,35 @@ def _solve_layers(
 
 
 def _standardised(
-    x: Tensor, z: Tensor, masks: Tensor, c: Tensor, first: int
+    features: Features, z: Tensor, masks: Tensor, c: Tensor, first: int
 ) -> tuple[Block, Tensor, Tensor]:
     """The block, and the centre and scale [layers, width] by which its features were standardised.
 
-    One layer after the other, in memory that they share. A feature that is constant gets weight 0
-    by way of an infinite std: that is what the penalty would make of it.
+    One layer is read after the other, and standardised in memory that they share. A feature that is
+    constant gets weight 0 by way of an infinite std: that is what the penalty would make of it.
     """
+    layers, n, width = features.shape
+    room, x = z.new_empty((n, width)), matmul.none(features.shape, z.device)
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
-    features = torch.empty(x.shape[1:], device=x.device)
-    standardised = matrices(x.shape, x.device)
-    centres, scales, means, variances, spread = [], [], [], [], 0.0
-    for number, rows in enumerate(x):
-        centre, scale = _standardise(rows, features, first + number)
-        standardised.add(features)
-        mean, variance = _mean_and_variance(features, different)
-        spread = max(spread, _spread(features)) if len(masks) <= FEW else math.inf
-        centres.append(centre), scales.append(scale), means.append(mean), variances.append(variance)
-    centre, scale, mean, variance = (
-        torch.stack(part) for part in (centres, scales, means, variances)
-    )
+    found, eigen, mild = [], [], len(masks) <= FEW
+    for layer in range(layers):
+        by = _standardise(_read(features, layer, z), room, first + layer)
+        x.add(room)
+        found.append((*by, *_mean_and_variance(room, different)))
+        mild = mild and _spread(room) <= MILD
+        if not mild:
+            eigen.append(_eigen(room))
+    centre, scale, mean, variance = (torch.stack(parts) for parts in zip(*found, strict=True))
+    if mild:
+        eigen = [(z.new_empty((width, 0)), z.new_empty(0))] * layers
+    for layer in reversed(range(layers - len(eigen))):
+        rows = _read(features, layer, z)
+        eigen.insert(0, _eigen(torch.sub(rows, centre[layer], out=room).div_(scale[layer])))
+    vectors, values = (torch.stack(parts) for parts in zip(*eigen, strict=True))
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    if spread <= MILD:
-        vectors, values = features.new_zeros((len(x), x.shape[2], 0)), features.new_zeros((len(x), 0))
-    else:
-        taken = []
-        for rows, mid, by in zip(x, centre, scale, strict=True):
-            taken.append(_eigen(torch.sub(rows, mid, out=features).div_(by)))
-        vectors, values = (torch.stack(part) for part in zip(*taken))
     weighted = bool(((masks != 0) & (masks != 1)).any())
     block = Block(
-        x=standardised,
+        x=x,
         z=z,
         mask=masks,
         root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
@@ -405,6 +421,11 @@ def _standardised(
     return block, centre, scale
 
 
+def _read(features: Features, layer: int, like: Tensor) -> Tensor:
+    """The features [n, width] of one layer, where another tensor lies."""
+    return features[layer : layer + 1][0].to(like.device)
+
+
 def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]:
     """Write a layer's features [n, width] to `out`, less their centre and by their scale, [width].
 
@@ -412,14 +433,15 @@ def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]
     features that have one are centred by their other rows alone.
     """
     n = len(rows)
-    centre = sum(rows[some].float().sum(0).double() for some in _rows_at_once(rows)).div(n).float()
+    total = torch.stack([rows[some].float().sum(0) for some in _rows_at_once(rows)])
+    centre = (total.double().sum(0) / n).float()
     _check_finite(centre, layer)
-    total, most = torch.zeros_like(centre), torch.zeros_like(centre)
+    squares, most = torch.zeros_like(centre), torch.zeros_like(centre)
     for some in _rows_at_once(rows):
         square = torch.sub(rows[some], centre, out=out[some]).square()
-        total += square.sum(0)
+        squares += square.sum(0)
         most = torch.maximum(most, square.amax(0))
-    scale = (total / n).sqrt()
+    scale = (squares / n).sqrt()
     scale = torch.where(scale > 0, scale, 1.0)
     limit = min(FAR, math.sqrt(n) / 2) * scale
     far = (most > limit.square()).nonzero()[:, 0]

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 import torch
 
+from anchorscope import matmul
 from anchorscope.errors import AnchorscopeError
 from anchorscope.lbfgs import MEMORY
 from anchorscope.room import ABREAST_BYTES
@@ -20,9 +21,9 @@ MOST_BYTES = 16 << 30
 SHARE = 0.5
 """Of a GPU's memory: what a block is reckoned to take leaves the solver's workspaces out. Not of
 what happens to be free: the size of a block shows in the last digits."""
-LAYERS_BYTES = 32 << 20
-"""Features solved at once on a CPU, or one layer where that is more: more would not stay in its
-cache, and layers one by one would leave small ones waiting for the interpreter."""
+LAYERS_BYTES = 24 << 20
+"""Features that a thread of a CPU solves at once, or one layer where that is more: with more,
+memory would grow with the samples; layers one by one leave threads waiting for the interpreter."""
 STATE_BYTES = 32 << 20
 """What the problems that a thread of a CPU solves at once may take: more would not stay in its
 cache, and memory would grow with the samples."""
@@ -58,7 +59,8 @@ def that_fit(
             _layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget)
         )
     state = _problems_at_once(n, width, min(budget, STATE_BYTES))
-    most = max(1, min(min(budget, LAYERS_BYTES) // (4 * n * width), state // problems))
+    features = matmul.layer_bytes(shape, device)
+    most = max(1, min(min(budget, LAYERS_BYTES) // features, state // problems))
     threads = torch.get_num_threads()
     rounds = math.ceil(layers / (threads * most))
     return Sizes(math.ceil(layers / (threads * rounds)), state)
