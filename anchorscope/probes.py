@@ -236,18 +236,17 @@ def fit(
     block = solving.that_fit(x.shape, len(masks), device, budget_bytes)
     first = x.layers.start if isinstance(x, Part) else 0
     solver = _Solver(_InTurn(x), z, masks, c, tolerance, max_iterations, block, first)
-    starts = range(0, len(x), block.layers)
     workers = solving.workers(x.shape, block.layers, device, budget_bytes)
+    blocks = solving.blocks(len(x), block.layers, workers)
     found: list[Probes | None] = []
     with Progress(total=len(masks) * len(x), unit="probes") as progress:
-        for some in solving.abreast(solver.whole, starts, workers):
+        for some in solving.abreast(solver.whole, blocks, workers):
             found.append(some)
             progress.update(len(masks) * len(some.weights) if some else 0)
         parts = []
-        for start, some in zip(starts, found, strict=True):
-            stop = min(start + starts.step, len(x))
-            parts.append(some or solver.in_parts(start, stop))
-            progress.update(0 if some else len(masks) * (stop - start))
+        for layers, some in zip(blocks, found, strict=True):
+            parts.append(some or solver.in_parts(layers))
+            progress.update(0 if some else len(masks) * len(layers))
     solved = joined(parts)
     if solved.unconverged:
         log.warning("%d probes were stopped after %d steps", solved.unconverged, max_iterations)
@@ -275,37 +274,36 @@ class _Solver:
     first: int
     short: bool = False
 
-    def whole(self, start: int) -> Probes | None:
-        """The probes of the block that starts at a layer; None if it, or one before, did not fit.
+    def whole(self, layers: range) -> Probes | None:
+        """The probes of a block of layers; None if it, or one before, did not fit.
 
         Raises:
             AnchorscopeError: see `fit`.
         """
-        found = None if self.short else self._tried(start, len(self.x), self.block)
+        found = None if self.short else self._tried(layers, self.block.problems)
         self.short |= found is None
         return found
 
-    def in_parts(self, start: int, stop: int) -> Probes:
+    def in_parts(self, layers: range) -> Probes:
         """The same of a block that did not fit beside others: alone, or in halves of halves.
 
         Raises:
             AnchorscopeError: see `fit`.
         """
         parts = list[Probes]()
-        while start < stop:
-            some = self._tried(start, stop, self.block)
+        while layers:
+            some = self._tried(layers[: self.block.layers], self.block.problems)
             if some is None:
-                layers = min(self.block.layers, stop - start)
+                together = min(self.block.layers, len(layers))
                 problems = min(len(self.masks), self.block.problems)
-                self.block = solving.smaller(layers, problems)
+                self.block = solving.smaller(together, problems)
                 continue
             parts.append(some)
-            start += len(some.weights)
+            layers = layers[len(some.weights) :]
         return joined(parts)
 
-    def _tried(self, start: int, stop: int, block: solving.Sizes) -> Probes | None:
-        layers = range(start, min(start + block.layers, stop))
-        return tried(partial(self._solve, Part(self.x, layers), block.problems))
+    def _tried(self, layers: range, together: int) -> Probes | None:
+        return tried(partial(self._solve, Part(self.x, layers), together))
 
     def _solve(self, x: Part, together: int) -> Probes:
         return _solve_layers(
@@ -398,12 +396,12 @@ def _standardised(
         if not mild:
             eigen.append(_eigen(room))
     centre, scale, mean, variance = (torch.stack(parts) for parts in zip(*found, strict=True))
-    if mild:
-        eigen = [(z.new_empty((width, 0)), z.new_empty(0))] * layers
-    for layer in reversed(range(layers - len(eigen))):
-        rows = _read(features, layer, z)
-        eigen.insert(0, _eigen(torch.sub(rows, centre[layer], out=room).div_(scale[layer])))
-    vectors, values = (torch.stack(parts) for parts in zip(*eigen, strict=True))
+    none = z.new_empty((width, 0)), z.new_empty(0)
+    before = [
+        none if mild else _eigen(torch.sub(_read(features, layer, z), centre[layer]) / scale[layer])
+        for layer in range(layers - len(eigen))  # those before the first that is not mild
+    ]
+    vectors, values = (torch.stack(parts) for parts in zip(*before, *eigen, strict=True))
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
     weighted = bool(((masks != 0) & (masks != 1)).any())
     block = Block(

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeVar
 
 import torch
@@ -21,9 +22,6 @@ MOST_BYTES = 16 << 30
 SHARE = 0.5
 """Of a GPU's memory: what a block is reckoned to take leaves the solver's workspaces out. Not of
 what happens to be free: the size of a block shows in the last digits."""
-LAYERS_BYTES = 24 << 20
-"""Features that a thread of a CPU solves at once, or one layer where that is more: with more,
-memory would grow with the samples; layers one by one leave threads waiting for the interpreter."""
 STATE_BYTES = 32 << 20
 """What the problems that a thread of a CPU solves at once may take: more would not stay in its
 cache, and memory would grow with the samples."""
@@ -48,22 +46,19 @@ def that_fit(
 ) -> Sizes:
     """What fits; `shape` is [layers, n, width].
 
-    Half of a GPU's memory, at most `MOST_BYTES`. On a CPU as many layers as leave one block or more
-    to each thread, `LAYERS_BYTES` of features and `STATE_BYTES` of what the problems take; of a
-    single layer as many problems.
+    Half of a GPU's memory, at most `MOST_BYTES`. On a CPU each thread's share of the layers, of
+    `ABREAST_BYTES`, and of problems what takes `STATE_BYTES`: a single layer at least.
     """
     layers, n, width = shape
-    budget = _room(device) if budget_bytes is None else budget_bytes
     if device.type != "cpu":
-        return Sizes(
-            _layers_at_once(n, width, problems, budget), _problems_at_once(n, width, budget)
-        )
-    state = _problems_at_once(n, width, min(budget, STATE_BYTES))
-    features = matmul.layer_bytes(shape, device)
-    most = max(1, min(min(budget, LAYERS_BYTES) // features, state // problems))
+        budget = _room(device) if budget_bytes is None else budget_bytes
+        together = _layers_at_once(n, width, problems, budget)
+        return Sizes(together, _problems_at_once(n, width, budget))
     threads = torch.get_num_threads()
-    rounds = math.ceil(layers / (threads * most))
-    return Sizes(math.ceil(layers / (threads * rounds)), state)
+    state = _problems_at_once(n, width, min(budget_bytes or STATE_BYTES, STATE_BYTES))
+    room = min(budget_bytes or ABREAST_BYTES, ABREAST_BYTES)
+    most = room // (threads * matmul.layer_bytes(shape, device))
+    return Sizes(max(1, min(most, state // problems, math.ceil(layers / threads))), state)
 
 
 def _room(device: torch.device) -> int:
@@ -116,22 +111,31 @@ def workers(
     """
     if device.type != "cpu":
         return 1
-    layers, n, width = shape
     threads = torch.get_num_threads()
-    room = ABREAST_BYTES if budget_bytes is None else min(ABREAST_BYTES, budget_bytes)
-    most = min(-(-layers // together), room // (4 * n * width * together))
+    room = min(budget_bytes or ABREAST_BYTES, ABREAST_BYTES)
+    layer = matmul.layer_bytes(shape, device)
+    most = min(math.ceil(shape[0] / together), room // (layer * together))
     return max((count for count in range(1, most + 1) if threads % count == 0), default=1)
 
 
-def abreast(work: Callable[[int], Result], starts: Sequence[int], workers: int) -> Iterator[Result]:
+def blocks(layers: int, most: int, workers: int) -> list[range]:
+    """The layers in blocks of at most so many, as even as can be, as many for each worker."""
+    count = min(layers, workers * math.ceil(layers / (workers * most)))
+    ends = [layers * number // count for number in range(count + 1)]
+    return [range(*block) for block in pairwise(ends)]
+
+
+def abreast(
+    work: Callable[[range], Result], blocks: Sequence[range], workers: int
+) -> Iterator[Result]:
     """`map` by so many threads, in order; by this one if it is one."""
     if workers == 1:
-        yield from map(work, starts)
+        yield from map(work, blocks)
         return
     threads = torch.get_num_threads()
     share = threads // workers
     try:
         with ThreadPoolExecutor(workers, "probes", torch.set_num_threads, (share,)) as pool:
-            yield from pool.map(work, starts)
+            yield from pool.map(work, blocks)
     finally:
         torch.set_num_threads(threads)

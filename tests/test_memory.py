@@ -29,10 +29,11 @@ from pathlib import Path
 
 import torch
 
-from anchorscope import probes
+from anchorscope import probes, solving
 
 LAYERS, WIDTH = 64, 96
 n = int(sys.argv[1])
+solving.ABREAST_BYTES = 8 << 20  # what memory may grow by until then
 
 
 class Stored:

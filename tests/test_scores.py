@@ -500,7 +500,7 @@ def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(solving, "LAYERS_BYTES", 1)
+    monkeypatch.setattr(solving, "ABREAST_BYTES", 1)
     answers, x = cell()
     whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
     asked: dict[str, list[int]] = {}
