@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,11 @@ CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its le
 LEAVE_AT = 0.75
 """Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
 copy of the cache, staying costs the passes."""
+RUN_TOKENS = {"cpu": 512, "cuda": 4096}
+"""Prompts of unlike lengths are passed in runs of like ones, each of so many tokens at least: what
+keeps a device of that type busy."""
+LIKE = 0.85
+"""Length of a prompt beside the longest of its run from which on it is passed with it."""
 
 
 @dataclass(frozen=True)
@@ -245,14 +251,20 @@ class _Growing:
 
     Attributes:
         head: keys and values of the head, one row.
+        rows: how many rows there are.
         room: slots of each row's own tokens.
         used: slots filled, the head's included; moved on after each pass.
+        end: slot up to which the pass at hand fills.
+        run: the rows of the pass at hand.
         layers: keys and values of each layer, [rows, key heads, slots, head width].
     """
 
     head: Layers
+    rows: int
     room: int
     used: int
+    end: int = 0
+    run: slice = field(default_factory=lambda: slice(None))
     layers: Layers = field(default_factory=list)
 
     def update(
@@ -261,18 +273,21 @@ class _Growing:
         """Called by every attention module; returns the keys and values to attend to."""
         if layer_idx == len(self.layers):
             self.layers.append((self._made(keys, layer_idx, 0), self._made(values, layer_idx, 1)))
-        end = self.used + keys.shape[2]
-        every_key, every_value = self.layers[layer_idx]
-        every_key[:, :, self.used : end], every_value[:, :, self.used : end] = keys, values
-        return every_key[:, :, :end], every_value[:, :, :end]
+        every_key, every_value = (
+            states[self.run, :, : self.end] for states in self.layers[layer_idx]
+        )
+        start = self.end - keys.shape[2]
+        every_key[:, :, start:], every_value[:, :, start:] = keys, values
+        return every_key, every_value
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Slots filled before the pass at hand."""
         return self.used
 
     def _made(self, states: torch.Tensor, layer: int, which: int) -> torch.Tensor:
-        rows, heads, _, width = states.shape
-        made = states.new_empty((rows, heads, self.used + self.room, width))
+        _, heads, _, width = states.shape
+        # What no token fills is looked at with weight 0, so it has to be a number.
+        made = states.new_zeros((self.rows, heads, self.used + self.room, width))
         if self.used:
             made[:, :, : self.used] = self.head[layer][which]
         return made
@@ -282,6 +297,7 @@ class _Growing:
         for layer, (keys, values) in enumerate(self.layers):
             here = up(rows, keys.device)
             self.layers[layer] = (keys.index_select(0, here), values.index_select(0, here))
+        self.rows = len(rows)
 
 
 @dataclass
@@ -293,12 +309,15 @@ class _Rows:
         ids: int64 [rows, tokens to pass].
         places: int64 likewise, the place of each token in its row.
         shut: bool [rows, slots], padding among the slots filled and to come.
+        runs: rows that are passed together, and how many of their tokens, those before being
+            padding.
     """
 
     numbers: list[int]
     ids: torch.Tensor
     places: torch.Tensor
     shut: torch.Tensor
+    runs: list[tuple[slice, int]]
 
     def leave(self, rows: torch.Tensor) -> None:
         """Go on with these rows only."""
@@ -327,7 +346,7 @@ def _generate_batch(
     contexts = [prompt[-CONTEXT:] for prompt in prompts]
     with torch.inference_mode():
         rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
-        cache = _Growing(head, rows.shut.shape[1] - shared, shared)
+        cache = _Growing(head, len(prompts), rows.shut.shape[1] - shared, shared)
         # No row goes on after so many passes.
         for step in one_behind(_next(model, rows, cache) for _ in range(max_new_tokens)):
             for row, token in step.tokens():
@@ -350,9 +369,13 @@ def _left_padded(
     """The rows of a batch behind their head, ending at one slot."""
     import torch
 
-    width = max(map(len, prompts)) - shared
-    missing = torch.tensor([width + shared - len(prompt) for prompt in prompts])[:, None]
-    ids = [[0] * (width + shared - len(prompt)) + [*prompt[shared:]] for prompt in prompts]
+    widths = [len(prompt) - shared for prompt in prompts]
+    width = max(widths)
+    missing = torch.tensor([width - own for own in widths])[:, None]
+    ids = [
+        [0] * (width - own) + [*prompt[shared:]]
+        for prompt, own in zip(prompts, widths, strict=True)
+    ]
     slots = torch.arange(shared + width + max_new_tokens)
     shut = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
@@ -361,7 +384,24 @@ def _left_padded(
         up(torch.tensor(ids), device),
         up(places, device),
         up(shut, device),
+        _runs(widths, RUN_TOKENS.get(device.type, max(RUN_TOKENS.values()))),
     )
+
+
+def _runs(widths: Sequence[int], least: int) -> list[tuple[slice, int]]:
+    """Rows of so many tokens, the longest first, in runs of like length, and each run's longest.
+
+    A run passes at least so many tokens, but for the last.
+    """
+    starts = [0]
+    for row, width in enumerate(widths):
+        longest = widths[starts[-1]]
+        if width < LIKE * longest and (row - starts[-1]) * longest >= least:
+            starts.append(row)
+    return [
+        (slice(start, end), max(widths[start:end]))
+        for start, end in pairwise([*starts, len(widths)])
+    ]
 
 
 @dataclass(frozen=True)
@@ -397,30 +437,39 @@ def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> _Step:
     """Pass the rows' tokens and make their likeliest next ones what is passed next."""
     import torch
 
-    width = rows.ids.shape[1]
-    end = cache.used + width
-    slots = torch.arange(end, device=rows.ids.device)
-    query = slots[cache.used :, None]
-    # Padding looks at itself, since a query with nothing to look at would become NaN.
-    shut = ((slots > query) | rows.shut[:, None, :end]) & (slots != query)
-    mask = torch.zeros(shut.shape, dtype=model.dtype, device=shut.device)
-    call: Any = model
-    out = call(
-        input_ids=rows.ids,
-        position_ids=rows.places,
-        attention_mask=mask.masked_fill_(shut, torch.finfo(model.dtype).min)[:, None],
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    cache.used = end
-    logits = out.logits[:, -1]
+    cache.end = cache.used + rows.ids.shape[1]
+    logits = torch.cat([_last_logits(model, rows, cache, *run) for run in rows.runs])
+    cache.used, rows.runs = cache.end, [(slice(None), 1)]
     likeliest = logits.argmax(dim=-1, keepdim=True)
     # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
     bad = ~logits.gather(-1, likeliest).isfinite()[:, 0]
     rows.ids = likeliest.to(rows.ids.device)
     rows.places = rows.places[:, -1:] + 1
     return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad}))
+
+
+def _last_logits(
+    model: PreTrainedModel, rows: _Rows, cache: _Growing, run: slice, width: int
+) -> torch.Tensor:
+    """Pass the last tokens, so many, of a run of the rows; logits [rows of it, vocabulary]."""
+    import torch
+
+    cache.run, end = run, cache.end
+    slots = torch.arange(end, device=rows.ids.device)
+    query = slots[end - width :, None]
+    # Padding looks at itself, since a query with nothing to look at would become NaN.
+    shut = ((slots > query) | rows.shut[run, None, :end]) & (slots != query)
+    mask = torch.zeros(shut.shape, dtype=model.dtype, device=shut.device)
+    call: Any = model
+    out = call(
+        input_ids=rows.ids[run, -width:],
+        position_ids=rows.places[run, -width:],
+        attention_mask=mask.masked_fill_(shut, torch.finfo(model.dtype).min)[:, None],
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    return out.logits[:, -1]
 
 
 @dataclass

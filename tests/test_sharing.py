@@ -357,7 +357,11 @@ def greedy(loaded, ids, eos, most):
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 @pytest.mark.parametrize("head", [HEAD, ""])
-def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(load, family, head):
+@pytest.mark.parametrize("least", [512, 1])
+def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
+    load, family, head, least, monkeypatch
+):
+    monkeypatch.setattr(generation, "RUN_TOKENS", {"cpu": least})
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -372,6 +376,29 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(load, family
     )  # fmt: skip
     assert found == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
     assert len(set(map(len, found))) > 1
+
+
+def test_prompts_are_passed_in_runs_of_like_length_that_keep_the_device_busy(load, monkeypatch):
+    assert generation._runs([80, 79, 70, 50, 49, 48, 20], 200) == [
+        (slice(0, 3), 80),
+        (slice(3, 7), 50),
+    ]
+    assert generation._runs([80, 79, 70, 50, 49, 48, 20], 10) == [
+        (slice(0, 3), 80), (slice(3, 6), 50), (slice(6, 7), 20)
+    ]  # fmt: skip
+    assert generation._runs([9, 9, 9], 1) == [(slice(0, 3), 9)]
+    monkeypatch.setattr(generation, "RUN_TOKENS", {"cpu": 40})
+    loaded, passed = load("llama"), []
+    prompts = [[5 + row] + [4] * (width - 1) for row, width in enumerate((40, 39, 20, 19, 2, 2))]
+    handle = loaded.model.register_forward_pre_hook(
+        lambda module, args, kwargs: passed.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    generation.generate(
+        prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), frozenset()),
+        max_new_tokens=3, batch_tokens=10**6,
+    )  # fmt: skip
+    handle.remove()
+    assert passed == [2 * 40, 2 * 20, 2 * 2, 6, 6]
 
 
 @pytest.mark.parametrize("over", [0, 1])
