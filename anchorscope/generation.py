@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope import answer_anchors, models, partial, tokens
+from anchorscope import answer_anchors, models, partial, sharing, tokens
 from anchorscope.errors import AnchorscopeError
 from anchorscope.partial import share
 from anchorscope.progress import Progress
@@ -30,11 +29,8 @@ CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its le
 LEAVE_AT = 0.75
 """Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
 copy of the cache, staying costs the passes."""
-RUN_TOKENS = {"cpu": 512, "cuda": 4096}
-"""Prompts of unlike lengths are passed in runs of like ones, each of so many tokens at least: what
-keeps a device of that type busy."""
-LIKE = 0.85
-"""Length of a prompt beside the longest of its run from which on it is passed with it."""
+WORTH_A_GPU_CALL = 1000
+"""`sharing.WORTH_A_CALL` of a GPU, which a short call leaves idle."""
 
 
 @dataclass(frozen=True)
@@ -379,29 +375,15 @@ def _left_padded(
     slots = torch.arange(shared + width + max_new_tokens)
     shut = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
+    price = sharing.WORTH_A_CALL if device.type == "cpu" else WORTH_A_GPU_CALL
+    runs = sharing.split(widths, [1] * len(widths), price)
     return _Rows(
         list(range(len(prompts))),
         up(torch.tensor(ids), device),
         up(places, device),
         up(shut, device),
-        _runs(widths, RUN_TOKENS.get(device.type, max(RUN_TOKENS.values()))),
+        [(slice(start, end), max(widths[start:end])) for start, end in runs],
     )
-
-
-def _runs(widths: Sequence[int], least: int) -> list[tuple[slice, int]]:
-    """Rows of so many tokens, the longest first, in runs of like length, and each run's longest.
-
-    A run passes at least so many tokens, but for the last.
-    """
-    starts = [0]
-    for row, width in enumerate(widths):
-        longest = widths[starts[-1]]
-        if width < LIKE * longest and (row - starts[-1]) * longest >= least:
-            starts.append(row)
-    return [
-        (slice(start, end), max(widths[start:end]))
-        for start, end in pairwise([*starts, len(widths)])
-    ]
 
 
 @dataclass(frozen=True)

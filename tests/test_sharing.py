@@ -357,11 +357,11 @@ def greedy(loaded, ids, eos, most):
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 @pytest.mark.parametrize("head", [HEAD, ""])
-@pytest.mark.parametrize("least", [512, 1])
+@pytest.mark.parametrize("price", [10**6, 40, 0])
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
-    load, family, head, least, monkeypatch
+    load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(generation, "RUN_TOKENS", {"cpu": least})
+    monkeypatch.setattr(sharing, "WORTH_A_CALL", price)
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -378,16 +378,8 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     assert len(set(map(len, found))) > 1
 
 
-def test_prompts_are_passed_in_runs_of_like_length_that_keep_the_device_busy(load, monkeypatch):
-    assert generation._runs([80, 79, 70, 50, 49, 48, 20], 200) == [
-        (slice(0, 3), 80),
-        (slice(3, 7), 50),
-    ]
-    assert generation._runs([80, 79, 70, 50, 49, 48, 20], 10) == [
-        (slice(0, 3), 80), (slice(3, 6), 50), (slice(6, 7), 20)
-    ]  # fmt: skip
-    assert generation._runs([9, 9, 9], 1) == [(slice(0, 3), 9)]
-    monkeypatch.setattr(generation, "RUN_TOKENS", {"cpu": 40})
+def test_prompts_are_passed_in_runs_of_like_length_where_that_pays(load, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH_A_CALL", 3)
     loaded, passed = load("llama"), []
     prompts = [[5 + row] + [4] * (width - 1) for row, width in enumerate((40, 39, 20, 19, 2, 2))]
     handle = loaded.model.register_forward_pre_hook(
