@@ -37,8 +37,8 @@ samples; or those of two passes."""
 SOLVER_BYTES = 4 << 30
 """What layers that go to a GPU together take there."""
 LAYER_COPIES = 5
-"""Of the layer being fitted: put in order, standardised (twice while it is made), and in float64
-the features whose spread is small beside their mean."""
+"""Of the layer being fitted: put in order, standardised, packed from both sides, and turned or in
+float64 while that is done."""
 SQUARES = 4
 """The layer's correlation matrix, its eigenvectors and what taking it apart needs."""
 REFIT_LAYERS = 3

@@ -1,7 +1,7 @@
 """Generation: greedy answers in batches, each stopped once nothing more can change it.
 
-The loop is our own: the head that all prompts share is passed once, rows that have ended leave, and
-no scores are kept.
+The loop is our own: the head that all prompts share is passed once, prompts of like length are
+passed together, rows that have ended leave, and no scores are kept.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class _Growing:
         rows: how many rows there are.
         room: slots of each row's own tokens.
         used: slots filled, the head's included; moved on after each pass.
-        end: slot up to which the pass at hand fills.
+        start, end: slots that the pass at hand fills.
         run: the rows of the pass at hand.
         layers: keys and values of each layer, [rows, key heads, slots, head width].
     """
@@ -259,6 +259,7 @@ class _Growing:
     rows: int
     room: int
     used: int
+    start: int = 0
     end: int = 0
     run: slice = field(default_factory=lambda: slice(None))
     layers: Layers = field(default_factory=list)
@@ -272,13 +273,12 @@ class _Growing:
         every_key, every_value = (
             states[self.run, :, : self.end] for states in self.layers[layer_idx]
         )
-        start = self.end - keys.shape[2]
-        every_key[:, :, start:], every_value[:, :, start:] = keys, values
+        every_key[:, :, self.start :], every_value[:, :, self.start :] = keys, values
         return every_key, every_value
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Slots filled before the pass at hand."""
-        return self.used
+        """Slots before those of the pass at hand."""
+        return self.start
 
     def _made(self, states: torch.Tensor, layer: int, which: int) -> torch.Tensor:
         _, heads, _, width = states.shape
@@ -420,23 +420,22 @@ def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> _Step:
     import torch
 
     cache.end = cache.used + rows.ids.shape[1]
-    logits = torch.cat([_last_logits(model, rows, cache, *run) for run in rows.runs])
+    found = [_likeliest(model, rows, cache, *run) for run in rows.runs]
+    likeliest, bad = (torch.cat(parts) for parts in zip(*found, strict=True))
     cache.used, rows.runs = cache.end, [(slice(None), 1)]
-    likeliest = logits.argmax(dim=-1, keepdim=True)
-    # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
-    bad = ~logits.gather(-1, likeliest).isfinite()[:, 0]
     rows.ids = likeliest.to(rows.ids.device)
     rows.places = rows.places[:, -1:] + 1
-    return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad}))
+    return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad[:, 0]}))
 
 
-def _last_logits(
+def _likeliest(
     model: PreTrainedModel, rows: _Rows, cache: _Growing, run: slice, width: int
-) -> torch.Tensor:
-    """Pass the last tokens, so many, of a run of the rows; logits [rows of it, vocabulary]."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pass the last tokens, so many, of a run of the rows; their likeliest next ones, int64
+    [rows of it, 1], and whether its logit is not finite, bool likewise."""
     import torch
 
-    cache.run, end = run, cache.end
+    cache.run, cache.start, end = run, cache.end - width, cache.end
     slots = torch.arange(end, device=rows.ids.device)
     query = slots[end - width :, None]
     # Padding looks at itself, since a query with nothing to look at would become NaN.
@@ -451,7 +450,10 @@ def _last_logits(
         use_cache=True,
         logits_to_keep=1,
     )
-    return out.logits[:, -1]
+    logits = out.logits[:, -1]
+    likeliest = logits.argmax(dim=-1, keepdim=True)
+    # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
+    return likeliest, ~logits.gather(-1, likeliest).isfinite()
 
 
 @dataclass

@@ -136,7 +136,7 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved.
 
     A problem that is solved stays where it is while others go on: what it comes to does not depend
-    on the layers beside it, but for rounding.
+    on the layers beside it, but for rounding, which may let it stop a step sooner or later.
     """
     w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
     solution = w.clone()
@@ -165,7 +165,7 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
             solution[layers[:, None], problems] = w
             layers, problems = layers[some_layers], problems[some]
             here = some_layers[:, None], some
-            block = block.take(some, some_layers)
+            block = block.take(some, some_layers if len(some_layers) < len(done) else None)
             past.keep(here)
             w, logits, gradient, residuals, done = (
                 value[here] for value in (w, logits, gradient, residuals, done)

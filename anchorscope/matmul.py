@@ -84,17 +84,17 @@ class Packed:
         self.columns.append(pack(features.T, HINT))
 
     def logits(self, weights: Tensor) -> Tensor:
-        return _times(weights, self.rows)
+        return _each(weights, self.rows)
 
     def sums(self, residuals: Tensor) -> Tensor:
-        return _times(residuals, self.columns)
+        return _each(residuals, self.columns)
 
     def at(self, layers: Tensor) -> Packed:
         some = layers.tolist()
         return Packed([self.rows[n] for n in some], [self.columns[n] for n in some])
 
 
-def _times(left: Tensor, packed: Sequence[Tensor]) -> Tensor:
+def _each(left: Tensor, packed: Sequence[Tensor]) -> Tensor:
     linear = torch.ops.mkldnn._linear_pointwise
     return torch.stack(
         [linear(one, right, None, "none", [], "") for one, right in zip(left, packed, strict=True)]
@@ -120,11 +120,17 @@ def _packed(shape: Sequence[int], device: torch.device) -> bool:
 
 @cache
 def packs() -> bool:
-    """Whether this torch can pack: it has oneDNN, and operators that torch itself compiles to."""
-    ops = torch.ops.mkldnn
-    return (
-        platform.machine() in ("x86_64", "AMD64")
-        and torch.backends.mkldnn.is_available()
-        and hasattr(ops, "_reorder_linear_weight")
-        and hasattr(ops, "_linear_pointwise")
+    """Whether this torch can pack: by operators that torch itself compiles to, tried once."""
+    if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():
+        return False
+    x, w = (
+        torch.arange(64.0 * 80).reshape(1, 64, 80).sin(),
+        torch.arange(160.0).sin().view(1, 2, 80),
     )
+    tried = Packed()
+    try:
+        tried.add(x[0])
+        found = tried.logits(w)
+    except (AttributeError, RuntimeError, TypeError):
+        return False
+    return torch.allclose(found, Plain(x).logits(w), atol=1e-3)

@@ -21,7 +21,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -29,6 +29,7 @@ from torch import Tensor
 from anchorscope import matmul, solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.lbfgs import Block, minimise
+from anchorscope.matmul import Matrices
 from anchorscope.progress import Progress
 from anchorscope.room import tried
 
@@ -40,6 +41,8 @@ MILD = 2.0
 """Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 CONSTANT = 1e-12
 CANCELLED = 1e-3
+ROUNDED = 1e-5
+"""Spread of a feature beside its mean that may be nothing but the mean's rounding."""
 FAR = 8.0
 """Standard deviations from which on a row has no say in where its feature is centred; of few rows
 less, since one of n is never √n away."""
@@ -237,14 +240,14 @@ def fit(
     first = x.layers.start if isinstance(x, Part) else 0
     solver = _Solver(_InTurn(x), z, masks, c, tolerance, max_iterations, block, first)
     workers = solving.workers(x.shape, block.layers, device, budget_bytes)
-    blocks = solving.blocks(len(x), block.layers, workers)
+    spans = solving.blocks(len(x), block.layers, workers)
     found: list[Probes | None] = []
     with Progress(total=len(masks) * len(x), unit="probes") as progress:
-        for some in solving.abreast(solver.whole, blocks, workers):
+        for some in solving.abreast(solver.whole, spans, workers):
             found.append(some)
             progress.update(len(masks) * len(some.weights) if some else 0)
         parts = []
-        for layers, some in zip(blocks, found, strict=True):
+        for layers, some in zip(spans, found, strict=True):
             parts.append(some or solver.in_parts(layers))
             progress.update(0 if some else len(masks) * len(layers))
     solved = joined(parts)
@@ -328,7 +331,7 @@ def joined(parts: Sequence[Probes]) -> Probes:
 
 
 def _check_finite(centre: Tensor, layer: int) -> None:
-    """Refuse a layer with features that are not finite: a mean is finite if all its terms are."""
+    """Refuse a layer with features that are not finite: then a mean is not."""
     if not bool(torch.isfinite(centre).all()):
         raise AnchorscopeError(
             "activations are not finite, no probe can be fitted",
@@ -365,70 +368,97 @@ def _solve_layers(
 ) -> Probes:
     """Solve every problem at some layers, the first of that number, `together` at once, where `z`
     lies."""
-    block, centre, scale = _standardised(x, z, masks, c, first)
-    found, iterations, unconverged = [], 0, 0
-    for problems in torch.arange(len(masks), device=z.device).split(together):
-        some = block.take(problems)
-        w, steps, unsolved = minimise(some, tolerance, max_iterations)
-        found.append(some.folded(w))
-        iterations, unconverged = max(iterations, steps), unconverged + unsolved
-    weights, bias = (torch.cat(part, dim=1) for part in zip(*found, strict=True))
-    return Probes(weights / scale[:, None], bias, centre, iterations, unconverged)
+    layers, matrices, eigen = _standardised(x, z, masks, first)
+    weights = z.new_empty((len(x), len(masks), x.shape[2]))
+    bias, iterations, unconverged = z.new_empty(weights.shape[:2]), 0, 0
+    for block, here in _blocks(layers, matrices, eigen, z, masks, c):
+        for problems in torch.arange(len(masks), device=z.device).split(together):
+            some = block.take(problems)
+            w, steps, unsolved = minimise(some, tolerance, max_iterations)
+            weights[here[:, None], problems], bias[here[:, None], problems] = some.folded(w)
+            iterations, unconverged = max(iterations, steps), unconverged + unsolved
+    return Probes(weights / layers.scale[:, None], bias, layers.centre, iterations, unconverged)
+
+
+class _Layers(NamedTuple):
+    """By what layers were standardised, and what moments they have then.
+
+    Attributes:
+        centre, scale: [layers, width].
+        mean, variance: by the rows of each problem, float64 [layers, problems, width].
+    """
+
+    centre: Tensor
+    scale: Tensor
+    mean: Tensor
+    variance: Tensor
 
 
 def _standardised(
-    features: Features, z: Tensor, masks: Tensor, c: Tensor, first: int
-) -> tuple[Block, Tensor, Tensor]:
-    """The block, and the centre and scale [layers, width] by which its features were standardised.
+    features: Features, z: Tensor, masks: Tensor, first: int
+) -> tuple[_Layers, Matrices, list[tuple[Tensor, Tensor]]]:
+    """The features of all layers, standardised, and the correlations of each taken apart.
 
-    One layer is read after the other, and standardised in memory that they share. A feature that is
-    constant gets weight 0 by way of an infinite std: that is what the penalty would make of it.
+    One layer is read after the other, and standardised in memory that they share. Few probes of a
+    layer that is nearly uncorrelated do with eigenvectors of rank 0.
     """
     layers, n, width = features.shape
-    room, x = z.new_empty((n, width)), matmul.none(features.shape, z.device)
+    room, matrices = z.new_empty((n, width)), matmul.none(features.shape, z.device)
     different, problem = torch.unique(masks, dim=0, return_inverse=True)
-    found, eigen, mild = [], [], len(masks) <= FEW
+    found, eigen = [], []
     for layer in range(layers):
-        by = _standardise(_read(features, layer, z), room, first + layer)
-        x.add(room)
-        found.append((*by, *_mean_and_variance(room, different)))
-        mild = mild and _spread(room) <= MILD
-        if not mild:
-            eigen.append(_eigen(room))
-    centre, scale, mean, variance = (torch.stack(parts) for parts in zip(*found, strict=True))
-    none = z.new_empty((width, 0)), z.new_empty(0)
-    before = [
-        none if mild else _eigen(torch.sub(_read(features, layer, z), centre[layer]) / scale[layer])
-        for layer in range(layers - len(eigen))  # those before the first that is not mild
-    ]
-    vectors, values = (torch.stack(parts) for parts in zip(*before, *eigen, strict=True))
-    inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
+        rows = features[layer : layer + 1][0].to(z.device)
+        by = _standardise(rows, room, first + layer)
+        matrices.add(room)
+        mean, variance = _mean_and_variance(room, different)
+        found.append((*by, mean[problem], variance[problem]))
+        mild = len(masks) <= FEW and _spread(room) <= MILD
+        eigen.append((room.new_empty((width, 0)), room.new_empty(0)) if mild else _eigen(room))
+    return _Layers(*map(torch.stack, zip(*found, strict=True))), matrices, eigen
+
+
+def _blocks(
+    layers: _Layers,
+    matrices: Matrices,
+    eigen: Sequence[tuple[Tensor, Tensor]],
+    z: Tensor,
+    masks: Tensor,
+    c: Tensor,
+) -> Iterator[tuple[Block, Tensor]]:
+    """Layers that are solved together, those with eigenvectors and those without; their numbers.
+
+    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
+    would make of it.
+    """
+    inv_std = layers.variance.clamp(min=CONSTANT).rsqrt().float()
+    inv_std = torch.where(layers.variance > CONSTANT, inv_std, 0.0)
     weighted = bool(((masks != 0) & (masks != 1)).any())
-    block = Block(
-        x=x,
-        z=z,
-        mask=masks,
-        root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
-        c=c[..., None],
-        size=masks.sum(-1, keepdim=True),
-        mean=mean.float()[:, problem],
-        inv_std=inv_std.float()[:, problem],
-        vectors=vectors,
-        values=values[:, None],
-    )
-    return block, centre, scale
-
-
-def _read(features: Features, layer: int, like: Tensor) -> Tensor:
-    """The features [n, width] of one layer, where another tensor lies."""
-    return features[layer : layer + 1][0].to(like.device)
+    ranks = [len(values) for _, values in eigen]
+    for rank in sorted({*ranks}):
+        some = [layer for layer, found in enumerate(ranks) if found == rank]
+        here = torch.tensor(some, device=z.device)
+        vectors, values = map(torch.stack, zip(*(eigen[layer] for layer in some), strict=True))
+        block = Block(
+            x=matrices.at(here),
+            z=z,
+            mask=masks,
+            root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
+            c=c[here][..., None],
+            size=masks.sum(-1, keepdim=True),
+            mean=layers.mean[here].float(),
+            inv_std=inv_std[here],
+            vectors=vectors,
+            values=values[:, None],
+        )
+        yield block, here
 
 
 def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]:
     """Write a layer's features [n, width] to `out`, less their centre and by their scale, [width].
 
     A row far off draws the mean away from all others, and leaves few digits to tell them apart:
-    features that have one are centred by their other rows alone.
+    features that have one are centred by their other rows alone. A constant feature is its own
+    centre, to the last bit.
     """
     n = len(rows)
     total = torch.stack([rows[some].float().sum(0) for some in _rows_at_once(rows)])
@@ -440,13 +470,16 @@ def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]
         squares += square.sum(0)
         most = torch.maximum(most, square.amax(0))
     scale = (squares / n).sqrt()
+    flat = ((scale > 0) & (scale <= ROUNDED * centre.abs())).nonzero()[:, 0]
+    flat = flat[(rows[:, flat] == rows[0, flat]).all(0)]
+    centre[flat], out[:, flat], scale[flat] = rows[0, flat].float(), 0.0, 0.0
     scale = torch.where(scale > 0, scale, 1.0)
     limit = min(FAR, math.sqrt(n) / 2) * scale
     far = (most > limit.square()).nonzero()[:, 0]
     if len(far):
         few = out[:, far]
         near = few.abs() <= limit[far]
-        centre[far] += (few * near).sum(0) / near.sum(0)
+        centre[far] += (few * near).sum(0) / near.sum(0).clamp(min=1)
         out[:, far] = rows[:, far].float() - centre[far]
     out.div_(scale)
     return centre, scale

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 ABREAST_BYTES = 128 << 20
 """Features that all threads of a CPU that fit probes may hold at once, each its own layers: so much
-at most does memory grow with the samples, until a single layer a thread is more."""
+at most does memory grow with the samples, until a single layer is more."""
 
 NO_ROOM = (
     ("DefaultCPUAllocator", "allocate"),

@@ -55,10 +55,14 @@ def that_fit(
         together = _layers_at_once(n, width, problems, budget)
         return Sizes(together, _problems_at_once(n, width, budget))
     threads = torch.get_num_threads()
-    state = _problems_at_once(n, width, min(budget_bytes or STATE_BYTES, STATE_BYTES))
-    room = min(budget_bytes or ABREAST_BYTES, ABREAST_BYTES)
+    state = _problems_at_once(n, width, _within(budget_bytes, STATE_BYTES))
+    room = _within(budget_bytes, ABREAST_BYTES)
     most = room // (threads * matmul.layer_bytes(shape, device))
     return Sizes(max(1, min(most, state // problems, math.ceil(layers / threads))), state)
+
+
+def _within(budget_bytes: int | None, most: int) -> int:
+    return most if budget_bytes is None else min(budget_bytes, most)
 
 
 def _room(device: torch.device) -> int:
@@ -88,8 +92,9 @@ def smaller(layers: int, problems: int) -> Sizes:
 
 def _layers_at_once(n: int, width: int, problems: int, budget_bytes: int) -> int:
     states = problems * _state_bytes(n, width)
-    doubles = 8 * 4 * min(n, ROWS_AT_ONCE) * width
-    return max(1, budget_bytes // (4 * (2 * n * width + width * min(n, width)) + doubles + states))
+    once = 4 * n * width + 8 * 4 * min(n, ROWS_AT_ONCE) * width  # one layer's, as it is read
+    layer = 4 * (2 * n * width + width * min(n, width)) + states
+    return max(1, (budget_bytes - once) // layer)
 
 
 def _problems_at_once(n: int, width: int, budget_bytes: int) -> int:
@@ -112,7 +117,7 @@ def workers(
     if device.type != "cpu":
         return 1
     threads = torch.get_num_threads()
-    room = min(budget_bytes or ABREAST_BYTES, ABREAST_BYTES)
+    room = _within(budget_bytes, ABREAST_BYTES)
     layer = matmul.layer_bytes(shape, device)
     most = min(math.ceil(shape[0] / together), room // (layer * together))
     return max((count for count in range(1, most + 1) if threads % count == 0), default=1)

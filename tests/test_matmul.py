@@ -93,3 +93,36 @@ def test_a_layer_that_is_solved_is_left_out_of_later_steps(monkeypatch: pytest.M
     assert multiplied.count(1) > steps[2] / 2
     expected = torch.cat([one.logits(x[layer]) for one, layer in zip(alone, layers, strict=True)])
     torch.testing.assert_close(together.logits(x).sigmoid(), expected.sigmoid(), rtol=0, atol=1e-4)
+
+
+@needs_packing
+@pytest.mark.parametrize("kind", ["gone", "other", "wrong"])
+def test_a_torch_whose_operators_changed_does_not_pack(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def changed(self: matmul.Packed, weights: torch.Tensor) -> torch.Tensor:
+        if kind == "wrong":
+            return torch.zeros(1, 2, 64)
+        raise AttributeError("gone") if kind == "gone" else TypeError("other arguments")
+
+    monkeypatch.setattr(matmul.Packed, "logits", changed)
+    matmul.packs.cache_clear()
+    try:
+        assert not matmul.packs()
+        assert isinstance(matmul.none((1, 600, 600), CPU), matmul.Plain)
+    finally:
+        matmul.packs.cache_clear()
+
+
+@needs_packing
+def test_packed_layers_that_are_solved_are_left_out_too() -> None:
+    draws, n, width = np.random.default_rng(0), 700, 400
+    z = torch.as_tensor(draws.integers(0, 2, n))
+    x = torch.as_tensor(draws.normal(size=(3, n, width)), dtype=torch.float32)
+    masks = torch.as_tensor(np.stack([np.arange(n) % 2 == k for k in (0, 1)]))
+    c = torch.tensor([1e-4, 1.0, 1e-4])[:, None].expand(-1, 2)
+    with threads(1):
+        together = probes.fit(x, z, masks, c)
+    for layer in range(3):
+        alone = probes.fit(x[layer : layer + 1], z, masks, c[layer])
+        torch.testing.assert_close(together.weights[layer], alone.weights[0], rtol=0, atol=1e-5)

@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from threads import threads
 
-from anchorscope import probes, solving
+from anchorscope import lbfgs, matmul, probes, solving
 from anchorscope.errors import AnchorscopeError
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
@@ -481,30 +481,89 @@ def test_a_row_far_off_does_not_hold_up_the_others(far: float, n: int) -> None:
         assert np.abs(p[0, problem] - expected)[~masks[problem]].max() < 1e-3
 
 
-def test_layers_before_the_first_that_is_not_mild_are_taken_apart_too(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correlate(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = np.random.default_rng(2)
     z = (draws.random(400) < 0.5).astype(int)
     mild = draws.normal(size=(2, 400, 40)) + 0.3 * z[:, None]
     steep = mild[:1] @ (draws.normal(size=(40, 40)) * np.logspace(0, -3, 40)[:, None])
-    x = np.concatenate([mild, steep, mild[:1]]).astype(np.float32)
-    masks = np.stack([np.arange(400) % 3 != k for k in range(3)])
-    seen: list[torch.Tensor] = []
+    x = torch.as_tensor(np.concatenate([mild, steep, mild[:1]])).to(dtype)
+    masks, c = np.stack([np.arange(400) % 3 != k for k in range(3)]), np.ones(3)
+    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
+    alone = [probes.fit(x[layer : layer + 1], *inputs) for layer in range(4)]
+    ranks: list[tuple[int, int]] = []
     minimise = probes.minimise
 
     def spied(block: probes.Block, *given: float) -> tuple[torch.Tensor, int, int]:
-        seen.append(block.values[:, 0])
+        ranks.append((len(block.values), block.values.shape[-1]))
         return minimise(block, *given)
 
     monkeypatch.setattr(probes, "minimise", spied)
-    with threads(1):
-        solved = fitted(x, z, masks, np.ones(3))
-    assert len(seen) == 1
-    rows = x.astype(np.float64)
-    rows = (rows - rows.mean(1, keepdims=True)) / rows.std(1, keepdims=True)
-    for values, layer in zip(seen[0], rows, strict=True):
-        np.testing.assert_allclose(values, np.linalg.eigvalsh(layer.T @ layer / 400), atol=1e-3)
-    p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()
+    for number in (1, 2, 4):
+        ranks.clear()
+        with threads(number):
+            solved = probes.fit(x, *inputs)
+        assert number > 1 or ranks == [(3, 0), (1, 40)]
+        assert sorted(rank for layers, rank in ranks for _ in range(layers)) == [0, 0, 0, 40]
+        for layer in range(4):
+            together = probes.part(solved, [layer]).logits(x[layer : layer + 1])
+            by_itself = alone[layer].logits(x[layer : layer + 1])
+            torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
+    p = torch.sigmoid(solved.logits(x)).numpy()
     for layer in range(4):
-        assert np.abs(p[layer, 0] - reference(x[layer], z, masks[0], 1.0)).max() < 1e-3
+        expected = reference(x[layer].double().numpy(), z, masks[0], 1.0)
+        assert np.abs(p[layer, 0] - expected).max() < 1e-3
+
+
+@pytest.mark.parametrize("kind", ["one", "all"])
+def test_what_is_constant_is_nothing_once_standardised(kind: str) -> None:
+    draws = np.random.default_rng(3)
+    rows = torch.as_tensor(draws.normal(size=(3000, 40)), dtype=torch.float32)
+    constants = torch.as_tensor(draws.normal(size=40) * 0.1 + 0.1, dtype=torch.float32)
+    flat = slice(0, 39) if kind == "one" else slice(0, 40)
+    rows[:, flat] = constants[flat]
+    out = torch.empty_like(rows)
+    centre, scale = probes._standardise(rows, out, 0)
+    assert torch.equal(centre[flat], constants[flat]) and bool((scale[flat] == 1).all())
+    assert not out[:, flat].any()
+    assert probes._spread(out) <= probes.MILD
+
+
+def test_two_rows_give_probes() -> None:
+    x = np.random.default_rng(0).normal(size=(1, 2, 3)).astype(np.float32)
+    solved = fitted(x, np.array([0, 1]), np.ones((1, 2), dtype=bool), np.ones(1))
+    p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()[0, 0]
+    assert p[0] < 0.5 < p[1]
+
+
+def test_the_last_steps_give_the_two_loop_recursions_direction() -> None:
+    """Beyond as many steps as are kept, and with steps that tell nothing."""
+    n, width = 40, 6
+    draws = torch.Generator().manual_seed(0)
+    w = torch.zeros(1, 1, width + 1)
+    none = torch.zeros(1, 1, 1)
+    block = probes.Block(
+        x=matmul.Plain(torch.zeros(1, n, width)), z=torch.zeros(n), mask=torch.ones(1, n),
+        root=None, c=none + 1, size=torch.full((1, 1), n), mean=w[..., :-1], inv_std=w[..., :-1],
+        vectors=torch.zeros(1, width, 0), values=torch.zeros(1, 1, 0),
+    )  # fmt: skip
+    past, kept = lbfgs._Past(w), list[tuple[torch.Tensor, torch.Tensor]]()
+    mixing = torch.randn(width + 1, width + 1, generator=draws)
+    for step in range(3 * lbfgs.MEMORY):
+        s = torch.randn(width + 1, generator=draws)
+        y = -s if step % 4 == 3 else s @ (mixing @ mixing.T / width + torch.eye(width + 1))
+        past.add(s.view_as(w), y.view_as(w))
+        kept = [*kept, (s, y)][-lbfgs.MEMORY :]
+        gradient = torch.randn(width + 1, generator=draws)
+        q, steps = gradient.clone(), [(s, y) for s, y in kept if s @ y > 0]
+        a = list[torch.Tensor]()
+        for s, y in reversed(steps):
+            a.append(s @ q / (s @ y))
+            q -= a[-1] * y
+        q = block.precondition(q.view_as(w), none + 2)[0, 0]
+        for s, y in steps:
+            q += (a.pop() - y @ q / (s @ y)) * s
+        found = past.direction(block, gradient.view_as(w), none + 2)[0, 0]
+        torch.testing.assert_close(found, -q, rtol=1e-3, atol=1e-3)
