@@ -123,10 +123,7 @@ def packs() -> bool:
     """Whether this torch can pack: by operators that torch itself compiles to, tried once."""
     if platform.machine() not in ("x86_64", "AMD64") or not torch.backends.mkldnn.is_available():
         return False
-    x, w = (
-        torch.arange(64.0 * 80).reshape(1, 64, 80).sin(),
-        torch.arange(160.0).sin().view(1, 2, 80),
-    )
+    x, w = (torch.arange(rows * 80.0).sin().view(1, rows, 80) for rows in (64, 2))
     tried = Packed()
     try:
         tried.add(x[0])

@@ -368,10 +368,11 @@ def _solve_layers(
 ) -> Probes:
     """Solve every problem at some layers, the first of that number, `together` at once, where `z`
     lies."""
-    layers, matrices, eigen = _standardised(x, z, masks, first)
+    different, same = torch.unique(masks, dim=0, return_inverse=True)
+    layers, matrices, eigen = _standardised(x, z, different, first, few=len(masks) <= FEW)
     weights = z.new_empty((len(x), len(masks), x.shape[2]))
     bias, iterations, unconverged = z.new_empty(weights.shape[:2]), 0, 0
-    for block, here in _blocks(layers, matrices, eigen, z, masks, c):
+    for block, here in _blocks(layers, matrices, eigen, z, masks, same, c):
         for problems in torch.arange(len(masks), device=z.device).split(together):
             some = block.take(problems)
             w, steps, unsolved = minimise(some, tolerance, max_iterations)
@@ -381,38 +382,36 @@ def _solve_layers(
 
 
 class _Layers(NamedTuple):
-    """By what layers were standardised, and what moments they have then.
+    """By what layers were standardised, and what is then left for each problem to do.
 
     Attributes:
         centre, scale: [layers, width].
-        mean, variance: by the rows of each problem, float64 [layers, problems, width].
+        mean, inv_std: of the rows of problems that learn from the same, [layers, some, width].
     """
 
     centre: Tensor
     scale: Tensor
     mean: Tensor
-    variance: Tensor
+    inv_std: Tensor
 
 
 def _standardised(
-    features: Features, z: Tensor, masks: Tensor, first: int
+    features: Features, z: Tensor, masks: Tensor, first: int, *, few: bool
 ) -> tuple[_Layers, Matrices, list[tuple[Tensor, Tensor]]]:
     """The features of all layers, standardised, and the correlations of each taken apart.
 
     One layer is read after the other, and standardised in memory that they share. Few probes of a
-    layer that is nearly uncorrelated do with eigenvectors of rank 0.
+    layer that is nearly uncorrelated do with eigenvectors of rank 0. `masks` are without repeats.
     """
     layers, n, width = features.shape
     room, matrices = z.new_empty((n, width)), matmul.none(features.shape, z.device)
-    different, problem = torch.unique(masks, dim=0, return_inverse=True)
     found, eigen = [], []
     for layer in range(layers):
         rows = features[layer : layer + 1][0].to(z.device)
         by = _standardise(rows, room, first + layer)
         matrices.add(room)
-        mean, variance = _mean_and_variance(room, different)
-        found.append((*by, mean[problem], variance[problem]))
-        mild = len(masks) <= FEW and _spread(room) <= MILD
+        found.append((*by, *_mean_and_inv_std(room, masks)))
+        mild = few and _spread(room) <= MILD
         eigen.append((room.new_empty((width, 0)), room.new_empty(0)) if mild else _eigen(room))
     return _Layers(*map(torch.stack, zip(*found, strict=True))), matrices, eigen
 
@@ -423,15 +422,13 @@ def _blocks(
     eigen: Sequence[tuple[Tensor, Tensor]],
     z: Tensor,
     masks: Tensor,
+    same: Tensor,
     c: Tensor,
 ) -> Iterator[tuple[Block, Tensor]]:
     """Layers that are solved together, those with eigenvectors and those without; their numbers.
 
-    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
-    would make of it.
+    `same` says which of the means and spreads of `layers` is each problem's.
     """
-    inv_std = layers.variance.clamp(min=CONSTANT).rsqrt().float()
-    inv_std = torch.where(layers.variance > CONSTANT, inv_std, 0.0)
     weighted = bool(((masks != 0) & (masks != 1)).any())
     ranks = [len(values) for _, values in eigen]
     for rank in sorted({*ranks}):
@@ -445,8 +442,8 @@ def _blocks(
             root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
             c=c[here][..., None],
             size=masks.sum(-1, keepdim=True),
-            mean=layers.mean[here].float(),
-            inv_std=inv_std[here],
+            mean=layers.mean[here][:, same],
+            inv_std=layers.inv_std[here][:, same],
             vectors=vectors,
             values=values[:, None],
         )
@@ -483,6 +480,17 @@ def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]
         out[:, far] = rows[:, far].float() - centre[far]
     out.div_(scale)
     return centre, scale
+
+
+def _mean_and_inv_std(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    """Of standardised features [n, width] by weights [problems, n]; float32 [problems, width].
+
+    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
+    would make of it.
+    """
+    mean, variance = _mean_and_variance(x, weights)
+    inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
+    return mean.float(), inv_std.float()
 
 
 def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
