@@ -235,7 +235,7 @@ def probe_bytes(size: Size, samples: int, gpus: int) -> float:
         solver = 2 * layer * min(size.layers, together)
     else:
         # Each thread holds layers of its own, all together at most this; of a few threads less.
-        abreast = max(1, min(size.layers, ABREAST_BYTES // (2 * layer)))
+        abreast = max(1, min(size.layers, ABREAST_BYTES // layer))
         solver = abreast * (LAYER_COPIES * layer + SQUARES * square)
     held = BLOCKS * max(BLOCK_BYTES, layer)
     # Weights of all probes, in parts and together; logits of all folds inside the training folds.

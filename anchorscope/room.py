@@ -13,7 +13,7 @@ from anchorscope.errors import AnchorscopeError
 
 Result = TypeVar("Result")
 
-ABREAST_BYTES = 128 << 20
+ABREAST_BYTES = 64 << 20
 """Features that all threads of a CPU that fit probes may hold at once, each its own layers: so much
 at most does memory grow with the samples, until a single layer is more."""
 
