@@ -101,7 +101,7 @@ def _each(left: Tensor, packed: Sequence[Tensor]) -> Tensor:
     )
 
 
-def none(shape: Sequence[int], device: torch.device) -> Matrices:
+def empty(shape: Sequence[int], device: torch.device) -> Matrices:
     """No layer yet of features [layers, n, width]."""
     if _packed(shape, device):
         return Packed()

@@ -404,7 +404,7 @@ def _standardised(
     layer that is nearly uncorrelated do with eigenvectors of rank 0. `masks` are without repeats.
     """
     layers, n, width = features.shape
-    room, matrices = z.new_empty((n, width)), matmul.none(features.shape, z.device)
+    room, matrices = z.new_empty((n, width)), matmul.empty(features.shape, z.device)
     found, eigen = [], []
     for layer in range(layers):
         rows = features[layer : layer + 1][0].to(z.device)

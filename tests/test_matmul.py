@@ -15,7 +15,7 @@ needs_packing = pytest.mark.skipif(not matmul.packs(), reason="needs a torch tha
 
 
 def filled(shape: tuple[int, int, int], x: torch.Tensor) -> matmul.Matrices:
-    found, room = matmul.none(shape, CPU), torch.empty(shape[1:])
+    found, room = matmul.empty(shape, CPU), torch.empty(shape[1:])
     for layer in x:
         found.add(room.copy_(layer))  # one memory for all layers, as the solver has it
     return found
@@ -47,9 +47,9 @@ def test_both_products_are_those_of_the_features(
 @needs_packing
 def test_large_features_are_packed_and_small_ones_are_not() -> None:
     large, small = (1, 512, 512), (1, 511, 512)
-    assert isinstance(matmul.none(large, CPU), matmul.Packed)
-    assert isinstance(matmul.none(small, CPU), matmul.Plain)
-    assert isinstance(matmul.none(large, torch.device("meta")), matmul.Plain)
+    assert isinstance(matmul.empty(large, CPU), matmul.Packed)
+    assert isinstance(matmul.empty(small, CPU), matmul.Plain)
+    assert isinstance(matmul.empty(large, torch.device("meta")), matmul.Plain)
     assert matmul.layer_bytes(large, CPU) == 2 * 4 * 512 * 512
     assert matmul.layer_bytes(small, CPU) == 4 * 511 * 512
 
@@ -109,7 +109,7 @@ def test_a_torch_whose_operators_changed_does_not_pack(
     matmul.packs.cache_clear()
     try:
         assert not matmul.packs()
-        assert isinstance(matmul.none((1, 600, 600), CPU), matmul.Plain)
+        assert isinstance(matmul.empty((1, 600, 600), CPU), matmul.Plain)
     finally:
         matmul.packs.cache_clear()
 

@@ -14,6 +14,7 @@ from conftest import CORPUS
 from instrument import answers_table
 
 from anchorscope import activations
+from anchorscope.room import ABREAST_BYTES
 
 ROOT = Path(__file__).parents[1]
 GIVES_BACK = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
@@ -33,7 +34,7 @@ from anchorscope import probes, solving
 
 LAYERS, WIDTH = 64, 96
 n = int(sys.argv[1])
-solving.ABREAST_BYTES = 8 << 20  # what memory may grow by until then
+solving.ABREAST_BYTES = int(sys.argv[3])  # what memory may grow by until then
 
 
 class Stored:
@@ -166,9 +167,19 @@ needs_proc = pytest.mark.skipif(
 
 @needs_proc
 def test_eight_times_the_samples_do_not_raise_the_peak_of_the_probes():
-    few, many, whole = peak(FIT, 500, "read"), peak(FIT, 4000, "read"), peak(FIT, 4000, "whole")
+    few, many, whole = (
+        peak(FIT, samples, how, 8 << 20)
+        for samples, how in ((500, "read"), (4000, "read"), (4000, "whole"))
+    )
     assert many <= 1.1 * few
     assert whole > 1.1 * few  # the test would see features that are held whole
+
+
+@needs_proc
+def test_as_shipped_the_peak_of_the_probes_grows_by_no_more_than_all_threads_may_hold():
+    few, many = (peak(FIT, samples, "read", ABREAST_BYTES) for samples in (500, 4000))
+    layer = 4 * 4000 * 96
+    assert many - few <= (ABREAST_BYTES + 5 * layer) / 1024
 
 
 @needs_proc
