@@ -31,7 +31,7 @@ from anchorscope.samples import check_ids
 from anchorscope.stored import Rows, Stored
 
 if TYPE_CHECKING:
-    from anchorscope.probes import Features
+    from anchorscope.features import Features
 
 __all__ = [
     "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",

@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from anchorscope import folds, platt, probes
+from anchorscope.features import Features
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ class Fitted:
 
 
 def fit(
-    x: probes.Features,
+    x: Features,
     plan: Design,
     settings: Settings,
     *,
@@ -126,7 +127,7 @@ def fit(
 
 
 def fit_draws(
-    x: probes.Features,
+    x: Features,
     plan: Design,
     settings: Settings,
     c: np.ndarray,
@@ -145,7 +146,7 @@ def fit_draws(
 
 
 def _fit(
-    x: probes.Features,
+    x: Features,
     plan: Design,
     settings: Settings,
     grid: np.ndarray,
@@ -192,7 +193,7 @@ def _inner_folds(plan: Design) -> list[tuple[int, int]]:
 
 def _calibrated(
     solved: probes.Probes,
-    x: probes.Features,
+    x: Features,
     plan: Design,
     settings: Settings,
     grid: np.ndarray,
@@ -221,9 +222,7 @@ def _shift(share: np.ndarray, settings: Settings) -> np.ndarray:
     return np.log(share / (1 - share)) if balanced else np.zeros_like(share)
 
 
-def _inner_logits(
-    solved: probes.Probes, x: probes.Features, plan: Design, penalties: int
-) -> np.ndarray:
+def _inner_logits(solved: probes.Probes, x: Features, plan: Design, penalties: int) -> np.ndarray:
     """Inner out-of-fold logits, float64 [layers, folds, penalties, n]; NaN outside the training
     fold."""
     held = np.full((len(x), len(plan.inner), penalties, len(plan.z)), np.nan)
@@ -235,7 +234,7 @@ def _inner_logits(
     return held
 
 
-def out_of_fold(fitted: Fitted, x: probes.Features, fold: np.ndarray) -> np.ndarray:
+def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
     """Each sample's score s by the probe of its own fold [n], float64 [layers, n]."""
     raw = np.empty((len(x), len(fold)))
     for layer in range(len(x)):

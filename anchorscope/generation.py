@@ -29,8 +29,6 @@ CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its le
 LEAVE_AT = 0.75
 """Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
 copy of the cache, staying costs the passes."""
-WORTH_A_GPU_CALL = 1000
-"""`sharing.WORTH_A_CALL` of a GPU, which a short call leaves idle."""
 
 
 @dataclass(frozen=True)
@@ -375,7 +373,7 @@ def _left_padded(
     slots = torch.arange(shared + width + max_new_tokens)
     shut = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
-    price = sharing.WORTH_A_CALL if device.type == "cpu" else WORTH_A_GPU_CALL
+    price = sharing.WORTH_A_CALL if device.type == "cpu" else sharing.WORTH_A_GPU_CALL
     runs = sharing.split(widths, [1] * len(widths), price)
     return _Rows(
         list(range(len(prompts))),

@@ -16,36 +16,23 @@ identity where it is close to that and problems are few.
 from __future__ import annotations
 
 import logging
-import math
-import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from anchorscope import matmul, solving
+from anchorscope import solving
 from anchorscope.errors import AnchorscopeError
+from anchorscope.features import Features, InTurn, Part
 from anchorscope.lbfgs import Block, minimise
-from anchorscope.matmul import Matrices
 from anchorscope.progress import Progress
 from anchorscope.room import tried
+from anchorscope.standardising import Standardised, standardised
 
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
-FEW = 16
-"""At most so many problems a layer cost less than taking its correlation matrix apart."""
-MILD = 2.0
-"""Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
-CONSTANT = 1e-12
-CANCELLED = 1e-3
-ROUNDED = 1e-5
-"""Spread of a feature beside its mean that may be nothing but the mean's rounding."""
-FAR = 8.0
-"""Standard deviations from which on a row has no say in where its feature is centred; of few rows
-less, since one of n is never √n away."""
 
 log = logging.getLogger(__name__)
 
@@ -98,105 +85,6 @@ def part(
     )
 
 
-class Features(Protocol):
-    """Features [layers, n, width]: a tensor, or what reads some layers when they are asked for."""
-
-    @property
-    def shape(self) -> Sequence[int]:
-        """Layers, rows and width."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, layers: slice, /) -> Tensor: ...
-
-
-@dataclass(frozen=True)
-class Reordered:
-    """Features whose rows come in another order.
-
-    Attributes:
-        x: the features, [layers, n, width].
-        order: which of their rows come, int64 [n].
-    """
-
-    x: Features
-    order: Tensor
-
-    @property
-    def shape(self) -> Sequence[int]:
-        return (len(self.x), len(self.order), self.x.shape[2])
-
-    @property
-    def layers_at_once(self) -> int:
-        """How many layers are held at once."""
-        return getattr(self.x, "layers_at_once", len(self.x))
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, layers: slice) -> Tensor:
-        return self.x[layers][:, self.order]
-
-
-@dataclass(frozen=True)
-class Part:
-    """Some layers of features, one after another.
-
-    Attributes:
-        x: the features, [layers, n, width].
-        layers: which of them.
-    """
-
-    x: Features
-    layers: range
-
-    @property
-    def shape(self) -> Sequence[int]:
-        return (len(self.layers), *self.x.shape[1:])
-
-    def __len__(self) -> int:
-        return len(self.layers)
-
-    def __getitem__(self, layers: slice) -> Tensor:
-        some = self.layers[layers]
-        return self.x[some.start : some.stop]
-
-
-@dataclass(frozen=True)
-class _InTurn:
-    """Features that one thread reads at a time: they may hold what was read last."""
-
-    x: Features
-    reading: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def shape(self) -> Sequence[int]:
-        return self.x.shape
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, layers: slice) -> Tensor:
-        with self.reading:
-            return self.x[layers]
-
-
-def blocks(x: Features) -> Iterator[Part]:
-    """All layers, as many at a time as the features hold at once (`layers_at_once`; else all).
-
-    Who does all that a block needs before the next makes the features be read once.
-    """
-    every = range(len(x))
-    at_once = getattr(x, "layers_at_once", len(x))
-    for start in range(0, len(x), max(1, at_once)):
-        yield Part(x, every[start : start + at_once])
-
-
-def at(x: Features, layers: Sequence[int]) -> Tensor:
-    """The features of some layers, [len(layers), n, width]."""
-    return torch.cat([x[layer : layer + 1] for layer in layers])
-
-
 def fit(
     x: Features,
     z: Tensor,
@@ -238,9 +126,9 @@ def fit(
     _check(z, masks)
     block = solving.that_fit(x.shape, len(masks), device, budget_bytes)
     first = x.layers.start if isinstance(x, Part) else 0
-    solver = _Solver(_InTurn(x), z, masks, c, tolerance, max_iterations, block, first)
+    solver = _Solver(InTurn(x), z, masks, c, tolerance, max_iterations, block, first)
     workers = solving.workers(x.shape, block.layers, device, budget_bytes)
-    spans = solving.blocks(len(x), block.layers, workers)
+    spans = solving.spans(len(x), block.layers, workers)
     found: list[Probes | None] = []
     with Progress(total=len(masks) * len(x), unit="probes") as progress:
         for some in solving.abreast(solver.whole, spans, workers):
@@ -267,7 +155,7 @@ class _Solver:
         short: whether a block did not fit in memory.
     """
 
-    x: _InTurn
+    x: InTurn
     z: Tensor
     masks: Tensor
     c: Tensor
@@ -308,17 +196,42 @@ class _Solver:
     def _tried(self, layers: range, together: int) -> Probes | None:
         return tried(partial(self._solve, Part(self.x, layers), together))
 
+    @torch.inference_mode()
     def _solve(self, x: Part, together: int) -> Probes:
-        return _solve_layers(
-            x,
-            self.z,
-            self.masks,
-            self.c[x.layers.start : x.layers.stop],
-            self.tolerance,
-            self.max_iterations,
-            first=self.first + x.layers.start,
-            together=together,
-        )
+        """Solve every problem at some layers, `together` at once."""
+        layers = standardised(x, self.masks, self.first + x.layers.start)
+        weights = self.z.new_empty((len(x), len(self.masks), x.shape[2]))
+        bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
+        for here, block in self._blocks(layers, self.c[x.layers.start : x.layers.stop]):
+            for some in torch.arange(len(self.masks), device=weights.device).split(together):
+                problems = block.take(some)
+                w, steps, unsolved = minimise(problems, self.tolerance, self.max_iterations)
+                weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
+                iterations, unconverged = max(iterations, steps), unconverged + unsolved
+        return Probes(weights / layers.scale[:, None], bias, layers.centre, iterations, unconverged)
+
+    def _blocks(self, layers: Standardised, c: Tensor) -> Iterator[tuple[Tensor, Block]]:
+        """Layers that are solved together, those with eigenvectors and those without."""
+        weighted = bool(((self.masks != 0) & (self.masks != 1)).any())
+        ranks = [len(values) for _, values in layers.eigen]
+        for rank in sorted({*ranks}):
+            some = [layer for layer, found in enumerate(ranks) if found == rank]
+            here = torch.tensor(some, device=self.z.device)
+            eigen = zip(*(layers.eigen[layer] for layer in some), strict=True)
+            vectors, values = map(torch.stack, eigen)
+            block = Block(
+                x=layers.x.at(here),
+                z=self.z,
+                mask=self.masks,
+                root=torch.where(self.masks > 0, self.masks.rsqrt(), 0.0) if weighted else None,
+                c=c[here][..., None],
+                size=self.masks.sum(-1, keepdim=True),
+                mean=layers.mean[here],
+                inv_std=layers.inv_std[here],
+                vectors=vectors,
+                values=values[:, None],
+            )
+            yield here, block
 
 
 def joined(parts: Sequence[Probes]) -> Probes:
@@ -328,17 +241,6 @@ def joined(parts: Sequence[Probes]) -> Probes:
     )
     iterations = max(part.iterations for part in parts)
     return Probes(weights, bias, centre, iterations, sum(part.unconverged for part in parts))
-
-
-def _check_finite(centre: Tensor, layer: int) -> None:
-    """Refuse a layer with features that are not finite: then a mean is not."""
-    if not bool(torch.isfinite(centre).all()):
-        raise AnchorscopeError(
-            "activations are not finite, no probe can be fitted",
-            f"layer {layer}",
-            "measure them again, with dtype: float32 for this model",
-            see="not-finite",
-        )
 
 
 def _check(z: Tensor, masks: Tensor) -> None:
@@ -353,191 +255,3 @@ def _check(z: Tensor, masks: Tensor) -> None:
             "sample more questions, or use fewer folds",
             see="one-class",
         )
-
-
-@torch.inference_mode()
-def _solve_layers(
-    x: Features,
-    z: Tensor,
-    masks: Tensor,
-    c: Tensor,
-    tolerance: float,
-    max_iterations: int,
-    first: int,
-    together: int,
-) -> Probes:
-    """Solve every problem at some layers, the first of that number, `together` at once, where `z`
-    lies."""
-    different, same = torch.unique(masks, dim=0, return_inverse=True)
-    layers, matrices, eigen = _standardised(x, z, different, first, few=len(masks) <= FEW)
-    weights = z.new_empty((len(x), len(masks), x.shape[2]))
-    bias, iterations, unconverged = z.new_empty(weights.shape[:2]), 0, 0
-    for block, here in _blocks(layers, matrices, eigen, z, masks, same, c):
-        for problems in torch.arange(len(masks), device=z.device).split(together):
-            some = block.take(problems)
-            w, steps, unsolved = minimise(some, tolerance, max_iterations)
-            weights[here[:, None], problems], bias[here[:, None], problems] = some.folded(w)
-            iterations, unconverged = max(iterations, steps), unconverged + unsolved
-    return Probes(weights / layers.scale[:, None], bias, layers.centre, iterations, unconverged)
-
-
-class _Layers(NamedTuple):
-    """By what layers were standardised, and what is then left for each problem to do.
-
-    Attributes:
-        centre, scale: [layers, width].
-        mean, inv_std: of the rows of problems that learn from the same, [layers, some, width].
-    """
-
-    centre: Tensor
-    scale: Tensor
-    mean: Tensor
-    inv_std: Tensor
-
-
-def _standardised(
-    features: Features, z: Tensor, masks: Tensor, first: int, *, few: bool
-) -> tuple[_Layers, Matrices, list[tuple[Tensor, Tensor]]]:
-    """The features of all layers, standardised, and the correlations of each taken apart.
-
-    One layer is read after the other, and standardised in memory that they share. Few probes of a
-    layer that is nearly uncorrelated do with eigenvectors of rank 0. `masks` are without repeats.
-    """
-    layers, n, width = features.shape
-    room, matrices = z.new_empty((n, width)), matmul.empty(features.shape, z.device)
-    found, eigen = [], []
-    for layer in range(layers):
-        rows = features[layer : layer + 1][0].to(z.device)
-        by = _standardise(rows, room, first + layer)
-        matrices.add(room)
-        found.append((*by, *_mean_and_inv_std(room, masks)))
-        mild = few and _spread(room) <= MILD
-        eigen.append((room.new_empty((width, 0)), room.new_empty(0)) if mild else _eigen(room))
-    return _Layers(*map(torch.stack, zip(*found, strict=True))), matrices, eigen
-
-
-def _blocks(
-    layers: _Layers,
-    matrices: Matrices,
-    eigen: Sequence[tuple[Tensor, Tensor]],
-    z: Tensor,
-    masks: Tensor,
-    same: Tensor,
-    c: Tensor,
-) -> Iterator[tuple[Block, Tensor]]:
-    """Layers that are solved together, those with eigenvectors and those without; their numbers.
-
-    `same` says which of the means and spreads of `layers` is each problem's.
-    """
-    weighted = bool(((masks != 0) & (masks != 1)).any())
-    ranks = [len(values) for _, values in eigen]
-    for rank in sorted({*ranks}):
-        some = [layer for layer, found in enumerate(ranks) if found == rank]
-        here = torch.tensor(some, device=z.device)
-        vectors, values = map(torch.stack, zip(*(eigen[layer] for layer in some), strict=True))
-        block = Block(
-            x=matrices.at(here),
-            z=z,
-            mask=masks,
-            root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
-            c=c[here][..., None],
-            size=masks.sum(-1, keepdim=True),
-            mean=layers.mean[here][:, same],
-            inv_std=layers.inv_std[here][:, same],
-            vectors=vectors,
-            values=values[:, None],
-        )
-        yield block, here
-
-
-def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Write a layer's features [n, width] to `out`, less their centre and by their scale, [width].
-
-    A row far off draws the mean away from all others, and leaves few digits to tell them apart:
-    features that have one are centred by their other rows alone. A constant feature is its own
-    centre, to the last bit.
-    """
-    n = len(rows)
-    total = torch.stack([rows[some].float().sum(0) for some in _rows_at_once(rows)])
-    centre = (total.double().sum(0) / n).float()
-    _check_finite(centre, layer)
-    squares, most = torch.zeros_like(centre), torch.zeros_like(centre)
-    for some in _rows_at_once(rows):
-        square = torch.sub(rows[some], centre, out=out[some]).square()
-        squares += square.sum(0)
-        most = torch.maximum(most, square.amax(0))
-    scale = (squares / n).sqrt()
-    flat = ((scale > 0) & (scale <= ROUNDED * centre.abs())).nonzero()[:, 0]
-    flat = flat[(rows[:, flat] == rows[0, flat]).all(0)]
-    centre[flat], out[:, flat], scale[flat] = rows[0, flat].float(), 0.0, 0.0
-    scale = torch.where(scale > 0, scale, 1.0)
-    limit = min(FAR, math.sqrt(n) / 2) * scale
-    far = (most > limit.square()).nonzero()[:, 0]
-    if len(far):
-        few = out[:, far]
-        near = few.abs() <= limit[far]
-        centre[far] += (few * near).sum(0) / near.sum(0).clamp(min=1)
-        out[:, far] = rows[:, far].float() - centre[far]
-    out.div_(scale)
-    return centre, scale
-
-
-def _mean_and_inv_std(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Of standardised features [n, width] by weights [problems, n]; float32 [problems, width].
-
-    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
-    would make of it.
-    """
-    mean, variance = _mean_and_variance(x, weights)
-    inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    return mean.float(), inv_std.float()
-
-
-def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Of standardised features [n, width] by weights [problems, n]; float64 [problems, width].
-
-    A float32 matrix product serves nearly all features; those of which it leaves too few digits,
-    since the rows' spread is small beside their mean, are taken again in float64.
-    """
-    share = (weights.double() / weights.double().sum(-1, keepdim=True)).to(x.dtype)
-    mean = x.new_zeros((len(share), x.shape[1]), dtype=torch.float64)
-    square = torch.zeros_like(mean)
-    for rows in _rows_at_once(x):
-        mean += share[:, rows] @ x[rows]
-        square += share[:, rows] @ x[rows].square()
-    variance = square - mean.square()
-    if x.dtype == torch.float32:
-        few_digits = (variance < CANCELLED * square).any(0).nonzero()[:, 0]
-        if len(few_digits):
-            exact = _mean_and_variance(x[:, few_digits].double(), weights)
-            mean[:, few_digits], variance[:, few_digits] = exact
-    return mean, variance
-
-
-def _rows_at_once(x: Tensor) -> list[slice]:
-    starts = range(0, len(x), solving.ROWS_AT_ONCE)
-    return [slice(start, start + starts.step) for start in starts]
-
-
-def _spread(x: Tensor) -> float:
-    """Mean square eigenvalue of xᵀx / n, at least 1; by random directions."""
-    draws = torch.Generator(x.device).manual_seed(0)
-    signs = torch.randint(0, 2, (4, x.shape[1]), generator=draws, device=x.device) * 2.0 - 1
-    seen = (signs @ x.T) @ x / len(x)
-    return float(seen.square().mean())
-
-
-def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Eigenvectors [width, rank] and eigenvalues [rank] of xᵀx / n, x [n, width].
-
-    By way of the smaller of xᵀx and xxᵀ. Directions that hardly vary are left to the identity.
-    """
-    n, width = x.shape
-    if width <= n:
-        values, vectors = torch.linalg.eigh(x.T @ x / n)
-        return vectors, values.clamp(min=0)
-    values, rows = torch.linalg.eigh(x @ x.T / n)
-    there = values > 1e-5 * values[-1:].clamp(min=1e-30)
-    values = torch.where(there, values, 1.0)
-    vectors = x.T @ rows / (n * values).sqrt()
-    return vectors * there, values * there

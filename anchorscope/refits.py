@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import fitting, folds, intervals, partial, probes, scores
+from anchorscope import features, fitting, folds, intervals, partial, scores
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
 from anchorscope.progress import Progress
@@ -107,7 +107,7 @@ def refit(
     clean, cut = (scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT))
     chosen, fitted = _chosen(clean, cell, settings, layers, device, keep)
     passes = _Passes(
-        probes.at(clean, chosen), probes.at(cut, chosen), cell.plan, settings, fitted.c
+        features.at(clean, chosen), features.at(cut, chosen), cell.plan, settings, fitted.c
     )
     weights = _usable(_drawn(answers, draws, seed), cell)
     fixed, refitted = _replicates(passes, fitted, weights, cell, chosen, device, keep)
@@ -123,7 +123,7 @@ def refit(
 
 
 def _chosen(
-    clean: probes.Features,
+    clean: features.Features,
     cell: scores.Cell,
     settings: fitting.Settings,
     layers: Sequence[int] | None,
@@ -145,7 +145,7 @@ def _chosen(
             f"name layers from 0 to {depth - 1}",
             see="config",
         )
-    return chosen, fitting.fit(probes.at(clean, chosen), cell.plan, settings, device=device)
+    return chosen, fitting.fit(features.at(clean, chosen), cell.plan, settings, device=device)
 
 
 def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:

@@ -17,8 +17,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import platt, probes, solved
+from anchorscope import platt, solved
 from anchorscope.errors import AnchorscopeError
+from anchorscope.features import Features, Part, Reordered
 from anchorscope.fitting import Design, Fitted, Settings, design, fit, out_of_fold, training_rows
 from anchorscope.samples import kept, shuffled, sigmoid
 from anchorscope.solved import Keep, Scored
@@ -31,7 +32,7 @@ CLEAN = ("clean", 0)
 REFITTED = (("knockout", 0), ("random", 0))
 OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
-Activations = Callable[[str, int], tuple[Sequence[str], probes.Features]]
+Activations = Callable[[str, int], tuple[Sequence[str], Features]]
 
 log = logging.getLogger(__name__)
 
@@ -179,9 +180,7 @@ def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
     return Cell(ids, design(answers, settings, readout), readout)
 
 
-def of_everyone(
-    activations: Activations, condition: tuple[str, int], cell: Cell
-) -> probes.Features:
+def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell) -> Features:
     """The activations of all samples in the order of the cell, [layers, n, width].
 
     Raises:
@@ -192,7 +191,7 @@ def of_everyone(
 
 
 def fit_and_score(
-    x: probes.Features,
+    x: Features,
     cell: Cell,
     settings: Settings,
     *,
@@ -205,7 +204,7 @@ def fit_and_score(
 
 
 def _of_block(
-    x: probes.Features,
+    x: Features,
     plan: Design,
     settings: Settings,
     device: str | torch.device,
@@ -215,12 +214,12 @@ def _of_block(
     return _scored(fitted, x, plan.fold)
 
 
-def _scored(fitted: Fitted, x: probes.Features, fold: np.ndarray) -> Scored:
+def _scored(fitted: Fitted, x: Features, fold: np.ndarray) -> Scored:
     return Scored(fitted, out_of_fold(fitted, x, fold))
 
 
 def _learned(
-    clean: probes.Features,
+    clean: Features,
     null: Design | None,
     cell: Cell,
     settings: Settings,
@@ -235,7 +234,7 @@ def _learned(
     the samples backwards.
     """
 
-    def learn(block: probes.Part) -> list[Scored]:
+    def learn(block: Part) -> list[Scored]:
         own = _of_block(block, cell.plan, settings, device)
         if null is None:
             return [own]
@@ -260,9 +259,9 @@ def _null(plan: Design, settings: Settings, quiet: bool = False) -> Design | Non
 
 def _moved(
     fitted: Fitted,
-    x: probes.Features,
+    x: Features,
     rows: np.ndarray,
-    whole: probes.Features | None,
+    whole: Features | None,
     cell: Cell,
     settings: Settings,
     device: str | torch.device,
@@ -274,12 +273,12 @@ def _moved(
     cell; None for none.
     """
 
-    def say(block: probes.Part) -> list[Scored]:
+    def say(block: Part) -> list[Scored]:
         own = fitted.at(block.layers)
         found = [_scored(own, block, cell.plan.fold[rows])]
         if whole is None:
             return found
-        layers = probes.Part(whole, block.layers)
+        layers = Part(whole, block.layers)
         return [*found, _of_block(layers, cell.plan, settings, device, own.c)]
 
     each = 0 if whole is None else len(training_rows(cell.plan)[0])
@@ -296,7 +295,7 @@ def _offset(moved: Scored, rows: np.ndarray, plan: Design) -> Scored:
 
 def _rows(
     activations: Activations, condition: tuple[str, int], cell: Cell
-) -> tuple[np.ndarray, probes.Features]:
+) -> tuple[np.ndarray, Features]:
     """Places among the cell's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
     rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
@@ -312,9 +311,7 @@ def _rows(
     return rows, x
 
 
-def _complete(
-    rows: np.ndarray, x: probes.Features, cell: Cell, condition: tuple[str, int]
-) -> probes.Features:
+def _complete(rows: np.ndarray, x: Features, cell: Cell, condition: tuple[str, int]) -> Features:
     """The activations in the order of the cell's ids.
 
     Raises:
@@ -330,7 +327,7 @@ def _complete(
         )
     order = np.argsort(rows)
     in_order = (order == np.arange(len(rows))).all()
-    return x if in_order else probes.Reordered(x, torch.as_tensor(order))
+    return x if in_order else Reordered(x, torch.as_tensor(order))
 
 
 def _frame(

@@ -123,7 +123,7 @@ def workers(
     return max((count for count in range(1, most + 1) if threads % count == 0), default=1)
 
 
-def blocks(layers: int, most: int, workers: int) -> list[range]:
+def spans(layers: int, most: int, workers: int) -> list[range]:
     """The layers in blocks of at most so many, as even as can be, as many for each worker."""
     count = min(layers, workers * math.ceil(layers / (workers * most)))
     ends = [layers * number // count for number in range(count + 1)]

@@ -12,8 +12,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from threads import threads
 
-from anchorscope import lbfgs, matmul, probes, solving
+from anchorscope import lbfgs, matmul, probes, solving, standardising
 from anchorscope.errors import AnchorscopeError
+from anchorscope.features import InTurn, Part
+from anchorscope.lbfgs import Block
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
 
@@ -58,13 +60,13 @@ def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
     few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not few:
-        monkeypatch.setattr(probes, "FEW", 0)
+        monkeypatch.setattr(standardising, "FEW", 0)
     n, width = 300, 12
     x, z = features("plain", n, width)
     ranks: list[int] = []
     minimise = probes.minimise
 
-    def spied(block: probes.Block, *given: float) -> tuple[torch.Tensor, int, int]:
+    def spied(block: Block, *given: float) -> tuple[torch.Tensor, int, int]:
         ranks.append(block.values.shape[-1])
         return minimise(block, *given)
 
@@ -80,10 +82,10 @@ def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
 
 def test_correlated_features_are_taken_apart_however_few_the_probes() -> None:
     x = features("correlated", 150, 40)[0][0]
-    assert probes._spread(torch.as_tensor(x / x.std(0))) > probes.MILD
+    assert standardising._spread(torch.as_tensor(x / x.std(0))) > standardising.MILD
     mild = np.random.default_rng(1).normal(size=(2000, 40)).astype(np.float32)
     exact = np.square(np.linalg.eigvalsh(np.cov(mild.T))).mean()
-    assert probes._spread(torch.as_tensor(mild)) == pytest.approx(exact, rel=0.1)
+    assert standardising._spread(torch.as_tensor(mild)) == pytest.approx(exact, rel=0.1)
 
 
 @pytest.mark.parametrize(
@@ -150,13 +152,14 @@ def test_problems_and_layers_do_not_disturb_each_other() -> None:
 def test_blocks_of_layers_and_of_problems_equal_single_ones() -> None:
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
-    rows, labels = torch.as_tensor(x), torch.as_tensor(z)
-    inputs = (torch.as_tensor(masks).float(), torch.as_tensor(c).float().expand(2, -1))
+    rows, labels = torch.as_tensor(x), torch.as_tensor(z).float()
+    inputs = (labels, torch.as_tensor(masks).float(), torch.as_tensor(c).float().expand(2, -1))
     single = fitted(x, z, masks, c)
     for together in (1, 5, len(c)):
-        block = probes._solve_layers(
-            rows, labels.float(), *inputs, 1e-4, 500, first=0, together=together
-        )
+        sizes = solving.Sizes(2, together)
+        solver = probes._Solver(InTurn(rows), *inputs, 1e-4, 500, sizes, first=0)
+        block = solver.whole(range(2))
+        assert block
         assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
 
 
@@ -175,7 +178,7 @@ def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) ->
     solved: list[int] = []
     minimise = probes.minimise
 
-    def spied(block: probes.Block, *given: float) -> tuple[torch.Tensor, int, int]:
+    def spied(block: Block, *given: float) -> tuple[torch.Tensor, int, int]:
         solved.append(len(block.size))
         return minimise(block, *given)
 
@@ -239,15 +242,15 @@ def test_threads_that_take_a_layer_each_find_what_one_does(monkeypatch: pytest.M
     inputs = [torch.as_tensor(value) for value in (z, *problems(120))]
     monkeypatch.setattr(solving, "STATE_BYTES", len(inputs[2]) * solving._state_bytes(120, 16))
     read = Counted(torch.as_tensor(np.concatenate([x, 2 * x, x[:1] + 1])))
-    solve, by = probes._solve_layers, set[tuple[str, int]]()
+    solve, by = probes._Solver._solve, set[tuple[str, int]]()
     together = threading.Barrier(1)
 
-    def noted(*given: Any, **more: Any) -> probes.Probes:
+    def noted(*given: Any) -> probes.Probes:
         by.add((threading.current_thread().name, torch.get_num_threads()))
         together.wait(60)
-        return solve(*given, **more)
+        return solve(*given)
 
-    monkeypatch.setattr(probes, "_solve_layers", noted)
+    monkeypatch.setattr(probes._Solver, "_solve", noted)
     with threads(1):
         alone = probes.fit(read, *inputs)
     assert {name for name, _ in by} == {"MainThread"}
@@ -377,31 +380,29 @@ def short_of_memory(
     monkeypatch: pytest.MonkeyPatch, most: int, said: str = "CUDA out of memory"
 ) -> list[tuple[int, int]]:
     """A device on which no more than so many problems of layers fit; (layers, problems) tried."""
-    solve, tried = probes._solve_layers, list[tuple[int, int]]()
+    solve, tried = probes._Solver._solve, list[tuple[int, int]]()
 
-    def limited(
-        x: torch.Tensor, z: torch.Tensor, masks: torch.Tensor, *given: Any, **more: Any
-    ) -> Any:
-        size = len(x), min(more["together"], len(masks))
+    def limited(solver: probes._Solver, x: Part, together: int) -> probes.Probes:
+        size = len(x), min(together, len(solver.masks))
         tried.append(size)
         if size[0] * size[1] > most:
             raise torch.OutOfMemoryError(said)
-        return solve(x, z, masks, *given, **more)
+        return solve(solver, x, together)
 
-    monkeypatch.setattr(probes, "_solve_layers", limited)
+    monkeypatch.setattr(probes._Solver, "_solve", limited)
     monkeypatch.setattr(solving, "that_fit", lambda *_: solving.Sizes(4, 100))
     return tried
 
 
 def test_blocks_are_even_and_as_many_for_each_thread() -> None:
-    assert solving.blocks(16, 3, 2) == [
+    assert solving.spans(16, 3, 2) == [
         range(0, 2),
         range(2, 5),
         range(5, 8),
         *(range(8, 10), range(10, 13), range(13, 16)),
     ]
     for layers, most, workers in ((5, 4, 1), (5, 4, 2), (1, 3, 4), (33, 7, 3)):
-        found = solving.blocks(layers, most, workers)
+        found = solving.spans(layers, most, workers)
         sizes = [len(block) for block in found]
         assert [layer for block in found for layer in block] == [*range(layers)]
         assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
@@ -442,10 +443,10 @@ def test_a_single_probe_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyP
 def test_other_errors_of_the_device_are_not_taken_for_want_of_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(*_: Any, **more: Any) -> None:
+    def broken(*_: Any) -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(probes, "_solve_layers", broken)
+    monkeypatch.setattr(probes._Solver, "_solve", broken)
     x, z = features("plain", 90, 10)
     with pytest.raises(RuntimeError, match="device-side assert"):
         fitted(x, z, *problems(90))
@@ -496,7 +497,7 @@ def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correla
     ranks: list[tuple[int, int]] = []
     minimise = probes.minimise
 
-    def spied(block: probes.Block, *given: float) -> tuple[torch.Tensor, int, int]:
+    def spied(block: Block, *given: float) -> tuple[torch.Tensor, int, int]:
         ranks.append((len(block.values), block.values.shape[-1]))
         return minimise(block, *given)
 
@@ -525,10 +526,10 @@ def test_what_is_constant_is_nothing_once_standardised(kind: str) -> None:
     flat = slice(0, 39) if kind == "one" else slice(0, 40)
     rows[:, flat] = constants[flat]
     out = torch.empty_like(rows)
-    centre, scale = probes._standardise(rows, out, 0)
+    centre, scale = standardising._standardise(rows, out, 0)
     assert torch.equal(centre[flat], constants[flat]) and bool((scale[flat] == 1).all())
     assert not out[:, flat].any()
-    assert probes._spread(out) <= probes.MILD
+    assert standardising._spread(out) <= standardising.MILD
 
 
 def test_two_rows_give_probes() -> None:
@@ -544,7 +545,7 @@ def test_the_last_steps_give_the_two_loop_recursions_direction() -> None:
     draws = torch.Generator().manual_seed(0)
     w = torch.zeros(1, 1, width + 1)
     none = torch.zeros(1, 1, 1)
-    block = probes.Block(
+    block = Block(
         x=matmul.Plain(torch.zeros(1, n, width)), z=torch.zeros(n), mask=torch.ones(1, n),
         root=None, c=none + 1, size=torch.full((1, 1), n), mean=w[..., :-1], inv_std=w[..., :-1],
         vectors=torch.zeros(1, width, 0), values=torch.zeros(1, 1, 0),

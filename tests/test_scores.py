@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from threads import threads
 
-from anchorscope import baseline, fitting, platt, scores, solving
+from anchorscope import baseline, fitting, platt, probes, scores, solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.fitting import Settings
@@ -544,13 +544,13 @@ def test_as_many_probes_are_fitted_as_were_announced(
     monkeypatch: pytest.MonkeyPatch, settings: Settings, conditions: list[tuple[str, int]]
 ) -> None:
     fitted: list[int] = []
-    real = scores.probes.fit
+    real = probes.fit
 
     def counting(x: Any, z: Any, masks: Any, *rest: Any, **more: Any) -> Any:
         fitted.append(len(x) * len(masks))
         return real(x, z, masks, *rest, **more)
 
-    monkeypatch.setattr(scores.probes, "fit", counting)
+    monkeypatch.setattr(probes, "fit", counting)
     answers, x = cell()
     for extras in (True, False):
         fitted.clear()

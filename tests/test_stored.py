@@ -12,7 +12,7 @@ import torch
 
 from anchorscope import partial, scores, solving
 from anchorscope.errors import AnchorscopeError
-from anchorscope.probes import Features, Reordered, at
+from anchorscope.features import Features, Reordered, at
 from anchorscope.stored import Rows, Stored
 
 LAYERS, SAMPLES, WIDTH = 7, 12, 4

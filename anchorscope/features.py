@@ -1,0 +1,110 @@
+"""Features of probes: hidden states, a tensor or what reads layers when they are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+
+class Features(Protocol):
+    """Features [layers, n, width]: a tensor, or what reads some layers when they are asked for."""
+
+    @property
+    def shape(self) -> Sequence[int]:
+        """Layers, rows and width."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, layers: slice, /) -> Tensor: ...
+
+
+@dataclass(frozen=True)
+class Reordered:
+    """Features whose rows come in another order.
+
+    Attributes:
+        x: the features, [layers, n, width].
+        order: which of their rows come, int64 [n].
+    """
+
+    x: Features
+    order: Tensor
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return (len(self.x), len(self.order), self.x.shape[2])
+
+    @property
+    def layers_at_once(self) -> int:
+        """How many layers are held at once."""
+        return getattr(self.x, "layers_at_once", len(self.x))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, layers: slice) -> Tensor:
+        return self.x[layers][:, self.order]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some layers of features, one after another.
+
+    Attributes:
+        x: the features, [layers, n, width].
+        layers: which of them.
+    """
+
+    x: Features
+    layers: range
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return (len(self.layers), *self.x.shape[1:])
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __getitem__(self, layers: slice) -> Tensor:
+        some = self.layers[layers]
+        return self.x[some.start : some.stop]
+
+
+@dataclass(frozen=True)
+class InTurn:
+    """Features that one thread reads at a time: they may hold what was read last."""
+
+    x: Features
+    reading: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def shape(self) -> Sequence[int]:
+        return self.x.shape
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def __getitem__(self, layers: slice) -> Tensor:
+        with self.reading:
+            return self.x[layers]
+
+
+def blocks(x: Features) -> Iterator[Part]:
+    """All layers, as many at a time as the features hold at once (`layers_at_once`; else all).
+
+    Who does all that a block needs before the next makes the features be read once.
+    """
+    every = range(len(x))
+    at_once = getattr(x, "layers_at_once", len(x))
+    for start in range(0, len(x), max(1, at_once)):
+        yield Part(x, every[start : start + at_once])
+
+
+def at(x: Features, layers: Sequence[int]) -> Tensor:
+    """The features of some layers, [len(layers), n, width]."""
+    return torch.cat([x[layer : layer + 1] for layer in layers])
