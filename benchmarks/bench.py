@@ -5,8 +5,9 @@
     python benchmarks/bench.py --peers    # make bench-full: other projects too, and how it scales
     python benchmarks/bench.py --device cuda   # the measured passes at real sizes, on a GPU
 
-Checks first that all ways agree. Then every round times each way once; a row of the table is a
-way's median over the rounds, its ratio that to the way `one-pass` of the same workload and stage.
+Checks first that all ways agree. Then every round times each way once, another first each time. A
+row of the table has a way's median over the rounds, and that of its ratios to the way `one-pass` of
+the same round, workload and stage: what slows the machine for a while slows both.
 Writes bench.csv, bench.json (machine, load, floor) and the figure bench.*. Ways are described in
 `ways.py` and `baselines.py`.
 """
@@ -74,9 +75,7 @@ def run(
     for number in range(rounds):
         for stage, all_ways in stages.items():
             found = {}
-            for name, way in all_ways.items():
-                if way.run is None:
-                    continue
+            for name, way in _turned(all_ways, number):
                 found[name], taken = timing.timed(way.run, kind)
                 key = (stage, name)
                 seconds.setdefault(key, []).append(taken.seconds * way.scale)
@@ -87,6 +86,13 @@ def run(
                 apart[stage, name] = max(value, apart.get((stage, name), 0.0))
         say(f"{work.name}: round {number + 1} of {rounds}, all ways agree")
     return _rows(work, stages, seconds, peaks, apart)
+
+
+def _turned(all_ways: Mapping[str, ways.Way], number: int) -> list[tuple[str, ways.Way]]:
+    """The ways that are run, another first in each round."""
+    found = [(name, way) for name, way in all_ways.items() if way.run]
+    turn = number % len(found)
+    return found[turn:] + found[:turn]
 
 
 def _rows(
@@ -104,32 +110,33 @@ def _rows(
                 continue
             key = (stage, way.same or name)
             whole.setdefault(name, []).append(list(seconds[key]))
-            rows.append(_row(work.name, stage, name, seconds[key], apart[key], peaks[key]))
-    if len(stages) > 1:
-        for name in ways.REQUIRED:
-            sums = [sum(one) for one in zip(*whole[name], strict=True)]
-            own = [row for row in rows if row["way"] == name]
             rows.append(
-                _row(
-                    work.name, "end to end", name, sums,
-                    max(row["max_difference"] for row in own if row["stage"] != "fit"),
-                    max(row["peak_mb"] for row in own),
-                )
-            )  # fmt: skip
-    plain = {row["stage"]: row["seconds"] for row in rows if row["way"] == "one-pass"}
-    return [row | {"ratio": row["seconds"] / plain[row["stage"]]} for row in rows]
+                {"workload": work.name, "stage": stage, "way": name}
+                | {"max_difference": apart[key], "peak_mb": peaks[key]}
+                | _took(seconds[key], seconds[stage, "one-pass"])
+            )
+    if len(stages) == 1:
+        return rows
+    sums = {name: [sum(one) for one in zip(*whole[name], strict=True)] for name in ways.REQUIRED}
+    for name in ways.REQUIRED:
+        own = [row for row in rows if row["way"] == name]
+        most = {
+            "max_difference": max(row["max_difference"] for row in own if row["stage"] != "fit"),
+            "peak_mb": max(row["peak_mb"] for row in own),
+        }
+        rows.append(
+            {"workload": work.name, "stage": "end to end", "way": name}
+            | most
+            | _took(sums[name], sums["one-pass"])
+        )
+    return rows
 
 
-def _row(
-    workload: str, stage: str, way: str, seconds: Sequence[float], apart: float, peak: float
-) -> dict[str, Any]:
+def _took(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, Any]:
+    """What a way took, and that beside the plain one-pass way, by what each took in every round."""
     return {
-        "workload": workload,
-        "stage": stage,
-        "way": way,
         "seconds": statistics.median(seconds),
-        "max_difference": apart,
-        "peak_mb": peak,
+        "ratio": timing.ratio(seconds, plain),
         "rounds": len(seconds),
     }
 
@@ -207,7 +214,7 @@ def _measured(
         load.append(timing.load())
     if "hidden" in chosen.workloads:
         real = workloads.Workload("hidden", samples=200 if chosen.quick else 2_000)
-        of = {"fit": ways.fitting(*hidden.states(real.samples), timed=5)}
+        of = {"fit": ways.fitting(*hidden.states(real.samples))}
         rows += run(real, of, chosen.rounds, kind, say)
     if chosen.peers:
         import peers

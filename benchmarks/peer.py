@@ -12,12 +12,12 @@ from __future__ import annotations
 import argparse
 import gc
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import timing
 import torch
 
 AT_ONCE = 8
@@ -195,15 +195,6 @@ def transformer_lens(
 PEERS = {"nnsight": nnsight, "pyvene": pyvene, "transformer-lens": transformer_lens}
 
 
-def peak_mb() -> float:
-    """Most memory of the process so far; NaN but on Linux."""
-    status = Path("/proc/self/status")
-    if not status.exists():
-        return float("nan")
-    line = next(x for x in status.read_text().splitlines() if x.startswith("VmHWM"))
-    return int(line.split()[1]) * 1024 / 1e6
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("name", choices=PEERS)
@@ -232,11 +223,10 @@ def main() -> None:
             for (number, cut), states in found.items():
                 difference = float((states - expected[number, cut]).abs().max())
                 apart[name] = max(apart[name], difference)
-    plain = statistics.median(seconds["one-pass"])
     for name in list(ways)[1:]:
-        ratio = statistics.median(seconds[name]) / plain
+        ratio = timing.ratio(seconds[name], seconds["one-pass"])
         print(json.dumps({"way": name, "ratio": ratio, "max_difference": apart[name],
-                          "peak_mb": peak_mb()}))  # fmt: skip
+                          "peak_mb": timing.peak_mb()}))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import math
 import multiprocessing
+import operator
 import tempfile
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -49,9 +50,11 @@ def main(out: Path, *, quick: bool = False, kind: str = "wall") -> str:
     """Run all lines, write `scaling.csv`, and say what was found as Markdown."""
     sizes = QUICK if quick else {"layers": LAYERS, "samples": SAMPLES, "prefix": PREFIXES}
     base = replace(BASE, sequences=20, samples=100) if quick else BASE
-    measured = _point if quick else _alone
+    ask = operator.call if quick else _alone
     rows = [
-        measured(stage, varied, size, base, kind)
+        {"stage": stage, "varied": varied, "size": size}
+        | {"seconds": ask(_seconds, stage, varied, size, base, kind)}
+        | {"peak_mb": ask(_peak_mb, stage, varied, size, base)}
         for varied, of in sizes.items()
         for stage in ("measure", "fit")
         if (stage, varied) != ("fit", "prefix")
@@ -65,36 +68,32 @@ def main(out: Path, *, quick: bool = False, kind: str = "wall") -> str:
     return found
 
 
-def _alone(*given: Any) -> dict[str, Any]:
-    """A line of the table from a process of its own: none finds what those before left behind."""
+def _alone(ask: Callable[..., float], *given: Any) -> float:
+    """A number from a process of its own: none finds what those before left behind."""
     threads = torch.get_num_threads()
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(1, fresh, torch.set_num_threads, (threads,)) as pool:
-        return pool.submit(_point, *given).result()
+        return pool.submit(ask, *given).result()
 
 
-def _point(
-    stage: str, varied: str, size: int, base: workloads.Workload, kind: str
-) -> dict[str, Any]:
-    """The fastest of some repeats, and the peak of memory of one more."""
+def _seconds(stage: str, varied: str, size: int, base: workloads.Workload, kind: str) -> float:
+    """The fastest of some repeats."""
+    run = _run(stage, varied, size, base)
+    return min(timing.timed(run, kind)[1].seconds for _ in range(REPEATS))
+
+
+def _peak_mb(stage: str, varied: str, size: int, base: workloads.Workload) -> float:
+    """The peak where the allocator gives back what is freed, which it otherwise keeps for later."""
+    run = _run(stage, varied, size, base)
+    _mapped_from(1 << 16)
+    return timing.timed(run, "wall")[1].peak_mb
+
+
+def _run(stage: str, varied: str, size: int, base: workloads.Workload) -> Callable[[], None]:
     work = _of(base, varied, size)
     if stage == "fit" and varied == "samples" and size >= SAMPLES[0]:
         work = replace(work, shape=FITTED)
-    run = _measuring(work) if stage == "measure" else _fitting(work)
-    taken = [timing.timed(run, kind)[1] for _ in range(REPEATS)]
-    return {
-        "stage": stage,
-        "varied": varied,
-        "size": size,
-        "seconds": min(one.seconds for one in taken),
-        "peak_mb": _peak_mb(run),
-    }
-
-
-def _peak_mb(run: Callable[[], None]) -> float:
-    """The peak where the allocator gives back what is freed, which it otherwise keeps for later."""
-    _mapped_from(1 << 16)
-    return timing.timed(run, "wall")[1].peak_mb
+    return _measuring(work) if stage == "measure" else _fitting(work)
 
 
 def _mapped_from(size: int) -> None:

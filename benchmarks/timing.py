@@ -6,8 +6,9 @@ import ctypes
 import gc
 import os
 import platform
+import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -61,6 +62,11 @@ def peak_mb() -> float:
         line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6
     return float("nan")
+
+
+def ratio(seconds: Sequence[float], plain: Sequence[float]) -> float:
+    """Median over rounds of what one way took beside another in the same round."""
+    return statistics.median(one / other for one, other in zip(seconds, plain, strict=True))
 
 
 def gemm_rate(

@@ -103,7 +103,7 @@ def _generated(loaded: models.Loaded, table: pd.DataFrame, new_tokens: int) -> R
     return dict(enumerate(found))
 
 
-def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, timed: int = 1) -> dict[str, Way]:
+def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, timed: int = 5) -> dict[str, Way]:
     """The probes of every layer and fold; scikit-learn is timed on some folds."""
     some = range(timed)
     reference = baselines.scikit_learn(x, z, fold, some, tol=1e-10, max_iter=100_000)
@@ -157,7 +157,7 @@ def of(work: Workload, stages: Collection[str] = STAGES) -> dict[str, dict[str, 
     makers = {
         "generate": partial(generating, work, loaded, table),
         "measure": partial(measuring, work, loaded, table),
-        "fit": lambda: fitting(*features(work)),
+        "fit": lambda: fitting(*features(work), work.folds),
     }
     return {stage: make() for stage, make in makers.items() if stage in stages}
 

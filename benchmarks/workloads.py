@@ -46,6 +46,7 @@ class Workload:
         timed: how many of them the literal loop at batch 1 is timed on.
         new_tokens: most tokens of a generated answer.
         samples: rows that the probes learn from.
+        folds: on how many of five scikit-learn is timed.
         features: `plain` (well conditioned) or `steep` (a spectrum that falls like 1/k).
         shape: of the model.
     """
@@ -58,6 +59,7 @@ class Workload:
     timed: int = 8
     new_tokens: int = 16
     samples: int = 2_000
+    folds: int = 5
     features: str = "plain"
     shape: Shape = Shape()
 
@@ -68,7 +70,7 @@ class Workload:
 
 
 PLAIN = Workload("plain")
-PREFIX = Workload("prefix", prefix=150, features="steep")
+PREFIX = Workload("prefix", prefix=150, folds=1, features="steep")
 TINY = Shape(layers=3, width=32, inner=64, heads=4, vocabulary=500)
 QUICK = {"sequences": 8, "timed": 4, "new_tokens": 4, "samples": 120, "shape": TINY}
 
