@@ -21,7 +21,7 @@ REQUIRED = ("anchorscope", "one-pass", "literal-1", "literal-32")
 BATCH_TOKENS = 8192
 """The default of the config."""
 LITERAL = 32
-TOLERANCES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+TOLERANCES = (1e-4, 3e-5, 1e-5, 3e-6, 1e-6, 3e-7, 1e-7, 3e-8, 1e-8)
 EQUAL = 1e-4
 """Largest error of a probability that counts as converged."""
 
@@ -123,13 +123,16 @@ def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, timed: int = 5) -> d
 def _tolerance(
     x: np.ndarray, z: np.ndarray, fold: np.ndarray, some: range, reference: np.ndarray
 ) -> float:
-    """The loosest tolerance at which scikit-learn is converged, by the deepest layer."""
-    for tolerance in TOLERANCES:
+    """The loosest tolerance at which scikit-learn is converged at every layer."""
+
+    def converged(tolerance: float, layers: slice) -> bool:
         how = {"tol": tolerance, "max_iter": 100_000}
-        found = baselines.scikit_learn(x[-1:], z, fold, some, **how)
-        if np.abs(found - reference[-1:]).max() <= EQUAL:
-            return tolerance
-    return TOLERANCES[-1]
+        found = baselines.scikit_learn(x[layers], z, fold, some, **how)
+        return bool(np.abs(found - reference[layers]).max() <= EQUAL)
+
+    # The deepest layer, where the signal is strongest, tells of most that they are too loose.
+    fit = (t for t in TOLERANCES if converged(t, slice(-1, None)) and converged(t, slice(None)))
+    return next(fit, TOLERANCES[-1])
 
 
 def _scikit_learn(
