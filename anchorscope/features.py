@@ -77,7 +77,12 @@ class Part:
 
 @dataclass(frozen=True)
 class InTurn:
-    """Features that one thread reads at a time: they may hold what was read last."""
+    """Features that one thread reads at a time: they may hold what was read last.
+
+    Attributes:
+        x: the features, [layers, n, width].
+        reading: held by the thread that reads.
+    """
 
     x: Features
     reading: threading.Lock = field(default_factory=threading.Lock)

@@ -226,8 +226,8 @@ class _Solver:
                 root=torch.where(self.masks > 0, self.masks.rsqrt(), 0.0) if weighted else None,
                 c=c[here][..., None],
                 size=self.masks.sum(-1, keepdim=True),
-                mean=layers.mean[here],
-                inv_std=layers.inv_std[here],
+                mean=layers.mean[here][:, layers.same],
+                inv_std=layers.inv_std[here][:, layers.same],
                 vectors=vectors,
                 values=values[:, None],
             )

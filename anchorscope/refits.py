@@ -21,6 +21,7 @@ import torch
 from anchorscope import features, fitting, folds, intervals, partial, scores
 from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
+from anchorscope.features import Features
 from anchorscope.progress import Progress
 from anchorscope.samples import kept, sigmoid
 
@@ -123,7 +124,7 @@ def refit(
 
 
 def _chosen(
-    clean: features.Features,
+    clean: Features,
     cell: scores.Cell,
     settings: fitting.Settings,
     layers: Sequence[int] | None,

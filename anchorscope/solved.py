@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from anchorscope import features, fitting, partial, probes
+from anchorscope.features import Features, Part
 
 BLOCK_BYTES = 32 << 20
 """Features of a block on a CPU, or one layer where that is more: some seconds to minutes of work.
@@ -72,8 +73,8 @@ class Keep:
 
 
 def by_block(
-    x: features.Features,
-    work: Callable[[features.Part], Sequence[Scored]],
+    x: Features,
+    work: Callable[[Part], Sequence[Scored]],
     *,
     device: str | torch.device,
     keep: Keep | None = None,
@@ -92,18 +93,18 @@ def by_block(
     return [Scored.joined(parts) for parts in zip(*found, strict=True)]
 
 
-def blocks(x: features.Features, device: str | torch.device) -> Iterator[features.Part]:
+def blocks(x: Features, device: str | torch.device) -> Iterator[Part]:
     """All layers, as many at a time as are one batch; never more than are held at once."""
     _, n, width = x.shape
     most = len(x) if torch.device(device).type != "cpu" else BLOCK_BYTES // (4 * n * width or 1)
     for held in features.blocks(x):
         for start in range(0, len(held), max(1, most)):
-            yield features.Part(held.x, held.layers[start : start + max(1, most)])
+            yield Part(held.x, held.layers[start : start + max(1, most)])
 
 
 def _block(
-    block: features.Part,
-    work: Callable[[features.Part], Sequence[Scored]],
+    block: Part,
+    work: Callable[[Part], Sequence[Scored]],
     device: str | torch.device,
     keep: Keep | None,
     each: int,

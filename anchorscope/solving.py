@@ -124,23 +124,23 @@ def workers(
 
 
 def spans(layers: int, most: int, workers: int) -> list[range]:
-    """The layers in blocks of at most so many, as even as can be, as many for each worker."""
+    """The layers in spans of at most so many, as even as can be, as many for each worker."""
     count = min(layers, workers * math.ceil(layers / (workers * most)))
     ends = [layers * number // count for number in range(count + 1)]
-    return [range(*block) for block in pairwise(ends)]
+    return [range(*span) for span in pairwise(ends)]
 
 
 def abreast(
-    work: Callable[[range], Result], blocks: Sequence[range], workers: int
+    work: Callable[[range], Result], spans: Sequence[range], workers: int
 ) -> Iterator[Result]:
     """`map` by so many threads, in order; by this one if it is one."""
     if workers == 1:
-        yield from map(work, blocks)
+        yield from map(work, spans)
         return
     threads = torch.get_num_threads()
     share = threads // workers
     try:
         with ThreadPoolExecutor(workers, "probes", torch.set_num_threads, (share,)) as pool:
-            yield from pool.map(work, blocks)
+            yield from pool.map(work, spans)
     finally:
         torch.set_num_threads(threads)

@@ -37,7 +37,9 @@ class Standardised:
     Attributes:
         x: float32 [layers, n, width].
         centre, scale: [layers, width].
-        mean, inv_std: of the rows of each problem, in units of `x`; [layers, problems, width].
+        mean, inv_std: of the rows of problems that weigh them alike, in units of `x`; [layers,
+            some, width].
+        same: which of these is each problem's, int64 [problems].
         eigen: eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix;
             of rank 0 where it is taken for the identity.
     """
@@ -47,6 +49,7 @@ class Standardised:
     scale: Tensor
     mean: Tensor
     inv_std: Tensor
+    same: Tensor
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 
@@ -75,7 +78,7 @@ def standardised(features: Features, masks: Tensor, first: int) -> Standardised:
         mild = len(masks) <= FEW and _spread(room) <= MILD
         eigen.append((room.new_empty((width, 0)), room.new_empty(0)) if mild else _eigen(room))
     centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
-    return Standardised(x, centre, scale, mean[:, same], inv_std[:, same], tuple(eigen))
+    return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
 
 
 def _check_finite(centre: Tensor, layer: int) -> None:

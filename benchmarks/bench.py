@@ -5,9 +5,9 @@
     python benchmarks/bench.py --peers    # make bench-full: other projects too, and how it scales
     python benchmarks/bench.py --device cuda   # the measured passes at real sizes, on a GPU
 
-Checks first that all ways agree. Then every round times each way once, another first each time. A
-row of the table has a way's median over the rounds, and that of its ratios to the way `one-pass` of
-the same round, workload and stage: what slows the machine for a while slows both.
+Checks first that all ways agree. Then every round times each way once, in turn forwards and
+backwards. A row of the table has a way's median over the rounds, and that of its ratios to the way
+`one-pass` of the same round, workload and stage: what slows the machine for a while slows both.
 Writes bench.csv, bench.json (machine, load, floor) and the figure bench.*. Ways are described in
 `ways.py` and `baselines.py`.
 """
@@ -75,7 +75,9 @@ def run(
     for number in range(rounds):
         for stage, all_ways in stages.items():
             found = {}
-            for name, way in _turned(all_ways, number):
+            for name, way in timing.in_turn(all_ways.items(), number):
+                if way.run is None:
+                    continue
                 found[name], taken = timing.timed(way.run, kind)
                 key = (stage, name)
                 seconds.setdefault(key, []).append(taken.seconds * way.scale)
@@ -86,13 +88,6 @@ def run(
                 apart[stage, name] = max(value, apart.get((stage, name), 0.0))
         say(f"{work.name}: round {number + 1} of {rounds}, all ways agree")
     return _rows(work, stages, seconds, peaks, apart)
-
-
-def _turned(all_ways: Mapping[str, ways.Way], number: int) -> list[tuple[str, ways.Way]]:
-    """The ways that are run, another first in each round."""
-    found = [(name, way) for name, way in all_ways.items() if way.run]
-    turn = number % len(found)
-    return found[turn:] + found[:turn]
 
 
 def _rows(

@@ -10,9 +10,7 @@ of JSON for each way.
 from __future__ import annotations
 
 import argparse
-import gc
 import json
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -211,22 +209,20 @@ def main() -> None:
     rows = json.loads((chosen.folder / "sequences.json").read_text(encoding="utf-8"))
     expected = torch.load(chosen.folder / "expected.pt", weights_only=True)
     ways = {"one-pass": (lambda: one_pass(model, rows), 1.0)} | PEERS[chosen.name](model, rows)
-    now = time.process_time if chosen.clock == "cpu" else time.perf_counter
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    apart = dict.fromkeys(ways, 0.0)
-    for _ in range(chosen.rounds):
-        for name, (run, scale) in ways.items():
-            gc.collect()
-            start = now()
-            found = run()
-            seconds[name].append(scale * (now() - start))
-            for (number, cut), states in found.items():
-                difference = float((states - expected[number, cut]).abs().max())
+    apart, peaks = dict.fromkeys(ways, 0.0), dict.fromkeys(ways, 0.0)
+    for number in range(chosen.rounds):
+        for name, (run, scale) in timing.in_turn(ways.items(), number):
+            found, taken = timing.timed(run, chosen.clock)
+            seconds[name].append(scale * taken.seconds)
+            peaks[name] = max(peaks[name], taken.peak_mb)
+            for (sequence, cut), states in found.items():
+                difference = float((states - expected[sequence, cut]).abs().max())
                 apart[name] = max(apart[name], difference)
     for name in list(ways)[1:]:
         ratio = timing.ratio(seconds[name], seconds["one-pass"])
         print(json.dumps({"way": name, "ratio": ratio, "max_difference": apart[name],
-                          "peak_mb": timing.peak_mb()}))  # fmt: skip
+                          "peak_mb": peaks[name]}))  # fmt: skip
 
 
 if __name__ == "__main__":

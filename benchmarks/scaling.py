@@ -4,7 +4,8 @@ Each line varies one size of a small model and keeps the others. The exponent is
 log(time) over log(size) by least squares, with its standard error; where a prefix of 0 is among the
 sizes, the change of time is given instead. Where samples are varied, probes are fitted to so many
 layers that the features of 8,000 samples are several times the interpreter and its libraries: were
-they held, the peak would show it. One layer of all samples is held, here 4 MB.
+they held, the peak would show it. One layer of all samples is held, here 4 MB. Every time (the
+fastest of some) and every peak is of a process of its own.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +65,18 @@ def main(out: Path, *, quick: bool = False, kind: str = "wall") -> str:
     table = pd.DataFrame(rows)
     out.mkdir(parents=True, exist_ok=True)
     table.to_csv(out / "scaling.csv", index=False)
-    found = said(table)
+    found = f"{_measured(kind)}\n\n{said(table)}"
     print(found)
     return found
+
+
+def _measured(kind: str) -> str:
+    when = datetime.now(UTC).strftime("%Y-%m-%d")
+    how = "wall time" if kind == "wall" else "processor time"
+    return (
+        f"Measured on {when}: {timing.machine()}; {how}, the fastest of {REPEATS}; every time and "
+        "every peak from a process of its own."
+    )
 
 
 def _alone(ask: Callable[..., float], *given: Any) -> float:
@@ -90,6 +101,7 @@ def _peak_mb(stage: str, varied: str, size: int, base: workloads.Workload) -> fl
 
 
 def _run(stage: str, varied: str, size: int, base: workloads.Workload) -> Callable[[], None]:
+    """What is timed: a stage at one size of what is varied."""
     work = _of(base, varied, size)
     if stage == "fit" and varied == "samples" and size >= SAMPLES[0]:
         work = replace(work, shape=FITTED)

@@ -8,7 +8,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import TypeVar
 import torch
 
 Found = TypeVar("Found")
+Item = TypeVar("Item")
 STATUS = Path("/proc/self/status")
 
 
@@ -39,7 +40,7 @@ def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
     _forget_peak()
     start = now()
     found = work()
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():
         torch.cuda.synchronize()
     return found, Taken(now() - start, peak_mb())
 
@@ -47,7 +48,7 @@ def timed(work: Callable[[], Found], kind: str) -> tuple[Found, Taken]:
 def _forget_peak() -> None:
     """Give freed memory back and start the kernel's peak anew, where that can be done."""
     gc.collect()
-    if torch.cuda.is_available():
+    if torch.cuda.is_initialized():
         torch.cuda.reset_peak_memory_stats()
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
@@ -55,13 +56,19 @@ def _forget_peak() -> None:
 
 
 def peak_mb() -> float:
-    """Most memory since the last call of `timed`: of the GPU if there is one, else of Linux."""
-    if torch.cuda.is_available():
+    """Most memory since the last call of `timed`: of a GPU that is in use, else of the process."""
+    if torch.cuda.is_initialized():
         return torch.cuda.max_memory_allocated() / 1e6
     with suppress(OSError, StopIteration):
         line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) * 1024 / 1e6
     return float("nan")
+
+
+def in_turn(every: Iterable[Item], number: int) -> list[Item]:
+    """Forwards in one round and backwards in the next: neighbours stay so, and take turns."""
+    found = list(every)
+    return found[::-1] if number % 2 else found
 
 
 def ratio(seconds: Sequence[float], plain: Sequence[float]) -> float:

@@ -103,13 +103,13 @@ def _generated(loaded: models.Loaded, table: pd.DataFrame, new_tokens: int) -> R
     return dict(enumerate(found))
 
 
-def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, timed: int = 5) -> dict[str, Way]:
-    """The probes of every layer and fold; scikit-learn is timed on some folds."""
-    some = range(timed)
+def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, folds: int = 5) -> dict[str, Way]:
+    """The probes of every layer and fold; scikit-learn is timed on so many folds of five."""
+    some = range(folds)
     reference = baselines.scikit_learn(x, z, fold, some, tol=1e-10, max_iter=100_000)
     equal = _tolerance(x, z, fold, some, reference)
     plain = partial(_scikit_learn, x, z, fold, some)
-    scale = 5 / timed
+    scale = 5 / folds
     return {
         "anchorscope": Way(partial(_fitted, x, z, fold)),
         "one-pass": Way(plain, scale),
@@ -123,7 +123,11 @@ def fitting(x: np.ndarray, z: np.ndarray, fold: np.ndarray, timed: int = 5) -> d
 def _tolerance(
     x: np.ndarray, z: np.ndarray, fold: np.ndarray, some: range, reference: np.ndarray
 ) -> float:
-    """The loosest tolerance at which scikit-learn is converged at every layer."""
+    """The loosest tolerance at which scikit-learn is converged at every layer.
+
+    Raises:
+        ValueError: it is at none.
+    """
 
     def converged(tolerance: float, layers: slice) -> bool:
         how = {"tol": tolerance, "max_iter": 100_000}
@@ -131,8 +135,10 @@ def _tolerance(
         return bool(np.abs(found - reference[layers]).max() <= EQUAL)
 
     # The deepest layer, where the signal is strongest, tells of most that they are too loose.
-    fit = (t for t in TOLERANCES if converged(t, slice(-1, None)) and converged(t, slice(None)))
-    return next(fit, TOLERANCES[-1])
+    for tolerance in TOLERANCES:
+        if converged(tolerance, slice(-1, None)) and converged(tolerance, slice(None)):
+            return tolerance
+    raise ValueError(f"scikit-learn is not within {EQUAL} of the optimum at any tolerance")
 
 
 def _scikit_learn(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import torch
@@ -58,6 +59,26 @@ def test_a_ratio_is_to_the_plain_one_pass_way_of_the_same_stage(quick):
         assert rows.loc[rows["way"] == "one-pass", "ratio"].item() == 1
         assert rows["ratio"].tolist() == pytest.approx(list(rows["seconds"] / plain), abs=0.05)
     assert (table["seconds"] > 0).all() and (table["peak_mb"] > 0).all()
+
+
+def test_a_ratio_is_taken_within_a_round_and_ways_take_turns_at_being_first(module):
+    # The machine is four times as slow in the second round, and the way twice as fast in the third.
+    assert module("timing").ratio([1, 4, 1], [2, 8, 4]) == 0.5
+    orders = ["".join(module("timing").in_turn("abc", number)) for number in range(4)]
+    assert orders == ["abc", "cba", "abc", "cba"]
+
+
+def test_scikit_learn_is_converged_at_every_layer_not_the_deepest_alone(module):
+    ways, baselines = module("ways"), module("baselines")
+    draws = np.random.default_rng(0)
+    z, fold = draws.integers(0, 2, 300), draws.permutation(300) % 5
+    x = draws.normal(size=(2, 300, 20)).astype(np.float32)
+    x[0, :, :4] += 3 * z[:, None]  # nearly parted: slow
+    exact = baselines.scikit_learn(x, z, fold, range(2), tol=1e-10, max_iter=10_000)
+    tolerance = ways._tolerance(x, z, fold, range(2), exact)
+    assert tolerance < ways._tolerance(x[1:], z, fold, range(2), exact[1:])
+    found = baselines.scikit_learn(x, z, fold, range(2), tol=tolerance, max_iter=10_000)
+    assert np.abs(found - exact).max() <= ways.EQUAL
 
 
 def test_all_ways_gave_the_same(quick):
