@@ -22,7 +22,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -128,7 +127,7 @@ def _rows(
 
 
 def _took(seconds: Sequence[float], plain: Sequence[float]) -> dict[str, Any]:
-    """What a way took, and that beside the plain one-pass way, by what each took in every round."""
+    """A way's medians: of its seconds, and of its ratios to the plain one-pass way, by round."""
     return {
         "seconds": statistics.median(seconds),
         "ratio": timing.ratio(seconds, plain),
@@ -215,11 +214,8 @@ def _measured(
         import peers
 
         rows = peers.added(rows, todo, chosen, say)
-    notes = {
-        "machine": timing.machine(),
-        "clock": "CPU time" if kind == "cpu" else "wall time",
+    notes = timing.notes(kind) | {
         "load": f"{min(load):.1f} to {max(load):.1f}",
-        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
         "rounds": chosen.rounds,
         "floor": shares,
     }

@@ -15,10 +15,15 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
+def measured(notes: Mapping[str, Any]) -> str:
+    """How a text on times begins; `notes` as `timing.notes` gives them."""
+    return f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}"
+
+
 def results(found: pd.DataFrame, notes: Mapping[str, Any]) -> str:
     """One table a workload and stage, then the floor; the machine first."""
     parts = [
-        f"Measured on {notes['when']}: {notes['machine']}; {notes['clock']}, median of "
+        f"{measured(notes)}, median of "
         f"{notes['rounds']} round{'s' * (notes['rounds'] > 1)}; work waiting for a core "
         f"(load) {notes['load']}."
     ]

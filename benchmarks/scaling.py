@@ -19,7 +19,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +64,11 @@ def main(out: Path, *, quick: bool = False, kind: str = "wall") -> str:
     table = pd.DataFrame(rows)
     out.mkdir(parents=True, exist_ok=True)
     table.to_csv(out / "scaling.csv", index=False)
-    found = f"{_measured(kind)}\n\n{said(table)}"
+    head = page.measured(timing.notes(kind))
+    how = f"the fastest of {REPEATS}; every time and every peak from a process of its own."
+    found = f"{head}, {how}\n\n{said(table)}"
     print(found)
     return found
-
-
-def _measured(kind: str) -> str:
-    when = datetime.now(UTC).strftime("%Y-%m-%d")
-    how = "wall time" if kind == "wall" else "processor time"
-    return (
-        f"Measured on {when}: {timing.machine()}; {how}, the fastest of {REPEATS}; every time and "
-        "every peak from a process of its own."
-    )
 
 
 def _alone(ask: Callable[..., float], *given: Any) -> float:

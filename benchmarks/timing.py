@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -124,6 +125,15 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line for line in lines if line.startswith("model name")).split(": ")[1]
     return platform.processor() or platform.machine()
+
+
+def notes(kind: str) -> dict[str, str]:
+    """What times of today are of: machine, clock and day."""
+    return {
+        "machine": machine(),
+        "clock": "CPU time" if kind == "cpu" else "wall time",
+        "when": datetime.now(UTC).strftime("%Y-%m-%d"),
+    }
 
 
 def load() -> float:

@@ -61,7 +61,7 @@ def test_a_ratio_is_to_the_plain_one_pass_way_of_the_same_stage(quick):
     assert (table["seconds"] > 0).all() and (table["peak_mb"] > 0).all()
 
 
-def test_a_ratio_is_taken_within_a_round_and_ways_take_turns_at_being_first(module):
+def test_a_ratio_is_taken_within_a_round_and_rounds_go_forwards_and_backwards(module):
     # The machine is four times as slow in the second round, and the way twice as fast in the third.
     assert module("timing").ratio([1, 4, 1], [2, 8, 4]) == 0.5
     orders = ["".join(module("timing").in_turn("abc", number)) for number in range(4)]
