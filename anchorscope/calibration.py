@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope import intervals, samples
-from anchorscope.delta_p import headline_layer
+from anchorscope import intervals, samples, strength
 from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import Bootstrap, auc
 from anchorscope.progress import Progress
@@ -24,7 +23,7 @@ COLUMNS = (
     "specificity", "flip_share", "random_flip_share", "headline", "pathway_auc_low",
     "pathway_auc_high", "sensitivity_offset", "specificity_offset", "pathway_auc_planted",
     "sensitivity_planted", "specificity_planted", "verdict_flip", "verdict_random_flip",
-    "verdict_sensitivity", "verdict_specificity", "text_auc", "follows", "follows_trained",
+    "verdict_sensitivity", "verdict_specificity", "answer_auc", "follows", "follows_trained",
     "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
     "swap_follows", "signal", "seal",
 )  # fmt: skip
@@ -45,7 +44,7 @@ class _Known:
         planted: the same by the planted kind, with the same samples left out.
         none: why there is no truth; empty where there is.
         averages: column of the table → the value that its rows average, NaN where unknown.
-        text: score of the text baseline.
+        answer: score of the floor `answer`.
     """
 
     z: np.ndarray
@@ -54,7 +53,7 @@ class _Known:
     planted: np.ndarray
     none: np.ndarray
     averages: dict[str, np.ndarray]
-    text: np.ndarray
+    answer: np.ndarray
 
     @property
     def trained(self) -> np.ndarray:
@@ -93,7 +92,7 @@ def cell(
     truth: pd.DataFrame,
     answers: pd.DataFrame,
     controls: pd.DataFrame,
-    text: pd.DataFrame,
+    floors: pd.DataFrame,
     *,
     model: str,
     dataset: str,
@@ -110,7 +109,7 @@ def cell(
         truth: the table of `anchorscope.truth.truth`, of every sample that counts.
         answers: the samples; dropped rows are left out.
         controls: the cell's controls, for `signal` of each read-out.
-        text: id and score s of the text baseline.
+        floors: the table of `anchorscope.floors.floors`.
         model, dataset, training_seed, seal: written into every row; `seal` is the largest change
             that other ids in place of E_Q make anywhere after it.
         draws, level, seed: of the bootstrap over subjects.
@@ -124,7 +123,7 @@ def cell(
         truth Q, `specificity` the non-flips among truth A, over samples whose answer came as
         planned and whose own verdict is right; where `kind` is `all`, over the scored kinds.
         `*_planted` take the planted kind for the truth, `*_offset` the flips after the offset was
-        refitted, `verdict_*` the flips of the model's own verdict. `probe_auc`, `text_auc` and
+        refitted, `verdict_*` the flips of the model's own verdict. `probe_auc`, `answer_auc` and
         `verdict_accuracy` cover the row's samples, where `kind` is `all` the trained facts; all
         else covers the row's samples. `delta_p_q` and `delta_p_a` are means over the samples that
         flip and that do not, `delta_p_truth_*` over those whose truth is Q and A. A flip is, by
@@ -135,7 +134,7 @@ def cell(
         AnchorscopeError: the tables are not of the same samples, or the knockout was not scored.
     """
     answers = samples.in_order(answers)
-    known = _known(answers, truth, text)
+    known = _known(answers, truth, floors)
     drawn = samples.bootstrap(answers, draws, seed)
     fixed = {"model": model, "dataset": dataset, "seed": training_seed, "seal": seal}
     frames = []
@@ -156,10 +155,10 @@ def _groups(scores: pd.DataFrame, known: _Known) -> int:
 
 def _signal(controls: pd.DataFrame, readout: Readout) -> bool | None:
     own = (controls["site"] == readout.site) & (controls["position"] == readout.position)
-    return bool(controls.loc[own, "signal"].any()) if own.any() else None
+    return bool(controls.loc[own, "cell_signal"].any()) if own.any() else None
 
 
-def _known(answers: pd.DataFrame, truth: pd.DataFrame, text: pd.DataFrame) -> _Known:
+def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> _Known:
     rows = samples.places(truth, answers)
     if rows is None:
         raise AnchorscopeError(
@@ -187,7 +186,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, text: pd.DataFrame) -> _K
         planted=np.where(fair, planted, ""),
         none=truth["why_none"].fillna("no reason given").mask(told, "").to_numpy(dtype=object),
         averages=averages,
-        text=samples.aligned(text, answers, "s", "text baseline"),
+        answer=strength.scores(floors, answers)["answer"],
     )
 
 
@@ -244,10 +243,8 @@ def _readout_rows(
     readout: Readout, known: _Known, drawn: Bootstrap, level: float
 ) -> Iterator[dict[str, object]]:
     """The columns of each grouping, kind and z; arrays [layers]."""
-    learned = known.trained
-    by_layer = np.array([auc(layer[learned], known.z[learned]) for layer in readout.clean])
-    headline = headline_layer(by_layer)
-    layers = np.arange(len(by_layer))
+    headline = readout.headline
+    layers = np.arange(len(readout.clean))
     for grouping, moved in _moved(readout, headline).items():
         for kind, z in product(_kinds(known.kind), ("all", "0", "1")):
             members = moved.covered & _of_kind(known.kind, kind)
@@ -282,7 +279,7 @@ def _statistics(moved: _Moved, known: _Known, members: np.ndarray, kind: str) ->
         "n_none": int(reasons.sum()),
         "why_none": ", ".join(f"{count} {why}" for why, count in sorted(reasons.items())),
         "probe_auc": [auc(layer[learned], known.z[learned]) for layer in moved.s],
-        "text_auc": auc(known.text[learned], known.z[learned]),
+        "answer_auc": auc(known.answer[learned], known.z[learned]),
         "flip_share": _mean(moved.flip, members),
         "random_flip_share": _mean(moved.random_flip, members),
         "swap_follows": _mean(moved.swap_flip, members),
@@ -374,7 +371,7 @@ FLOORS = (
     Floor("probe AUC", "probe_auc", low=0.97),
     Floor("seal", "seal", low=0.0, high=0.0),
     Floor("flips under the random control", "random_flip_share", high=0.05),
-    Floor("text baseline against the prior", "text_auc", 0.4, 0.6, kind=AGAINST_PRIOR),
+    Floor("answer floor against the prior", "answer_auc", 0.4, 0.6, kind=AGAINST_PRIOR),
     Floor("pathway AUC", "pathway_auc", 0.9, mean_low=0.95),
     Floor("pathway AUC of right answers", "pathway_auc", 0.85, mean_low=0.92, z="0"),
     Floor("pathway AUC of wrong answers", "pathway_auc", 0.85, mean_low=0.92, z="1"),

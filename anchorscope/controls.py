@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anchorscope import delta_p, intervals, samples
-from anchorscope.delta_p import Strength
+from anchorscope import intervals, samples, strength
 from anchorscope.intervals import Bootstrap, auc, mean_known, ratio
 from anchorscope.samples import Effects, Readout, sigmoid
 
@@ -18,8 +17,12 @@ CONTROLS = (
     "auc_refit_high", "auc_random", "auc_question", "flip_share", "random_flip_share",
     "offset_flip_share", "random_offset_flip_share", "question_flip_share",
     "replicate_flip_share", "null_share", "null_delta_p", "delta_p_q", "random_delta_p_q",
-    "noise_floor", "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "text_auc",
-    "text_auc_low", "text_auc_high", "signal", "n_repeats", "repeats_flip_share",
+    "noise_floor", "auc_shuffled", "auc_shuffled_low", "auc_shuffled_high", "signal", "floor",
+    "floor_auc", "gain", "gain_low", "gain_high", "cell_signal", "cell_auc", "cell_low",
+    "cell_high", "cell_floor", "cell_floor_auc", "cell_gain", "cell_gain_low", "cell_gain_high",
+    "answer_auc", "question_auc", "response_auc", "text_auc", "prompt_end_auc", "prompt_end_low",
+    "prompt_end_high", "added_auc", "added_low", "added_high", "n_repeats",
+    "repeats_flip_share",
 )  # fmt: skip
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
 DENSITY_CONDITIONS = ("knockout", "random")
@@ -36,6 +39,7 @@ class _Cell:
         answers: the samples.
         z: labels, [n].
         shuffled: the labels that the probes `shuffled` learned, [n].
+        floors: the table of `anchorscope.floors.floors`; None: not known.
         drawn: the bootstrap.
         level: of the intervals.
         seed: of the permutations.
@@ -44,6 +48,7 @@ class _Cell:
     answers: pd.DataFrame
     z: np.ndarray
     shuffled: np.ndarray
+    floors: pd.DataFrame | None
     drawn: Bootstrap
     level: float
     seed: int
@@ -55,7 +60,7 @@ class _Cell:
 
 def controls(
     scores: pd.DataFrame,
-    text: pd.DataFrame | None,
+    floors: pd.DataFrame | None,
     answers: pd.DataFrame,
     *,
     draws: int = 1000,
@@ -67,7 +72,7 @@ def controls(
 
     Args:
         scores: the table of `anchorscope.scores.score`, all its probes.
-        text: the table of `anchorscope.baseline.text_baseline`; None leaves it out.
+        floors: the table of `anchorscope.floors.floors`; None leaves them out.
         answers: as for `delta_p.curve`, and where known `repeats_subject`. Their order is that
             in which they were scored (for the shuffled labels alone: nothing else depends on it).
         draws, level: of the bootstrap, see `delta_p.curve`.
@@ -87,23 +92,28 @@ def controls(
         knockout's Δlogit (towards the class predicted on clean) is dealt out among the samples at
         random, mean of 100 times. `noise_floor`: largest |ΔP| of noop. `auc_shuffled`: the probe
         that learned shuffled labels, against these. `n_repeats`, `repeats_flip_share`: answers
-        that repeat the subject, and the knockout's flips among them. `signal`: see
-        `delta_p.Strength`.
+        that repeat the subject, and the knockout's flips among them. `signal` … `gain_high`: see
+        `anchorscope.strength.Strength`, by layer; `cell_…`: of the read-out as a whole, each
+        sample scored at the layer that its own outer fold chose. `answer_auc` … `text_auc`: of
+        the floors. `prompt_end_…`: AUC at the same site and layer before the answer is read;
+        `added_…`: the AUC above it, paired.
 
     Raises:
-        AnchorscopeError: scores, answers and text are not of the same samples.
+        AnchorscopeError: scores, answers and floors are not of the same samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
     z = ordered["label"].to_numpy(dtype=np.int64)
-    cell = _Cell(ordered, z, _shuffled(answers, ordered, seed), drawn, level, seed)
-    common = _sizes(cell) | _text(cell, text)
+    cell = _Cell(ordered, z, _shuffled(answers, ordered, seed), floors, drawn, level, seed)
+    common = _sizes(cell) | _floors(cell)
     fitted = _fitted(scores, cell, balanced)
+    readouts = list(samples.readouts(scores, ordered))
+    before = {one.site: one for one in readouts if one.position == "prompt_end"}
     frames = []
-    for readout in samples.readouts(scores, ordered):
-        strong = delta_p.strength(readout, ordered, text, drawn, level)
+    for readout in readouts:
         columns = readout.key | common | fitted[readout.site, readout.position]
-        columns |= _quality(readout, strong, cell) | _flips(readout, cell) | _null(readout, cell)
+        columns |= _strength(readout, cell) | _added(readout, before.get(readout.site), cell)
+        columns |= _quality(readout, cell) | _flips(readout, cell) | _null(readout, cell)
         layers = np.arange(len(readout.auc))
         frames.append(pd.DataFrame({"layer": layers, **columns})[list(CONTROLS)])
     return pd.concat(frames, ignore_index=True)
@@ -124,13 +134,31 @@ def _sizes(cell: _Cell) -> dict[str, object]:
     }
 
 
-def _text(cell: _Cell, text: pd.DataFrame | None) -> dict[str, object]:
-    """Interval of the text baseline's AUC."""
-    if text is None:
-        return dict.fromkeys(("text_auc_low", "text_auc_high"), np.nan)
-    s = samples.aligned(text, cell.answers, "s", "the text baseline")
-    low, high = cell.interval(s[None], cell.z)
-    return {"text_auc_low": low[0], "text_auc_high": high[0]}
+def _floors(cell: _Cell) -> dict[str, object]:
+    """AUC of each floor."""
+    known = {} if cell.floors is None else strength.scores(cell.floors, cell.answers)
+    return {
+        f"{name}_auc": auc(known[name], cell.z) if name in known else np.nan
+        for name in ("answer", "question", "response", "text")
+    }
+
+
+def _strength(readout: Readout, cell: _Cell) -> dict[str, object]:
+    """The probe beside the hardest floor, by layer and as a whole."""
+    given = (readout, cell.answers, cell.floors, cell.drawn, cell.level)
+    at, whole = strength.by_layer(*given), strength.of_cell(*given)
+    found: dict[str, object] = {"probe_auc": at.auc, "auc_low": at.low, "auc_high": at.high}
+    for name in ("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"):
+        found |= {name: getattr(at, name), f"cell_{name}": getattr(whole, name)[0]}
+    return found | {f"cell_{name}": getattr(whole, name)[0] for name in ("auc", "low", "high")}
+
+
+def _added(readout: Readout, before: Readout | None, cell: _Cell) -> dict[str, object]:
+    """What reading the answer adds to what the probe knows at the prompt's end."""
+    if before is None or before is readout:
+        ends = ("auc", "low", "high")
+        return {f"{name}_{end}": np.nan for name in ("prompt_end", "added") for end in ends}
+    return dict(strength.added(readout, before, cell.z, cell.drawn, cell.level))
 
 
 def _fitted(
@@ -182,16 +210,11 @@ def ece(p: np.ndarray, z: np.ndarray) -> float:
     return float(np.abs(gaps).sum() / len(p))
 
 
-def _quality(readout: Readout, strong: Strength, cell: _Cell) -> dict[str, object]:
+def _quality(readout: Readout, cell: _Cell) -> dict[str, object]:
     """What the probes know: clean, under each condition, and fitted anew."""
     layers = len(readout.auc)
     found: dict[str, object] = {
-        "headline": np.arange(layers) == delta_p.headline_layer(readout.auc),
-        "probe_auc": readout.auc,
-        "auc_low": strong.low,
-        "auc_high": strong.high,
-        "text_auc": strong.text_auc,
-        "signal": strong.signal,
+        "headline": np.arange(layers) == readout.headline,
     }
     for condition in ("knockout", "random", "question"):
         effects = readout.effects.get(condition)

@@ -8,49 +8,33 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anchorscope import intervals, samples
+from anchorscope import intervals, samples, strength
 from anchorscope.intervals import Bootstrap, mean_members
 from anchorscope.progress import Progress
 from anchorscope.samples import Effects, Readout
+from anchorscope.strength import Strength
 
 ANCHORS = ("Q", "A", "all")
 GROUPINGS = ("per_layer", "reference_layer", "replicate")
 CURVE = (
     "site", "position", "condition", "grouping", "anchor", "layer", "n", "share", "delta_p",
-    "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "share_ci_low",
-    "share_ci_high", "delta_logit", "n_clusters", "band_low", "band_high", "thin", "auc_low",
-    "auc_high", "text_auc", "signal", "popularity",
+    "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "signal", "floor",
+    "floor_auc", "gain", "gain_low", "gain_high", "share_ci_low", "share_ci_high", "delta_logit",
+    "n_clusters", "band_low", "band_high", "thin", "auc_low", "auc_high", "cell_signal",
+    "headline", "popularity",
 )  # fmt: skip
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
-    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect",
+    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect", "signal",
 )  # fmt: skip
 NO_EFFECT = 5.0
-HEADLINE_MARGIN = 0.01
-LEAST_AUC = 0.6
-
-
-@dataclass(frozen=True)
-class Strength:
-    """How well a read-out's probes tell right from wrong.
-
-    Attributes:
-        low, high: interval of the clean AUC, [layers].
-        text_auc: AUC of the text baseline; NaN where none is given.
-        signal: whether the probe at the headline layer is surely better than 0.6 and than the text.
-    """
-
-    low: np.ndarray
-    high: np.ndarray
-    text_auc: float
-    signal: bool
 
 
 def curve(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
-    text: pd.DataFrame | None = None,
+    floors: pd.DataFrame | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_n: int = 20,
@@ -63,31 +47,37 @@ def curve(
         scores: the table of `anchorscope.scores.score`; only the probe as defined counts.
         answers: the samples: id, question, subject, label, and where known `popularity` and
             `n_blocked_<condition>` (knockout: `n_blocked` will do); dropped rows are left out.
-        text: the table of `anchorscope.baseline.text_baseline`.
+        floors: the table of `anchorscope.floors.floors`.
         draws, level, seed: of the bootstrap, over subjects where known, else questions.
         min_n, min_clusters: a group with fewer samples or clusters is marked `thin`.
 
     Returns:
         A row for each read-out, condition, grouping, anchor and layer, with the columns `CURVE`,
         whatever the order of the rows given. Groupings: `per_layer`, each layer by its own flips;
-        `reference_layer`, all by those of the headline layer (`headline_layer`); `replicate`, by
+        `reference_layer`, all by those of the headline layer; `replicate`, by
         those behind a second prompt for the same question, and the other way round, averaged,
         over the samples that have one. `share` and `answer_accuracy` are fractions; `share`
         is over the cell's samples, also where a condition measures some of them only.
         ΔP, its interval and its max-t band over layers (`band_low`, `band_high`) are percentage
         points. Of several random draws every number is found for each draw, then averaged. An
-        empty group has n = 0, share = 0 and blanks. `signal`: see `Strength`.
+        empty group has n = 0, share = 0 and blanks. `signal` … `gain_high`: see
+        `anchorscope.strength.Strength`, at the row's layer; `cell_signal`: the read-out's as a
+        whole; `headline`: whether this is the headline layer.
 
     Raises:
-        AnchorscopeError: scores, answers and text are not of the same samples.
+        AnchorscopeError: scores, answers and floors are not of the same samples.
     """
     answers = samples.in_order(answers)
     drawn = samples.bootstrap(answers, draws, seed)
     records: list[dict[str, object]] = []
     with Progress(total=len(answers) * scores["readout"].nunique()) as progress:
         for readout in samples.readouts(scores, answers):
-            strong = strength(readout, answers, text, drawn, level)
-            common = _Common(readout, strong, answers, drawn, level, min_n, min_clusters)
+            strong = strength.by_layer(readout, answers, floors, drawn, level)
+            whole = strength.of_cell(readout, answers, floors, drawn, level)
+            cell_signal = bool(whole.signal[0])
+            common = _Common(
+                readout, strong, cell_signal, answers, drawn, level, min_n, min_clusters
+            )
             groups = [(name, by) for name in readout.effects for by in _groupings(readout, name)]
             for done, (condition, grouping) in enumerate(groups):
                 records += common.of(condition, grouping)
@@ -132,35 +122,6 @@ def _part(n: int, done: int, of: int) -> int:
     return n * (done + 1) // of - n * done // of
 
 
-def headline_layer(auc_by_layer: np.ndarray) -> int:
-    """The deepest layer whose clean AUC is within 0.01 of the best; the last if none is known."""
-    known = np.nan_to_num(auc_by_layer, nan=0.0)
-    return int(np.flatnonzero(known >= known.max() - HEADLINE_MARGIN)[-1])
-
-
-def strength(
-    readout: Readout,
-    answers: pd.DataFrame,
-    text: pd.DataFrame | None,
-    drawn: Bootstrap,
-    level: float,
-) -> Strength:
-    """The read-out's clean AUC with its interval, beside the text baseline's.
-
-    Args:
-        readout: one of `samples.readouts`.
-        answers: as `samples.in_order` returns them.
-        text, drawn, level: see `curve`.
-    """
-    z = answers["label"].to_numpy(dtype=np.int64)
-    low, high = intervals.percentile(drawn.aucs(readout.clean, z), level)
-    beside = float("nan")
-    if text is not None:
-        beside = intervals.auc(samples.aligned(text, answers, "s", "the text baseline"), z)
-    floor = np.fmax(LEAST_AUC, beside)
-    return Strength(low, high, beside, bool(low[headline_layer(readout.auc)] > floor))
-
-
 @dataclass(frozen=True)
 class _Grouped:
     """Who is Q-Anchored, bool [draws, layers, n], and the effects that are averaged over them."""
@@ -188,7 +149,7 @@ def _grouped(readout: Readout, condition: str, grouping: str) -> _Grouped:
         return _crossed(first, readout.replicate[condition])
     flips = first.flip
     if grouping == "reference_layer":
-        one = headline_layer(readout.auc)
+        one = readout.headline
         flips = np.broadcast_to(flips[:, one : one + 1], flips.shape)
     return _Grouped(flips, first.measured, first.delta_p, first.delta_logit)
 
@@ -214,6 +175,7 @@ class _Common:
 
     readout: Readout
     strong: Strength
+    cell_signal: bool
     answers: pd.DataFrame
     drawn: Bootstrap
     level: float
@@ -233,24 +195,30 @@ class _Common:
         n = members.sum(-1).mean(0)
         n_clusters = self.drawn.clusters_in(members).mean(0)
         thin = (n < self.min_n) | (n_clusters < self.min_clusters)
+        layers = np.arange(members.shape[1])
         columns = {
-            "layer": np.arange(members.shape[1]),
+            "layer": layers,
+            "headline": layers == self.readout.headline,
             "n": n.astype(int) if len(members) == 1 else n,
             "share": n / len(self.answers),
-            "probe_auc": self.readout.auc,
+            **self._strength(),
             "answer_accuracy": mean_members(self.answers["label"].to_numpy() == 0, members),
             "n_blocked": mean_members(self._blocked(condition), members),
             "delta_logit": mean_members(grouped.delta_logit, members),
             "n_clusters": n_clusters.astype(int) if len(members) == 1 else n_clusters,
             "thin": thin,
-            "auc_low": self.strong.low,
-            "auc_high": self.strong.high,
             "popularity": self._popularity(members),
             **self._intervals(grouped.delta_p, members, thin),
         }
-        fixed = {**self.readout.key, "text_auc": self.strong.text_auc, "signal": self.strong.signal}
-        for layer in range(members.shape[1]):
+        fixed = {**self.readout.key, "cell_signal": self.cell_signal}
+        for layer in layers:
             yield fixed | {name: values[layer] for name, values in columns.items()}
+
+    def _strength(self) -> dict[str, np.ndarray]:
+        strong = self.strong
+        names = ("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high")
+        found = {name: getattr(strong, name) for name in names}
+        return found | {"probe_auc": strong.auc, "auc_low": strong.low, "auc_high": strong.high}
 
     def _intervals(
         self, delta_p: np.ndarray, members: np.ndarray, thin: np.ndarray
@@ -291,6 +259,7 @@ def contrasts(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
+    floors: pd.DataFrame | None = None,
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -298,14 +267,15 @@ def contrasts(
     """Knockout against random control, paired over the samples whose control is complete.
 
     Args:
-        scores, answers, draws, level, seed: see `curve`; `random_complete` in `answers` says
-            where as many tokens were blocked at random as by the knockout (all, if it is absent).
+        scores, answers, floors, draws, level, seed: see `curve`; `random_complete` in `answers`
+            says where as many tokens were blocked at random as by the knockout (all, if absent).
 
     Returns:
         A row for each read-out, `contrast` (`knockout`, `random`, `knockout-random`), `quantity`
         (`share` of flips; mean `delta_p` over all samples) and layer, with the columns `CONTRASTS`.
         Everything is in percentage points; random draws are averaged within a sample.
-        `no_effect`: the 90 % interval lies within ±5 points. No rows where `random` was not run.
+        `no_effect`: the 90 % interval lies within ±5 points, at a layer with a `signal`; without
+        one a contrast cannot be interpreted. No rows where `random` was not run.
 
     Raises:
         AnchorscopeError: scores and answers are not of the same samples.
@@ -319,8 +289,9 @@ def contrasts(
     for readout in samples.readouts(scores, answers):
         if "random" in readout.effects and "knockout" in readout.effects:
             paired = complete & readout.effects["random"].measured
+            signal = strength.by_layer(readout, answers, floors, drawn, level).signal
             for fixed, values in _paired(readout):
-                rows = _contrast_rows(values, paired, drawn, level)
+                rows = _contrast_rows(values, paired, signal, drawn, level)
                 records += [readout.key | fixed | row for row in rows]
     return pd.DataFrame(records, columns=list(CONTRASTS))
 
@@ -339,7 +310,7 @@ def _paired(readout: Readout) -> Iterator[tuple[dict[str, object], np.ndarray]]:
 
 
 def _contrast_rows(
-    values: np.ndarray, paired: np.ndarray, drawn: Bootstrap, level: float
+    values: np.ndarray, paired: np.ndarray, signal: np.ndarray, drawn: Bootstrap, level: float
 ) -> Iterator[dict[str, object]]:
     """A row for each layer, of values [layers, n]."""
     members = np.broadcast_to(paired, values.shape)
@@ -348,6 +319,7 @@ def _contrast_rows(
     low, high = intervals.percentile(replicates, level)
     low90, high90 = intervals.percentile(replicates, 0.9)
     used = np.full(len(values), bool(paired.any()))
+    small = (low90 >= -NO_EFFECT) & (high90 <= NO_EFFECT)
     band_low, band_high = intervals.simultaneous(estimate, replicates, level, used)
     for layer in range(len(values)):
         yield {
@@ -361,5 +333,6 @@ def _contrast_rows(
             "ci90_high": high90[layer],
             "band_low": band_low[layer],
             "band_high": band_high[layer],
-            "no_effect": bool(low90[layer] >= -NO_EFFECT and high90[layer] <= NO_EFFECT),
+            "no_effect": bool(small[layer] and signal[layer]),
+            "signal": bool(signal[layer]),
         }

@@ -16,6 +16,10 @@ import torch
 
 from anchorscope import folds, platt, probes
 from anchorscope.features import Features
+from anchorscope.intervals import auc
+
+ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
+"""What is known of each probe of `Fitted` beside its weights."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class Fitted:
         probes: the probes of the outer training folds.
         c, t, offset: penalty, slope and offset.
         shift: taken off the calibrated logit.
+        inner_auc: AUC of the inner out-of-fold logits; NaN without inner folds.
     """
 
     probes: probes.Probes
@@ -92,10 +97,11 @@ class Fitted:
     t: np.ndarray
     offset: np.ndarray
     shift: np.ndarray
+    inner_auc: np.ndarray
 
     def at(self, layers: Sequence[int]) -> Fitted:
         """Those of some layers."""
-        of_layers = {name: getattr(self, name)[layers] for name in ("c", "t", "offset", "shift")}
+        of_layers = {name: getattr(self, name)[layers] for name in ARRAYS}
         return Fitted(probes.part(self.probes, layers), **of_layers)
 
 
@@ -203,17 +209,19 @@ def _calibrated(
     shape = grid.shape[:2]
     outer = plan.fold != np.arange(settings.folds)[:, None]
     chosen, t, offset = np.zeros(shape, dtype=np.int64), np.ones(shape), np.zeros(shape)
+    inner_auc = np.full(shape, np.nan)
     if _inner_folds(plan):
         held = _inner_logits(solved, x, plan, grid.shape[-1])
         for k, rows in enumerate(outer):
             chosen[:, k] = platt.choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
             own = np.take_along_axis(held[:, k], chosen[:, k, None, None], axis=1)[:, 0]
             t[:, k], offset[:, k] = platt.calibrate(own[:, rows], plan.z[rows], weights[rows])
+            inner_auc[:, k] = [auc(logits, plan.z[rows]) for logits in own[:, rows]]
     problems = torch.as_tensor(np.arange(settings.folds) * grid.shape[-1] + chosen)
     picked = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
     share = np.array([np.average(plan.z[rows], weights=weights[rows]) for rows in outer])
     shift = np.broadcast_to(_shift(share, settings), shape)
-    return Fitted(solved.take(problems), picked, t, offset, shift)
+    return Fitted(solved.take(problems), picked, t, offset, shift, inner_auc)
 
 
 def _shift(share: np.ndarray, settings: Settings) -> np.ndarray:

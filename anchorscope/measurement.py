@@ -233,16 +233,16 @@ def _tables(
     names: tuple[str, str],
 ) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
     """Curve, contrasts and controls, `model` and `dataset` first."""
-    from anchorscope import baseline, controls, delta_p, tables
+    from anchorscope import controls, delta_p, floors, tables
 
-    text = baseline.text_baseline(measured, settings)
+    text = floors.floors(measured, settings)
     few = {name: drawn[name] for name in ("draws", "level", "seed")}
     balanced = settings["scoring"] == "calibrated" and settings["prior"] == "balanced"
     curve, contrasts, beside = (
         tables.join([names], [frame])
         for frame in (
-            delta_p.curve(scored, measured, text=text, **drawn),
-            delta_p.contrasts(scored, measured, **few),
+            delta_p.curve(scored, measured, floors=text, **drawn),
+            delta_p.contrasts(scored, measured, floors=text, **few),
             controls.controls(scored, text, measured, balanced=balanced, **few),
         )
     )

@@ -8,14 +8,22 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.delta_p import LEAST_AUC
 from anchorscope.errors import AnchorscopeError
+from anchorscope.strength import LEAST_AUC
 
 COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
-    "auc_low", "auc_high", "text_auc", "threshold", "signal", "empty", "flip_share",
-    "random_flip_share", "delta_p_q",
+    "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
+    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q",
 )  # fmt: skip
+
+OF_CELL = {
+    "probe_auc": "auc",
+    "auc_low": "low",
+    "auc_high": "high",
+    **{name: name for name in ("floor", "floor_auc", "gain", "gain_low", "gain_high")},
+}
+"""Column → which of the controls' `cell_` columns it takes."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +48,12 @@ def table(nulls: Iterable[Null]) -> pd.DataFrame:
     """Say of every null control whether it came out empty.
 
     Returns:
-        A row for each control and read-out, at its headline layer, with the columns `COLUMNS`.
-        `signal`: `auc_low` lies above `threshold`, the larger of 0.6 and the text baseline's AUC;
-        `empty`: it does not. A control of shuffled labels is judged by the probes that learned
-        them: its AUCs are theirs against those labels, its threshold is 0.6, and it has no flips.
+        A row for each control and read-out with the columns `COLUMNS`. AUCs, floor, gain and
+        `signal` are those of the read-out as a whole, each sample scored at its own fold's layer
+        (see `strength.of_cell`); `empty`: there is no signal. `n_signal`: layers that have one by
+        themselves. `layer` is the headline layer. A control of shuffled labels is judged by the
+        probes that learned them, there: its AUCs are theirs against those labels, it has a signal
+        where `auc_low` lies above 0.6, and it has no floor and no flips.
         `n`, flips and `delta_p_q` (percentage points) are those of the curve's knockout by layer,
         blank where the group is empty.
 
@@ -76,16 +86,14 @@ def _shuffled(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
         "auc_low": found["auc_shuffled_low"],
         "auc_high": found["auc_shuffled_high"],
     }
-    return {"n": found["n"]} | judged | _verdict(found["auc_shuffled_low"], LEAST_AUC)
+    return {"n": found["n"]} | judged | _verdict(found["auc_shuffled_low"] > LEAST_AUC)
 
 
 def _measured(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
-    if pd.isna(found["auc_low"]):
+    if pd.isna(found["cell_low"]):
         raise _broken(null, "the probe's AUC has no interval")
-    names = ("probe_auc", "auc_low", "auc_high", "text_auc")
-    # max() with NaN first would keep it; a cell without a text baseline has the plain threshold.
-    threshold = max(LEAST_AUC, found["text_auc"])
-    judged = {name: found[name] for name in names} | _verdict(found["auc_low"], threshold)
+    judged = {name: found[f"cell_{source}"] for name, source in OF_CELL.items()}
+    judged |= _verdict(bool(found["cell_signal"])) | {"n_signal": _layers_with_signal(null, found)}
     everyone, flipped = (_group(null, found, anchor, "knockout") for anchor in ("all", "Q"))
     if everyone is None or flipped is None:
         raise _broken(null, f"layer {found['layer']} is not in the curve")
@@ -98,8 +106,13 @@ def _measured(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _verdict(low: float, threshold: float) -> dict[str, object]:
-    return {"threshold": threshold, "signal": bool(low > threshold), "empty": not low > threshold}
+def _verdict(signal: bool) -> dict[str, object]:
+    return {"signal": signal, "empty": not signal}
+
+
+def _layers_with_signal(null: Null, found: Mapping[str, Any]) -> int:
+    own = null.controls[["site", "position"]].eq([found["site"], found["position"]]).all(axis=1)
+    return int(null.controls.loc[own, "signal"].astype(bool).sum())
 
 
 def _group(

@@ -18,8 +18,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import features, fitting, folds, intervals, partial, scores
-from anchorscope.delta_p import headline_layer
+from anchorscope import features, fitting, folds, headline, intervals, partial, scores
 from anchorscope.errors import AnchorscopeError
 from anchorscope.features import Features
 from anchorscope.progress import Progress
@@ -135,8 +134,10 @@ def _chosen(
     depth = len(clean)
     if layers is None:
         found = scores.fit_and_score(clean, cell, settings, device=device, keep=keep)
-        headline = headline_layer(np.array([intervals.auc(s, cell.plan.z) for s in found.s]))
-        chosen = sorted({depth // 3, 2 * depth // 3, headline})
+        auc = np.array([intervals.auc(s, cell.plan.z) for s in found.s])
+        inner = found.fitted.inner_auc
+        own = headline.deepest(auc) if np.isnan(inner).any() else _headline(inner)
+        chosen = sorted({depth // 3, 2 * depth // 3, own})
         return chosen, found.fitted.at(chosen)
     chosen = sorted(set(layers))
     if not chosen or chosen[0] < 0 or chosen[-1] >= depth:
@@ -147,6 +148,10 @@ def _chosen(
             see="config",
         )
     return chosen, fitting.fit(features.at(clean, chosen), cell.plan, settings, device=device)
+
+
+def _headline(inner_auc: np.ndarray) -> int:
+    return headline.median(headline.layer_of_fold(inner_auc))
 
 
 def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:

@@ -12,7 +12,6 @@ import pandas as pd
 import pyarrow.parquet as pq
 
 from anchorscope import answer_anchors, samples
-from anchorscope.delta_p import headline_layer
 from anchorscope.files import read_parquet
 from anchorscope.samples import Readout
 
@@ -20,7 +19,7 @@ CAP = 200
 LONGEST = 1200
 MOST_GOLDS = 12
 SHOWN = ("clean", "knockout", "random")
-READ = ("id", "layer", "readout", "condition", "draw", "probe", "s")
+READ = ("id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s")
 
 
 @dataclass(frozen=True)
@@ -57,7 +56,7 @@ def cell(source: Source, *, cap: int = CAP, seed: int = 0) -> dict[str, Any]:
     """
     answers = samples.in_order(read_parquet(source.answers))
     readout = next(iter(samples.readouts(_scores(source), answers)))
-    layer = headline_layer(readout.auc)
+    layer = readout.headline
     flips = readout.effects["knockout"].flip[0, layer]
     label = answers["label"].to_numpy(dtype=np.int64)
     groups = [f"{'Q' if flip else 'A'}{z}" for flip, z in zip(flips, label, strict=True)]

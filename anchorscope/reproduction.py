@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.delta_p import headline_layer
 from anchorscope.errors import AnchorscopeError
 
 COLUMNS = (
@@ -75,7 +74,7 @@ class Built:
         return self.group(model, dataset, anchor)["delta_p"].to_numpy(np.float64)
 
     def headline(self, model: str, dataset: str) -> int:
-        return headline_layer(self.group(model, dataset, ALL)["probe_auc"].to_numpy(np.float64))
+        return int(self.group(model, dataset, ALL)["headline"].astype(bool).to_numpy().argmax())
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anchorscope import folds, intervals, knockout
+from anchorscope import folds, headline, intervals, knockout
 from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import Bootstrap
 
@@ -45,6 +45,8 @@ class Readout:
         site, position: its name.
         clean: the score on the clean pass, float64 [layers, n].
         auc: AUC of it by layer.
+        fold: outer fold of each sample, int64 [n].
+        layer_of_fold: the layer that each outer fold's training samples choose, int64 [folds].
         effects: condition → its effects; those behind a second prompt are not among them.
         replicate: condition → its effects behind the second prompt, against its own clean pass.
         others: (probe, condition) → score of draw 0 by another probe, [layers, n].
@@ -54,6 +56,8 @@ class Readout:
     position: str
     clean: np.ndarray
     auc: np.ndarray
+    fold: np.ndarray
+    layer_of_fold: np.ndarray
     effects: dict[str, Effects]
     replicate: dict[str, Effects]
     others: dict[tuple[str, str], np.ndarray]
@@ -62,6 +66,16 @@ class Readout:
     def key(self) -> dict[str, object]:
         """Site and position, as tables name them."""
         return {"site": self.site, "position": self.position}
+
+    @property
+    def headline(self) -> int:
+        """The layer of pictures and contrasts."""
+        return headline.median(self.layer_of_fold)
+
+    @property
+    def own(self) -> np.ndarray:
+        """The clean score at the layer that each sample's own outer fold chose, float64 [n]."""
+        return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
 
 def kept(answers: pd.DataFrame) -> pd.DataFrame:
@@ -178,31 +192,60 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
             where = f"read-out {name}, {condition}"
             partial = condition in PARTIAL
             found[str(made), str(condition), int(str(draw))] = _matrix(rows, ids, where, partial)
-        yield _readout(site, position, found, z)
+        yield _readout(site, position, found, z, _folds(part, ids))
 
 
 def _readout(
-    site: str, position: str, found: dict[tuple[str, str, int], np.ndarray], z: np.ndarray
+    site: str,
+    position: str,
+    found: dict[tuple[str, str, int], np.ndarray],
+    z: np.ndarray,
+    cut: tuple[np.ndarray, np.ndarray | None],
 ) -> Readout:
     where = f"read-out {site}/{position}"
     if ("clean", "clean", 0) not in found:
         raise mismatch("the clean pass has no scores", where)
     clean = found["clean", "clean", 0]
     present = {condition for probe, condition, _ in found if probe == "clean"} - {"clean"}
-    effects, replicate = {}, {}
+    effects: dict[str, Effects] = {}
+    replicate: dict[str, Effects] = {}
     for condition in sorted(present, key=_place):
         drawn = sorted(key[2] for key in found if key[:2] == ("clean", condition))
         moved = [found["clean", condition, draw] for draw in drawn]
         if condition not in knockout.REPLICATE:
             effects[condition] = _effects(clean, moved, f"{where}, {condition}")
-        elif (cut := knockout.REPLICATE[condition]) != "clean":
+        elif (name := knockout.REPLICATE[condition]) != "clean":
             if ("clean", "replicate-clean", 0) not in found:
                 raise mismatch("the second prompt's clean pass has no scores", where)
             second = found["clean", "replicate-clean", 0]
-            replicate[cut] = _effects(second, moved, f"{where}, {condition}")
+            replicate[name] = _effects(second, moved, f"{where}, {condition}")
     by_layer = np.array([intervals.auc(layer, z) for layer in clean])
     others = {key[:2]: s for key, s in found.items() if key[0] != "clean" and key[2] == 0}
-    return Readout(site, position, clean, by_layer, effects, replicate, others)
+    fold, inner = cut
+    chosen = headline.layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
+    return Readout(site, position, clean, by_layer, fold, chosen, effects, replicate, others)
+
+
+def _folds(scores: pd.DataFrame, ids: pd.Index) -> tuple[np.ndarray, np.ndarray | None]:
+    """Outer fold of each sample, int64 [n], and inner AUCs, float64 [layers, folds] or None.
+
+    Scores without a column `fold` are of one fold.
+    """
+    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    if "fold" not in clean:
+        return np.zeros(len(ids), dtype=np.int64), None
+    fold = np.zeros(len(ids), dtype=np.int64)
+    fold[ids.get_indexer(pd.Index(clean["id"].astype(str)))] = clean["fold"].to_numpy()
+    if "inner_auc" not in clean or clean["inner_auc"].isna().any():
+        return fold, None
+    inner = clean.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
+    return fold, inner.to_numpy(dtype=np.float64)
+
+
+def _outside(clean: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """AUC of the samples outside each fold, [layers, folds]: where there are no inner folds."""
+    rows = [fold != k if fold.any() else fold == k for k in range(fold.max() + 1)]
+    return np.array([[intervals.auc(layer[some], z[some]) for some in rows] for layer in clean])
 
 
 def _place(condition: str) -> tuple[int, str]:

@@ -25,7 +25,8 @@ from anchorscope.samples import kept, shuffled, sigmoid
 from anchorscope.solved import Keep, Scored
 
 COLUMNS = (
-    "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset", "s", "p",
+    "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset",
+    "inner_auc", "s", "p",
 )  # fmt: skip
 PROBES = ("clean", "refit", "offset", "shuffled")
 CLEAN = ("clean", 0)
@@ -87,7 +88,8 @@ def score(
 
     Returns:
         A row for each sample, layer, condition, draw and probe, with the columns `COLUMNS`: fold,
-        c, t and offset are those of the probe; s the score and p = σ(s), float32. Probes:
+        c, t and offset are those of the probe, `inner_auc` the AUC of the logits held out inside
+        its training fold; s the score and p = σ(s), float32. Probes:
         `clean`, of every condition. `refit`: fitted to the condition's own activations, same
         folds, C of the clean probe; knockout and draw 0 of random. `offset`: see
         `platt.offset_refit`; those and question. `shuffled`: fitted to `shuffled(labels, seed)` on
@@ -352,6 +354,7 @@ def _frame(
         "c": fitted.c[:, fold].ravel(),
         "t": fitted.t[:, fold].astype(np.float32).ravel(),
         "offset": offset.astype(np.float32).ravel(),
+        "inner_auc": fitted.inner_auc[:, fold].astype(np.float32).ravel(),
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }

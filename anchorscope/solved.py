@@ -20,7 +20,6 @@ from anchorscope.features import Features, Part
 BLOCK_BYTES = 32 << 20
 """Features of a block on a CPU, or one layer where that is more: some seconds to minutes of work.
 On a GPU all layers that are held at once are a block, since its size shows in the last digits."""
-ARRAYS = ("c", "t", "offset", "shift")
 TENSORS = ("weights", "bias", "centre")
 
 
@@ -44,7 +43,9 @@ class Scored:
         if len(parts) == 1:
             return parts[0]
         fitted = [part.fitted for part in parts]
-        whole = {name: np.concatenate([getattr(one, name) for one in fitted]) for name in ARRAYS}
+        whole = {
+            name: np.concatenate([getattr(one, name) for one in fitted]) for name in fitting.ARRAYS
+        }
         solved = probes.joined([one.probes for one in fitted])
         return cls(fitting.Fitted(solved, **whole), np.concatenate([part.s for part in parts]))
 
@@ -140,7 +141,7 @@ def _packed(solved: Sequence[Scored]) -> dict[str, torch.Tensor]:
 def _tensors(one: Scored) -> dict[str, torch.Tensor]:
     solver = one.fitted.probes
     found = {name: getattr(solver, name).cpu().contiguous() for name in TENSORS}
-    found |= {name: torch.tensor(getattr(one.fitted, name)) for name in ARRAYS}
+    found |= {name: torch.tensor(getattr(one.fitted, name)) for name in fitting.ARRAYS}
     steps = torch.tensor([solver.iterations, solver.unconverged])
     return found | {"s": torch.tensor(one.s), "steps": steps}
 
@@ -158,6 +159,6 @@ def _unpacked(tensors: Mapping[str, torch.Tensor], device: str | torch.device) -
 def _scored(tensors: Mapping[str, torch.Tensor], device: str | torch.device) -> Scored:
     weights, bias, centre = (tensors[name].to(device) for name in TENSORS)
     iterations, unconverged = tensors["steps"].tolist()
-    arrays = {name: tensors[name].numpy() for name in ARRAYS}
+    arrays = {name: tensors[name].numpy() for name in fitting.ARRAYS}
     solver = probes.Probes(weights, bias, centre, iterations, unconverged)
     return Scored(fitting.Fitted(solver, **arrays), tensors["s"].numpy())

@@ -15,7 +15,7 @@ localrules:
 rule calibration_cell:
     input:
         scores=product("scores", ".parquet"),
-        text=product("scores", ".text.parquet"),
+        floors=product("scores", ".floors.parquet"),
         controls=product("delta_p", ".controls.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
         answers=frozen_answers,

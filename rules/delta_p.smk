@@ -11,7 +11,7 @@
 rule delta_p:
     input:
         scores=product("scores", ".parquet"),
-        text=product("scores", ".text.parquet"),
+        floors=product("scores", ".floors.parquet"),
         answers=frozen_answers,
         activations=product("activations"),
     output:

@@ -2,7 +2,7 @@
 #
 # in:  activations, the labels of the answers
 # out: results/scores/<model>/<dataset>.parquet
-#      results/scores/<model>/<dataset>.text.parquet   what the answer's words alone tell
+#      results/scores/<model>/<dataset>.floors.parquet   what text alone tells
 
 
 rule scores:
@@ -11,7 +11,7 @@ rule scores:
         activations=product("activations"),
     output:
         scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
-        text=f"{{root}}/scores/{{model}}/{{dataset}}.text.parquet",
+        floors=f"{{root}}/scores/{{model}}/{{dataset}}.floors.parquet",
         provenance=f"{{root}}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",

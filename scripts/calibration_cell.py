@@ -14,7 +14,7 @@ with stage(snakemake):
         read_parquet(given.truth),
         measured(read_parquet(given.answers), given.activations),
         read_csv(given.controls),
-        read_parquet(given.text),
+        read_parquet(given.floors),
         model=snakemake.wildcards.model,
         dataset=snakemake.wildcards.dataset,
         training_seed=chosen.training_seed,

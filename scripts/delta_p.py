@@ -9,7 +9,7 @@ with stage(snakemake):
     from anchorscope import controls, delta_p, interchange
 
     chosen, written = snakemake.params, snakemake.output
-    scores, text = read_parquet(snakemake.input.scores), read_parquet(snakemake.input.text)
+    scores, floors = read_parquet(snakemake.input.scores), read_parquet(snakemake.input.floors)
     answers = measured(read_parquet(snakemake.input.answers), snakemake.input.activations)
     drawn = {**{n: chosen.bootstrap[n] for n in ("draws", "level")}, "seed": chosen.seed}
     bootstrap = {**chosen.bootstrap, "seed": chosen.seed}
@@ -18,9 +18,9 @@ with stage(snakemake):
         scores,
         answers,
         {
-            "curve": lambda s: delta_p.curve(s, answers, text=text, **bootstrap),
-            "contrasts": lambda s: delta_p.contrasts(s, answers, **drawn),
-            "controls": lambda s: controls.controls(s, text, answers, balanced=balanced, **drawn),
+            "curve": lambda s: delta_p.curve(s, answers, floors=floors, **bootstrap),
+            "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **drawn),
+            "controls": lambda s: controls.controls(s, floors, answers, balanced=balanced, **drawn),
             "swap": lambda s: interchange.report(s, answers, **drawn),
             "density": lambda s: controls.density(s, answers),
         },

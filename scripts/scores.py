@@ -9,7 +9,7 @@ from anchorscope.progress import Progress
 from anchorscope.stage import stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
-    from anchorscope import activations, baseline, scores, solved
+    from anchorscope import activations, floors, scores, solved
     from anchorscope.devices import best_device
 
     use_threads(snakemake)
@@ -38,11 +38,10 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
                 keep=waits,
             )
         )
-        total += baseline.to_fit(answers, settings) - solved.waiting(waits)
+        total -= solved.waiting(waits)
         with Progress(total=total, unit="probes", gathers=True):
             write_parquet_parts(found, product)
-            text = baseline.text_baseline(answers, settings, device=device)
-        write_parquet(text, snakemake.output.text)
+        write_parquet(floors.floors(answers, settings), snakemake.output.floors)
     provenance.of_stage(
         snakemake,
         product,
