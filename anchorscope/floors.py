@@ -128,7 +128,7 @@ def _out_of_fold(x: sparse.csr_matrix, plan: fitting.Design, c: float) -> np.nda
     s = np.empty(len(plan.z))
     for k in range(len(plan.inner)):
         train = plan.fold != k
-        probe = LogisticRegression(C=c, max_iter=1000, tol=1e-3).fit(x[train], plan.z[train])
+        probe = LogisticRegression(C=c, max_iter=1000).fit(x[train], plan.z[train])
         share = plan.z[train].mean()
         s[~train] = probe.decision_function(x[~train]) - np.log(share / (1 - share))
     return s

@@ -213,7 +213,7 @@ def _outcome(case: Case, built: Built, found: Check) -> Outcome:
     if any(rows["delta_p"].isna().all() for rows in everyone):
         return Outcome("too few samples", None)
     outcome = found.judge(case, built)
-    if outcome.holds is None or all(rows["signal"].astype(bool).all() for rows in everyone):
+    if outcome.holds is None or all(rows["cell_signal"].astype(bool).all() for rows in everyone):
         return outcome
     return Outcome(f"{outcome.measured} (no signal)", outcome.holds)
 

@@ -121,8 +121,7 @@ def selection(world: World, n: int = 40_000, seed: int = 0) -> pd.DataFrame:
     again = delta_p.curve(split, answers, draws=2)
     again = again[again["grouping"] == "replicate"].assign(grouping="split")
     both = pd.concat([found, again])
-    by_layer = both.groupby("layer")["probe_auc"].first().to_numpy()
-    other = 1 - delta_p.headline_layer(by_layer)
+    other = 1 - int(both.loc[both["headline"], "layer"].iloc[0])
     return _sides(both[both["layer"] == other]).loc[list(GROUPINGS)]
 
 
@@ -146,8 +145,7 @@ def measured(folder: Path, readout: str) -> Iterator[tuple[str, pd.DataFrame]]:
             rows = table[table["condition"] == condition]
             if rows.empty:
                 continue
-            by_layer = rows.groupby("layer")["probe_auc"].first()
-            layer = by_layer.index[delta_p.headline_layer(by_layer.to_numpy())]
+            layer = rows.loc[rows["headline"].astype(bool), "layer"].iloc[0]
             name = f"{path.parent.name} on {path.stem}, {condition}, layer {layer}"
             yield name, _sides(rows[rows["layer"] == layer])
 

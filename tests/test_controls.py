@@ -74,12 +74,24 @@ def answers() -> pd.DataFrame:
     return pd.DataFrame({**columns, "repeats_subject": repeats})
 
 
-def text() -> pd.DataFrame:
-    return pd.DataFrame({"id": IDS, "s": np.random.default_rng(2).normal(size=N) + 0.4 * LABELS})
+def floors() -> pd.DataFrame:
+    random = np.random.default_rng(2)
+    names = ("answer", "question", "response", "text")
+    parts = [
+        pd.DataFrame({"id": IDS, "floor": name, "s": random.normal(size=N) + 0.4 * LABELS})
+        for name in names
+    ]
+    return pd.concat(parts)
 
 
 def table(**changed: Any) -> pd.DataFrame:
-    given = {"scores": scores(), "text": text(), "answers": answers(), "draws": 60, "seed": SEED}
+    given = {
+        "scores": scores(),
+        "floors": floors(),
+        "answers": answers(),
+        "draws": 60,
+        "seed": SEED,
+    }
     return controls.controls(**given | changed)
 
 
@@ -89,7 +101,9 @@ def test_columns_and_rows_are_those_of_the_contract() -> None:
     assert found["layer"].tolist() == [0, 1]
     assert (found[["n", "n_clusters", "n_repeats"]] == [80, 40, 20]).all(axis=None)
     assert (found["share_wrong"] == LABELS.mean()).all()
-    assert not found.isna().any(axis=None)
+    before = [name for name in found if name.startswith(("prompt_end", "added"))]
+    assert found[before].isna().all(axis=None)
+    assert not found.drop(columns=before).isna().any(axis=None)
 
 
 def test_aucs_are_of_the_probe_and_condition_that_they_name() -> None:
@@ -101,8 +115,9 @@ def test_aucs_are_of_the_probe_and_condition_that_they_name() -> None:
         both = [auc(S[name][layer], LABELS) for name in ("random", "second random")]
         assert row["auc_random"] == pytest.approx(np.mean(both))
         assert row["probe_auc"] == row["auc_refit"] == auc(S["clean"][layer], LABELS)
-        assert row["text_auc"] == auc(text()["s"].to_numpy(), LABELS)
-    for name in ("auc", "auc_refit", "auc_shuffled", "text_auc"):
+        for name, part in floors().groupby("floor"):
+            assert row[f"{name}_auc"] == auc(part["s"].to_numpy(), LABELS)
+    for name in ("auc", "auc_refit", "auc_shuffled"):
         at = found["probe_auc" if name == "auc" else name]
         assert (found[f"{name}_low"] < at).all()
         assert (at < found[f"{name}_high"]).all()
@@ -213,18 +228,28 @@ def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
     found = table()
     assert found["headline"].tolist() == [False, True]
     assert found["auc_low"][1] > 0.6 > found["auc_low"][0]
-    assert found["signal"].all()
-    telling = pd.DataFrame({"id": IDS, "s": 1.0 * LABELS})
-    assert not table(text=telling)["signal"].any()
+    assert found["signal"].tolist() == [False, True] and found["cell_signal"].all()
+    telling = floors().assign(s=np.tile(1.0 * LABELS, 4))
+    assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
+
+
+def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
+    whole = pd.concat([scores(), rows(0.2 * S["clean"]).assign(readout="mlp/prompt_end")])
+    found = table(scores=whole).set_index(["position", "layer"])
+    assert found.loc["final", "prompt_end_auc"].tolist() == found.loc["final", "probe_auc"].tolist()
+    assert (found.loc["final", ["added_auc", "added_low", "added_high"]] == 0).all(axis=None)
+    assert found.loc["prompt_end", "added_auc"].isna().all()
+    assert found.loc["prompt_end", "floor"].eq("question").all()
 
 
 def test_what_was_not_measured_is_blank() -> None:
     found = table(
-        scores=rows(S["clean"]), text=None, answers=answers().drop(columns="repeats_subject")
+        scores=rows(S["clean"]), floors=None, answers=answers().drop(columns="repeats_subject")
     )
     measured = found.columns[found.notna().all()]
     expected = "site position layer n n_clusters share_wrong headline probe_auc auc_low auc_high"
-    assert list(measured) == [*expected.split(), "ece", "c", "t", "signal"]
+    more = "ece c t signal floor cell_signal cell_auc cell_low cell_high cell_floor"
+    assert list(measured) == [*expected.split(), *more.split()]
 
 
 def test_nobody_repeats_the_subject_and_the_share_is_blank() -> None:
@@ -234,7 +259,7 @@ def test_nobody_repeats_the_subject_and_the_share_is_blank() -> None:
 
 
 def test_the_order_of_rows_changes_no_digit() -> None:
-    turned = {"scores": scores().sample(frac=1, random_state=0), "text": text()[::-1]}
+    turned = {"scores": scores().sample(frac=1, random_state=0), "floors": floors()[::-1]}
     pd.testing.assert_frame_equal(table(**turned), table(), check_exact=True)
     # of the answers too, but for the labels that were dealt out in the order of scoring
     other = table(**turned, answers=answers()[::-1])
@@ -244,7 +269,7 @@ def test_the_order_of_rows_changes_no_digit() -> None:
 
 def test_other_samples_are_refused() -> None:
     with pytest.raises(AnchorscopeError, match="79 rows are not those of 80 answers"):
-        table(text=text()[1:])
+        table(floors=floors()[1:])
     with pytest.raises(AnchorscopeError, match="no scores of 1 samples"):
         table(scores=scores()[lambda s: s["id"] != "i05"])
 

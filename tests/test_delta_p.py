@@ -145,10 +145,6 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
-def test_the_headline_layer_is_the_deepest_within_a_hundredth_of_the_best() -> None:
-    assert delta_p.headline_layer(np.array([0.5, 0.905, 0.9, 0.896, 0.89])) == 3
-
-
 def test_rows_and_columns_come_in_a_fixed_order() -> None:
     table = curve()
     assert list(table.columns) == list(delta_p.CURVE)
@@ -170,8 +166,8 @@ def test_the_order_of_rows_changes_no_digit() -> None:
     assert not other["ci_low"].equals(delta_p.curve(measured, table, draws=50, seed=2)["ci_low"])
 
 
-def text(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
-    return pd.DataFrame({"id": ids, "s": s})[::-1]
+def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
+    return pd.DataFrame({"id": ids, "floor": "question", "s": s})[::-1]
 
 
 def test_rows_of_other_probes_are_ignored() -> None:
@@ -183,30 +179,44 @@ def test_rows_of_other_probes_are_ignored() -> None:
     )
 
 
-def test_the_text_baseline_stands_in_every_row() -> None:
+def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
     # wrong a, d at 2, 0 against right b, c at 1, −1: three of four pairs in order
-    table = curve(text=text([2.0, 1.0, -1.0, 0.0]))
-    assert (table["text_auc"] == 0.75).all()
-    assert curve()["text_auc"].isna().all()
+    table = curve(floors=floors([2.0, 1.0, -1.0, 0.0]))
+    assert (table["floor_auc"] == 0.75).all() and (table["floor"] == "question").all()
+    assert curve()["floor_auc"].isna().all()
     with pytest.raises(AnchorscopeError, match="3 rows are not those of 4 answers"):
-        curve(text=text([2.0, 1.0, -1.0], IDS[:3]))
+        curve(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
 
 
-def test_a_signal_is_surely_better_than_the_text_and_than_little_more_than_chance() -> None:
+def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
     measured, table = cell(60)
     z = table["label"].to_numpy()
 
-    def signal(s: pd.DataFrame, words: np.ndarray | None = None) -> bool:
-        given = None if words is None else text(words.tolist(), table["id"].tolist())
-        found = delta_p.curve(s, table, text=given, draws=50)
-        assert (found["signal"] == found["signal"].iloc[0]).all()
-        return bool(found["signal"].iloc[0])
+    def signals(s: pd.DataFrame, words: np.ndarray | None = None) -> tuple[list[bool], bool]:
+        given = None if words is None else floors(words.tolist(), table["id"].tolist())
+        found = delta_p.curve(s, table, floors=given, draws=50)
+        by_layer = found.groupby("layer")["signal"].agg(["first", "nunique"])
+        assert (by_layer["nunique"] == 1).all() and found["cell_signal"].nunique() == 1
+        return by_layer["first"].tolist(), bool(found["cell_signal"].iloc[0])
 
-    assert signal(measured)
-    assert signal(measured, np.zeros(60))
-    assert not signal(measured, 1.0 * z)  # the words tell as much
+    known = measured.groupby("layer").ngroups
+    assert signals(measured) == ([True] * known, True)
+    assert signals(measured, np.zeros(60)) == ([True] * known, True)
+    assert signals(measured, 1.0 * z) == ([False] * known, False)  # the words tell as much
     noise = np.random.default_rng(0).normal(size=len(measured))
-    assert not signal(measured.assign(s=noise))
+    weak = measured.assign(s=measured["s"].where(measured["layer"] > 0, noise))
+    assert signals(weak) == ([False] + [True] * (known - 1), True)
+
+
+def test_no_effect_is_said_only_where_there_is_a_signal() -> None:
+    measured, table = cell(60)
+    still = measured[measured["condition"] == "clean"]
+    same = pd.concat([still, *(still.assign(condition=name) for name in ("knockout", "random"))])
+    found = delta_p.contrasts(same, table, draws=50)
+    assert found["no_effect"].all() and found["signal"].all()
+    told = floors(table["label"].to_list(), table["id"].tolist())
+    found = delta_p.contrasts(same, table, floors=told, draws=50)
+    assert not found["no_effect"].any() and not found["signal"].any()
 
 
 def test_the_auc_has_an_interval_that_holds_it() -> None:

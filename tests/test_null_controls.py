@@ -19,10 +19,17 @@ def controls(**changed: Any) -> pd.DataFrame:
     """Two read-outs of three layers, headline at 1; `changed` at the headline of mlp."""
     columns = {
         "n": 200,
-        "probe_auc": 0.62,
-        "auc_low": 0.55,
-        "auc_high": 0.69,
-        "text_auc": 0.52,
+        "probe_auc": 0.61,
+        "signal": False,
+        "cell_auc": 0.62,
+        "cell_low": 0.55,
+        "cell_high": 0.69,
+        "cell_floor": "question",
+        "cell_floor_auc": 0.64,
+        "cell_gain": -0.02,
+        "cell_gain_low": -0.08,
+        "cell_gain_high": 0.04,
+        "cell_signal": False,
         "auc_shuffled": 0.51,
         "auc_shuffled_low": 0.44,
         "auc_shuffled_high": 0.58,
@@ -75,30 +82,20 @@ def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     assert (row["probe_auc"], row["delta_p_q"]) == (0.62, -41.0)
 
 
-@pytest.mark.parametrize(
-    ("low", "text", "threshold", "empty"),
-    [
-        (0.55, 0.52, 0.6, True),
-        (0.6, 0.52, 0.6, True),
-        (0.601, 0.52, 0.6, False),
-        (0.7, 0.75, 0.75, True),
-        (0.8, 0.75, 0.75, False),
-        (1.0, 1.0, 1.0, True),
-        (0.7, np.nan, 0.6, False),
-    ],
-)
-def test_a_signal_lies_above_both_six_tenths_and_the_text_baseline(
-    low: float, text: float, threshold: float, empty: bool
-) -> None:
-    row = mlp(null(auc_low=low, text_auc=text))
-    assert (row["threshold"], row["empty"], row["signal"]) == (threshold, empty, not empty)
+@pytest.mark.parametrize("signal", [True, False])
+def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> None:
+    row = mlp(null(cell_signal=signal, signal=not signal))
+    assert (row["empty"], row["signal"]) == (not signal, signal)
+    assert (row["probe_auc"], row["floor"], row["gain_low"]) == (0.62, "question", -0.08)
+    # two other layers of the table have a signal of their own
+    assert row["n_signal"] == 2 + (not signal)
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    row = mlp(null("shuffled", shuffled=True, auc_low=0.97, probe_auc=0.99))
+    row = mlp(null("shuffled", shuffled=True, cell_low=0.97, cell_auc=0.99))
     assert row["empty"] and not row["signal"]
     assert (row["probe_auc"], row["auc_low"], row["auc_high"]) == (0.51, 0.44, 0.58)
-    blank = ("text_auc", "flip_share", "random_flip_share", "delta_p_q")
+    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "delta_p_q")
     assert all(np.isnan(row[name]) for name in blank)
     assert not mlp(null("shuffled", shuffled=True, auc_shuffled_low=0.61))["empty"]
 
@@ -124,4 +121,4 @@ def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
     with pytest.raises(AnchorscopeError, match="no probe was fitted to shuffled labels"):
         null_controls.table([null("shuffled", shuffled=True, auc_shuffled_low=np.nan)])
     with pytest.raises(AnchorscopeError, match="AUC has no interval"):
-        null_controls.table([null(auc_low=np.nan)])
+        null_controls.table([null(cell_low=np.nan)])

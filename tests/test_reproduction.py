@@ -64,12 +64,13 @@ class Figure:
                     "answer_accuracy": {"Q": 0.88, "A": 0.66, "all": 0.7}[anchor],
                     "popularity": {"Q": 900.0, "A": 300.0, "all": 500.0}[anchor],
                     "probe_auc": AUC[dataset] - 0.1 * (at != layers // 2),
+                    "headline": at == layers // 2,
                 }
             )
             for anchor, values in points.items()
         ]
         fixed = {"model": model, "dataset": dataset, "site": "mlp", "position": "final"}
-        fixed |= {"condition": "knockout", "grouping": "per_layer", "signal": True}
+        fixed |= {"condition": "knockout", "grouping": "per_layer", "cell_signal": True}
         return pd.concat(rows).assign(**fixed)
 
     def rows(self, **where: Any) -> pd.Series:
@@ -300,7 +301,7 @@ def test_a_group_that_does_not_exist_shows_nothing() -> None:
 
 def test_a_cell_without_signal_says_so() -> None:
     figure = Figure("llama-3.2")
-    figure.set("signal", False, model="llama-3.2-1b", dataset="nq")
+    figure.set("cell_signal", False, model="llama-3.2-1b", dataset="nq")
     found = figure.check()
     grey = found["measured"].str.endswith("(no signal)")
     assert set(zip(found.loc[grey, "model"], found.loc[grey, "dataset"], strict=True)) >= {

@@ -17,7 +17,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from threads import threads
 
-from anchorscope import baseline, fitting, platt, probes, scores, solving
+from anchorscope import fitting, platt, probes, scores, solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.fitting import Settings
@@ -557,7 +557,3 @@ def test_as_many_probes_are_fitted_as_were_announced(
         scored(settings, conditions, extras=extras)
         announced = scores.to_fit(answers, conditions, settings, extras=extras)
         assert sum(fitted) == len(x) * announced
-    fitted.clear()
-    answers["ea_text"] = [f"answer {number % 7}" for number in range(len(answers))]
-    baseline.text_baseline(answers, settings)
-    assert sum(fitted) == baseline.to_fit(answers, settings)
