@@ -45,6 +45,7 @@ TABLES = {
     "contrasts": ".contrasts.csv",
     "controls": ".controls.csv",
     "swap": ".swap.csv",
+    "strata": ".strata.csv",
     "density": ".density.csv",
 }
 VIEWS = ["controls", "probes"] + (["readouts"] if len(cfg.readouts) > 1 else [])

@@ -5,6 +5,7 @@
 #      results/delta_p/<model>/<dataset>.contrasts.csv   knockout against random, paired
 #      results/delta_p/<model>/<dataset>.controls.csv    what else could move the curve, by layer
 #      results/delta_p/<model>/<dataset>.swap.csv        the same answer behind another question
+#      results/delta_p/<model>/<dataset>.strata.csv      flips and ΔP among samples that are alike
 #      results/delta_p/<model>/<dataset>.density.csv     how Δlogit is spread
 
 

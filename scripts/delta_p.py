@@ -6,7 +6,7 @@ from anchorscope.files import read_parquet, write_csv
 from anchorscope.stage import stage
 
 with stage(snakemake):
-    from anchorscope import controls, delta_p, interchange
+    from anchorscope import controls, delta_p, interchange, strata
 
     chosen, written = snakemake.params, snakemake.output
     scores, floors = read_parquet(snakemake.input.scores), read_parquet(snakemake.input.floors)
@@ -22,6 +22,7 @@ with stage(snakemake):
             "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **drawn),
             "controls": lambda s: controls.controls(s, floors, answers, balanced=balanced, **drawn),
             "swap": lambda s: interchange.report(s, answers, **drawn),
+            "strata": lambda s: strata.report(s, answers, text=text, **bootstrap),
             "density": lambda s: controls.density(s, answers),
         },
     )
