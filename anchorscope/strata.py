@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 
-from anchorscope import delta_p, intervals, samples
+from anchorscope import intervals, samples, strength
 from anchorscope.intervals import Bootstrap
 from anchorscope.samples import Effects
 
@@ -24,7 +27,7 @@ def report(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
-    text: pd.DataFrame | None = None,
+    floors: pd.DataFrame | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_n: int = 20,
@@ -39,28 +42,29 @@ def report(
     most the median) or `longer`. One in which no two samples differ is left out.
 
     Args:
-        scores, answers, text, draws, level, min_n, min_clusters, seed: see `delta_p.curve`; also
-            `relation` and `random_complete` in the answers, where known.
+        scores, answers, floors, draws, level, min_n, min_clusters, seed: see `delta_p.curve`;
+            also `relation` and `random_complete` in the answers, where known.
 
     Returns:
         A row for each read-out, condition, stratum and value, with the columns `STRATA`. Under
         `random` it is of the samples whose control is complete, the draws averaged. `flip_share`
         is a fraction of the row's samples; ΔP, percentage points, is the mean over all of them,
         `delta_p_q` over those that flip. Intervals: clustered bootstrap, the probes held fixed.
-        `signal`: see `delta_p.Strength`.
+        `signal`: see `anchorscope.strength.Strength`.
 
     Raises:
-        AnchorscopeError: scores, answers and text are not of the same samples.
+        AnchorscopeError: scores, answers and floors are not of the same samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
     complete = ordered.get("random_complete", pd.Series(True, ordered.index)).to_numpy(dtype=bool)
     records: list[dict[str, object]] = []
     for readout in samples.readouts(scores, ordered):
-        layer = delta_p.headline_layer(readout.auc)
+        layer = readout.headline
         names, members = _groups(_strata(ordered, readout.clean[layer] > 0, min_n))
-        signal = delta_p.strength(readout, ordered, text, drawn, level).signal
-        fixed = readout.key | {"layer": layer, "signal": signal}
+        there = replace(readout, clean=readout.clean[layer : layer + 1])
+        signal = strength.by_layer(there, ordered, floors, drawn, level).signal[0]
+        fixed = readout.key | {"layer": layer, "signal": bool(signal)}
         for condition in CONDITIONS:
             if condition not in readout.effects or not names:
                 continue
@@ -73,38 +77,40 @@ def report(
     return pd.DataFrame(records, columns=list(STRATA))
 
 
-def _strata(answers: pd.DataFrame, predicted: np.ndarray, min_n: int) -> dict[str, pd.Categorical]:
+def _strata(
+    answers: pd.DataFrame, predicted: np.ndarray, min_n: int
+) -> dict[str, pd.Categorical[str]]:
     """Stratum → the value of each sample, missing where it is unknown."""
-    words = answers["question"].str.split().str.len()
+    words = np.array([len(question.split()) for question in answers["question"]])
     found = {
-        "label": _categories(answers["label"], CLASSES),
+        "label": _categories(answers["label"].to_numpy(), CLASSES),
         "predicted": _categories(predicted, CLASSES),
     }
     if "popularity" in answers:
         found["popularity"] = _terciles(pd.to_numeric(answers["popularity"]))
     if "relation" in answers:
         found["relation"] = _relations(answers["relation"], min_n)
-    return found | {"length": _categories(words > words.median(), LENGTHS)}
+    return found | {"length": _categories(words > np.median(words), LENGTHS)}
 
 
-def _categories(codes: object, values: tuple[str, ...]) -> pd.Categorical:
-    return pd.Categorical.from_codes(np.asarray(codes, dtype=np.int64), list(values))
+def _categories(codes: np.ndarray, values: Sequence[str]) -> pd.Categorical[str]:
+    return pd.Categorical.from_codes(np.asarray(codes, dtype=np.int64), pd.Index(values))
 
 
-def _terciles(popularity: pd.Series) -> pd.Categorical:
+def _terciles(popularity: pd.Series) -> pd.Categorical[str]:
     known = popularity.to_numpy(dtype=np.float64, na_value=np.nan)
     missing = np.isnan(known)
     edges = np.nanquantile(known, [1 / 3, 2 / 3]) if not missing.all() else []
     return _categories(np.where(missing, -1, np.searchsorted(edges, known)), TERCILES)
 
 
-def _relations(relation: pd.Series, min_n: int) -> pd.Categorical:
+def _relations(relation: pd.Series, min_n: int) -> pd.Categorical[str]:
     rare = relation.map(relation.value_counts()) < min_n
     named = relation.mask(rare, OTHERS)
     return pd.Categorical(named, [*sorted(set(named.dropna()) - {OTHERS}), OTHERS])
 
 
-def _groups(strata: dict[str, pd.Categorical]) -> tuple[list[tuple[str, str]], np.ndarray]:
+def _groups(strata: dict[str, pd.Categorical[str]]) -> tuple[list[tuple[str, str]], np.ndarray]:
     """Stratum and value of each group, and who is in it, bool [groups, n]."""
     names, members = [], []
     for stratum, of in strata.items():

@@ -70,7 +70,7 @@ def _compare(rule: str, one: Mapping[str, Any], other: Mapping[str, Any], where:
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Put the tables of several cells below one another, `model` and `dataset` first.
 
-    Works for each kind of a cell's tables (curve, contrasts, controls, swap, strata, density): rows keep
+    Works for each kind of a cell's tables (curve, contrasts, controls, strata, …): rows keep
     their order within a cell, columns theirs; a cell may have no rows.
 
     Args:

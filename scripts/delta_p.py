@@ -22,7 +22,7 @@ with stage(snakemake):
             "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **drawn),
             "controls": lambda s: controls.controls(s, floors, answers, balanced=balanced, **drawn),
             "swap": lambda s: interchange.report(s, answers, **drawn),
-            "strata": lambda s: strata.report(s, answers, text=text, **bootstrap),
+            "strata": lambda s: strata.report(s, answers, floors=floors, **bootstrap),
             "density": lambda s: controls.density(s, answers),
         },
     )

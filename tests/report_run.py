@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope import controls, delta_p, interchange, provenance, samples, tables
+from anchorscope import controls, delta_p, interchange, provenance, samples, strata, tables
 from anchorscope.files import write_csv, write_json, write_parquet
 from anchorscope.settings import Config
 
@@ -61,7 +61,14 @@ def finished(root: Path, *, random: bool = True) -> Config:
     for model, dataset in CELLS:
         signal = (model, dataset) != ("second", "hard")
         _cell(root, model, dataset, signal=signal, random=random)
-    for end in (".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".density.csv"):
+    for end in (
+        ".csv",
+        ".contrasts.csv",
+        ".controls.csv",
+        ".swap.csv",
+        ".strata.csv",
+        ".density.csv",
+    ):
         frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}") for m, d in CELLS]
         write_csv(tables.join(CELLS, frames), root / "tables" / f"pair{end}")
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
@@ -102,6 +109,7 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool, random: bool) -
     beside = controls.controls(scores, text, answers, balanced=True, **drawn)
     write_csv(beside, f"{stem}.controls.csv")
     write_csv(interchange.report(scores, answers, **drawn), f"{stem}.swap.csv")
+    write_csv(strata.report(scores, answers, **drawn), f"{stem}.strata.csv")
     write_csv(controls.density(scores, answers), f"{stem}.density.csv")
     _records(root, model, dataset, int(z.sum()))
 

@@ -59,15 +59,15 @@ def expected(condition: str, members: np.ndarray) -> dict[str, float]:
             moved.append(100 * sign * (sigmoid(s[i]) - sigmoid(CLEAN[i])))
         shares.append(np.mean(flips))
         points.append(np.mean(moved))
-        depths.append(np.mean([m for m, flip in zip(moved, flips, strict=True) if flip]))
+        depths.append(np.array(moved)[flips].sum() / sum(flips) if any(flips) else np.nan)
     found = {"flip_share": shares, "delta_p": points, "delta_p_q": depths}
-    return {name: float(np.mean(values)) for name, values in found.items()}
+    return {name: float(np.nanmean(values)) for name, values in found.items()}
 
 
 def members(stratum: str, value: str) -> np.ndarray:
     table = answers()
     if stratum == "label":
-        return Z == (value == "wrong")
+        return (value == "wrong") == Z
     if stratum == "predicted":
         return (CLEAN > 0) == (value == "wrong")
     if stratum == "relation":
