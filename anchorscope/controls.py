@@ -116,7 +116,7 @@ def controls(
         columns |= _quality(readout, cell) | _flips(readout, cell) | _null(readout, cell)
         layers = np.arange(len(readout.auc))
         frames.append(pd.DataFrame({"layer": layers, **columns})[list(CONTROLS)])
-    return pd.concat(frames, ignore_index=True)
+    return pd.concat(frames or [pd.DataFrame(columns=list(CONTROLS))], ignore_index=True)
 
 
 def _shuffled(answers: pd.DataFrame, ordered: pd.DataFrame, seed: int) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Fitting: one probe for each layer and outer fold, its penalty, and its calibration.
 
-Samples are cut into outer folds between connected components of question and subject; each training
-fold is cut again. Who is scored by a probe has not been seen by it, nor by its calibration.
+Samples are cut into outer folds between connected components of question and subject (and of the
+answer, if asked to); each training fold is cut again. Who is scored by a probe has not been seen by
+it, nor by its calibration.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import folds, platt, probes
+from anchorscope import folds, labels, platt, probes
+from anchorscope.errors import AnchorscopeError
 from anchorscope.features import Features
 from anchorscope.intervals import auc
 
@@ -32,6 +34,7 @@ class Settings:
         scoring: `calibrated`, or `published`: C = 1, no calibration, natural prior.
         penalty: factor on the penalty 1/C that was chosen.
         prior: `balanced`, or `natural`: scores keep the training fold's share of z = 1.
+        disjoint: what folds never share: `subject` (and question), or `subject+answer`.
         seed: of the folds.
     """
 
@@ -41,6 +44,7 @@ class Settings:
     penalty: float = 1.0
     scoring: Literal["calibrated", "published"] = "calibrated"
     prior: Literal["balanced", "natural"] = "balanced"
+    disjoint: Literal["subject", "subject+answer"] = "subject"
     seed: int = 0
 
     @property
@@ -67,8 +71,7 @@ class Design:
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
     """Cut the outer and inner folds; nothing of the activations is looked at."""
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
-    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
-    linked = folds.components(list(answers["question"]), list(subjects))
+    linked = _linked(answers, settings)
     fold = folds.assign(linked, z, settings.folds, settings.seed, where)
     inner = np.full((settings.folds, len(z)), -1)
     if settings.scoring == "calibrated":
@@ -79,6 +82,24 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
                 linked[train], z[train], settings.inner_folds, settings.seed, place
             )
     return Design(z, fold, inner)
+
+
+def _linked(answers: pd.DataFrame, settings: Settings) -> np.ndarray:
+    """Which samples folds keep together, int64 [n]."""
+    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
+    columns = [list(answers["question"]), list(subjects)]
+    if settings.disjoint == "subject+answer":
+        columns.append([labels.squad_normalise(text) or text for text in answers["ea_text"]])
+    return folds.components(*columns)
+
+
+def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
+    """Why folds cannot be cut, in words; None if they can."""
+    try:
+        design(answers, settings)
+    except AnchorscopeError as error:
+        return error.what
+    return None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Folds, cut between connected components of question and subject, never between rows."""
+"""Folds, cut between connected components of questions and subjects, never between rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ def key(text: object) -> str | None:
     return " ".join(words) or folded.strip() or None
 
 
-def components(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
-    """Number the connected components: rows of equal question or equal subject are linked.
+def components(*columns: Sequence[object]) -> np.ndarray:
+    """Number the connected components: rows that are equal in a column are linked.
+
+    Args:
+        columns: texts such as the questions and their subjects, [n] each; see `key`.
 
     Returns:
         int64 [n], numbered from 0 in order of first appearance.
     """
-    parent = list(range(len(questions)))
+    parent = list(range(len(columns[0])))
 
     def root(i: int) -> int:
         while parent[i] != i:
@@ -34,11 +37,11 @@ def components(questions: Sequence[object], subjects: Sequence[object]) -> np.nd
             i = parent[i]
         return i
 
-    first: dict[tuple[str, str], int] = {}
-    for i, pair in enumerate(zip(questions, subjects, strict=True)):
-        for kind, text in zip(("question", "subject"), map(key, pair), strict=True):
+    first: dict[tuple[int, str], int] = {}
+    for i, row in enumerate(zip(*columns, strict=True)):
+        for column, text in enumerate(map(key, row)):
             if text is not None:
-                parent[root(i)] = root(first.setdefault((kind, text), i))
+                parent[root(i)] = root(first.setdefault((column, text), i))
     return pd.factorize(np.array([root(i) for i in range(len(parent))], dtype=np.int64))[0]
 
 
@@ -109,7 +112,7 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
     found = len(np.unique(groups))
     if found < n_folds:
         raise AnchorscopeError(
-            f"only {found} groups of linked questions and subjects for {n_folds} folds",
+            f"only {found} groups of linked samples for {n_folds} folds",
             where,
             "sample more questions, check the `subject` field, or lower the number of folds",
             see="too-few-samples",

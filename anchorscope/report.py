@@ -325,7 +325,14 @@ def _tables(run: Run) -> Iterator[str]:
             report_tables.curve(figure, at["curve"], run.config.grouping, *labels),
             report_tables.swap(figure, at["swap"], *labels),
         ]
-        ends = (".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".strata.csv", ".density.csv")
+        ends = (
+            ".csv",
+            ".contrasts.csv",
+            ".controls.csv",
+            ".swap.csv",
+            ".strata.csv",
+            ".density.csv",
+        )
         links = ", ".join(
             f'<a href="../tables/{escaped(figure + end)}">{escaped(figure + end)}</a>'
             for end in ends

@@ -25,6 +25,7 @@ COLUMNS = (
 CHOICES: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
     ("prior", ("probe", "prior"), ("balanced", "natural"), "p at the {} prior"),
     ("scoring", ("probe", "scoring"), ("calibrated", "published"), "scoring as {}"),
+    ("disjoint", ("probe", "disjoint"), ("subject", "subject+answer"), "folds disjoint in {}"),
     ("anchors", ("anchors",), ("subject+property", "subject"), "exact question tokens: {}"),
     ("blocks", ("knockout", "blocks"), ("after", "answer"), "tokens blocked: {}"),
     ("finder", ("finder",), ("metadata", "offline"), "question anchors found by {}"),
@@ -151,10 +152,11 @@ def table(
         are fractions; `contrast` is the share of flips under the knockout less that under the
         random control, paired, and like ΔP in percentage points; `delta_p_q` is the mean over the
         flips, `delta_p_all` over all samples; `c` and `t` are medians over folds;
-        `<name>_difference` is the variant's value less the base's.
+        `<name>_difference` is the variant's value less the base's. Blanks where a variant has no
+        rows of a cell, since no folds could be cut for it.
 
     Raises:
-        AnchorscopeError: a variant lacks a cell, the read-out or the layer.
+        AnchorscopeError: the read-out or the layer is missing.
     """
     records = []
     chosen = _of(base.controls, readout)
@@ -182,14 +184,21 @@ def _of(rows: pd.DataFrame, readout: str) -> pd.DataFrame:
 
 def _values(variant: str, study: Study, key: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of one variant and cell, without the differences."""
+    found = {**key, "variant": variant, "changed": in_words(variant)}
+    if (key["model"], key["dataset"]) not in _cells(study):
+        blank = dict.fromkeys(COLUMNS[COLUMNS.index("n") :], np.nan)
+        return blank | found | {"changed": f"{found['changed']} (cannot be measured)"}
     controls = _one(study.controls, key, variant, "controls")
     group = {"condition": "knockout", "anchor": "all", "grouping": "per_layer"}
     everyone = _one(study.curve, {**key, **group}, variant, "curve")
-    found = {**key, "variant": variant, "changed": in_words(variant)}
     found |= {"n": everyone["n"], "delta_p_all": everyone["delta_p"]}
     same = ("c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share")
     found |= {name: controls[name] for name in (*same, "random_flip_share", "delta_p_q")}
     return found | _contrast(study.contrasts, key, variant)
+
+
+def _cells(study: Study) -> set[tuple[str, str]]:
+    return set(zip(study.controls["model"], study.controls["dataset"], strict=True))
 
 
 def _contrast(rows: pd.DataFrame, key: Mapping[str, Any], variant: str) -> dict[str, Any]:

@@ -126,7 +126,13 @@ class Probe(Section):
     """The logistic regressions that read truth off the activations."""
 
     folds: Annotated[int, Field(ge=2)] = Field(
-        5, description="Folds, cut between connected components of question and subject."
+        5, description="Folds, cut between connected components; see `disjoint`."
+    )
+    disjoint: Literal["subject", "subject+answer"] = Field(
+        "subject",
+        description="What samples of two folds never share: `subject`, their subject and their "
+        "question; `subject+answer`, the text of the exact answer too, so that a probe has learned "
+        "from none of the answers that it scores.",
     )
     inner_folds: Annotated[int, Field(ge=2)] = Field(
         5, description="Folds inside a training fold, for the penalty and the calibration."

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, get_args
 
 from anchorscope import sensitivity
 from anchorscope.settings import Config, Readout
 
 STAGES = ("prompts", "answers", "activations", "scores", "delta_p")
+VARIANTS = "sensitivity"
+"""Folder of the variants' roots."""
+
 FIRST_STAGE = {
     "anchors": "prompts",
     "finder": "prompts",
@@ -61,7 +65,12 @@ def calibration_root(config: Config) -> str:
 def sensitivity_roots(config: Config) -> dict[str, str]:
     """Variant → root."""
     names = sensitivity.variants(config.model_dump())
-    return {name: f"{config.root}/sensitivity/{name}" for name in names}
+    return {name: f"{config.root}/{VARIANTS}/{name}" for name in names}
+
+
+def varies(root: str) -> bool:
+    """Whether a root is that of a variant, see `sensitivity_roots`."""
+    return Path(root).parent.name == VARIANTS
 
 
 def _calibration(config: Config) -> Study:

@@ -6,10 +6,13 @@ from pathlib import Path
 from anchorscope import partial, provenance
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.progress import Progress
-from anchorscope.stage import stage, use_threads
+from anchorscope.samples import kept
+from anchorscope.stage import log, stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
-    from anchorscope import activations, floors, scores, solved
+    import pandas as pd
+
+    from anchorscope import activations, fitting, floors, scores, solved, studies
     from anchorscope.devices import best_device
 
     use_threads(snakemake)
@@ -19,29 +22,36 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     folder = snakemake.input.activations
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
     settings = {**chosen.probe, "seed": chosen.seed}
-    conditions = activations.conditions_of(chosen.conditions)
-    total = len(chosen.readouts) * partial.depth(Path(folder))
-    total *= scores.to_fit(answers, conditions, settings)
     product = snakemake.output.scores
-    fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
-    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
-        found = (
-            frame
-            for readout in chosen.readouts
-            for frame in scores.frames(
-                functools.partial(activations.read, folder, readout),
-                answers,
-                readout,
-                conditions,
-                settings,
-                device=device,
-                keep=waits,
+    why_not = fitting.obstacle(kept(answers), fitting.Settings(**settings))
+    if why_not and studies.varies(snakemake.wildcards.root):
+        # Other variants can be measured: this one's tables stay empty.
+        log.warning("%s: no scores", why_not)
+        write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), product)
+        write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), snakemake.output.floors)
+    else:
+        conditions = activations.conditions_of(chosen.conditions)
+        total = len(chosen.readouts) * partial.depth(Path(folder))
+        total *= scores.to_fit(answers, conditions, settings)
+        fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
+        with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
+            found = (
+                frame
+                for readout in chosen.readouts
+                for frame in scores.frames(
+                    functools.partial(activations.read, folder, readout),
+                    answers,
+                    readout,
+                    conditions,
+                    settings,
+                    device=device,
+                    keep=waits,
+                )
             )
-        )
-        total -= solved.waiting(waits)
-        with Progress(total=total, unit="probes", gathers=True):
-            write_parquet_parts(found, product)
-        write_parquet(floors.floors(answers, settings), snakemake.output.floors)
+            total -= solved.waiting(waits)
+            with Progress(total=total, unit="probes", gathers=True):
+                write_parquet_parts(found, product)
+            write_parquet(floors.floors(answers, settings), snakemake.output.floors)
     provenance.of_stage(
         snakemake,
         product,

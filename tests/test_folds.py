@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anchorscope import folds
+from anchorscope import fitting, folds
 from anchorscope.errors import AnchorscopeError
 
 
@@ -85,6 +88,11 @@ def test_spelling_does_not_unlink_but_different_words_do() -> None:
     assert folds.components(questions, [None] * 4).tolist() == [0, 0, 1, 2]
 
 
+def test_rows_equal_in_any_column_are_linked_but_not_across_columns() -> None:
+    columns = ["a", "b", "c", "d"], [None, "c", None, "x"], ["w", "W.", "x", None]
+    assert folds.components(*columns).tolist() == [0, 0, 1, 2]
+
+
 def test_a_missing_subject_links_nothing() -> None:
     missing = [None, float("nan"), "", " "]
     assert len(set(folds.components(list("abcd"), missing))) == 4
@@ -116,3 +124,41 @@ def test_a_training_fold_of_one_class_is_refused() -> None:
     groups = np.r_[np.zeros(4, dtype=int), np.arange(1, 21)]
     with pytest.raises(AnchorscopeError, match="no wrong answer is left to learn from"):
         folds.assign(groups, z, 5, 0, "inner folds")
+
+
+def worded(n_words: int) -> pd.DataFrame:
+    """Samples of 100 subjects, two questions each, whose answers are of a few words."""
+    random = np.random.default_rng(0)
+    word = random.integers(0, n_words, 100).repeat(2)
+    return pd.DataFrame(
+        {
+            "question": [f"question {i}" for i in range(200)],
+            "subject": [f"subject {i // 2}" for i in range(200)],
+            "ea_text": [("The Word {}", "word {}!")[i % 2].format(w) for i, w in enumerate(word)],
+            "label": random.integers(0, 2, 200),
+        }
+    )
+
+
+def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_so() -> None:
+    answers = worded(40)
+    words = answers["ea_text"].str.extract(r"(\d+)")[0].to_numpy()
+
+    def learned(disjoint: Literal["subject", "subject+answer"]) -> int:
+        """Samples scored by a probe, outer or inner, that has learned from their word."""
+        plan = fitting.design(answers, fitting.Settings(disjoint=disjoint))
+        splits = [(plan.fold, k) for k in range(5)]
+        splits += [(inner, i) for inner in plan.inner for i in range(5)]
+        return sum(
+            np.isin(words[fold == k], words[(fold != k) & (fold >= 0)]).sum() for fold, k in splits
+        )
+
+    assert learned("subject") > 500
+    assert learned("subject+answer") == 0
+
+
+def test_what_stands_against_folds_is_said_in_words() -> None:
+    apart = fitting.Settings(disjoint="subject+answer")
+    assert fitting.obstacle(worded(40), apart) is None
+    assert fitting.obstacle(worded(3), apart) == "only 3 groups of linked samples for 5 folds"
+    assert fitting.obstacle(worded(3), fitting.Settings()) is None

@@ -10,9 +10,10 @@ import pandas as pd
 import pytest
 import yaml
 
-from anchorscope import provenance, sensitivity
+from anchorscope import controls, delta_p, floors, provenance, scores, sensitivity, strata
 from anchorscope.config import load
 from anchorscope.errors import AnchorscopeError
+from anchorscope.files import read_parquet, write_parquet
 from anchorscope.sensitivity import Study
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,7 @@ NAMES = (
     "penalty-10",
     "prior-natural",
     "scoring-published",
+    "disjoint-subject-answer",
     "anchors-subject",
     "blocks-answer",
     "finder-offline",
@@ -59,6 +61,7 @@ def test_published_scoring_has_no_penalty_and_no_prior_to_vary() -> None:
     found = sensitivity.variants(changed(probe={"scoring": "published"}))
     assert tuple(found) == (
         "scoring-calibrated",
+        "disjoint-subject-answer",
         "anchors-subject",
         "blocks-answer",
         "finder-offline",
@@ -139,9 +142,19 @@ def test_without_the_random_control_there_is_no_contrast() -> None:
     assert table["delta_p_all"].notna().all()
 
 
-def test_a_variant_without_a_cell_and_a_base_without_the_read_out_are_named() -> None:
-    with pytest.raises(AnchorscopeError, match="0 rows in the controls of mine(.|\n)*dataset y"):
-        sensitivity.table(study(), {"mine": study(datasets=("x",))})
+def test_a_cell_that_a_variant_could_not_measure_is_a_row_of_blanks() -> None:
+    table = sensitivity.table(study(), {"mine": study(datasets=("x",))})
+    found, missing = (row for _, row in table[table["variant"] == "mine"].iterrows())
+    assert missing["changed"] == "mine (cannot be measured)"
+    assert missing[["n", "probe_auc", "contrast", "flip_share_difference"]].isna().all()
+    assert found["flip_share"] == 0.3
+
+
+def test_missing_layers_and_a_base_without_the_read_out_are_named() -> None:
+    short = study()
+    short = Study(short.curve, short.contrasts, short.controls[short.controls["layer"] != 1])
+    with pytest.raises(AnchorscopeError, match="0 rows in the controls of mine(.|\n)*dataset x"):
+        sensitivity.table(study(), {"mine": short})
     with pytest.raises(AnchorscopeError, match="no headline layer of the read-out resid/final"):
         sensitivity.table(study(), {}, readout="resid/final")
     twice = study()
@@ -182,3 +195,26 @@ def test_a_variant_differs_from_the_main_study_in_its_own_choice_and_nothing_els
         sensitivity.check_studies(base, {"prior-natural": both})
     with pytest.raises(AnchorscopeError, match="different settings"):
         sensitivity.check_studies([base[0], other[1]], {})
+
+
+def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
+    tmp_path: Path,
+) -> None:
+    ids = [f"{i}" for i in range(20)]
+    answers = pd.DataFrame({"id": ids, "question": ids, "label": [0, 1] * 10})
+    write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), tmp_path / "scores.parquet")
+    write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), tmp_path / "floors.parquet")
+    none, text = (read_parquet(tmp_path / f"{name}.parquet") for name in ("scores", "floors"))
+    made = delta_p.by_readout(
+        none,
+        answers,
+        {
+            "curve": lambda s: delta_p.curve(s, answers, floors=text, draws=5),
+            "contrasts": lambda s: delta_p.contrasts(s, answers, floors=text, draws=5),
+            "controls": lambda s: controls.controls(s, text, answers, draws=5),
+            "strata": lambda s: strata.report(s, answers, floors=text, draws=5),
+        },
+    )
+    expected = (delta_p.CURVE, delta_p.CONTRASTS, controls.CONTROLS, strata.STRATA)
+    for table, columns in zip(made.values(), expected, strict=True):
+        assert table.empty and tuple(table.columns) == columns

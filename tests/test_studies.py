@@ -51,6 +51,7 @@ def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
         ("penalty-0.1", "scores"),
         ("penalty-10", "scores"),
         ("prior-natural", "scores"),
+        ("disjoint-subject-answer", "scores"),
         ("anchors-subject", "prompts"),
         ("blocks-answer", "activations"),
         ("finder-offline", "prompts"),
@@ -72,6 +73,11 @@ def test_a_config_without_the_calibration_models_has_no_such_cells() -> None:
     own = config.load(raw)
     assert own.calibrated() == []
     assert "results/calibration" in studies.of(own)
+
+
+def test_variants_and_no_other_study_vary(found: dict[str, studies.Study]) -> None:
+    varied = [root for root in found if studies.varies(root)]
+    assert varied == [*studies.sensitivity_roots(CONFIG).values()]
 
 
 def test_every_study_of_a_limited_run_lies_under_its_root() -> None:
