@@ -30,7 +30,11 @@ rule calibration:
 rule controls:
     input:
         [views(figure) for figure in cfg.targets],
-        [f"{ROOT}/tables/{figure}{end}" for figure in cfg.targets for end in (".strata.csv", ".refits.csv")],
+        [
+            f"{ROOT}/tables/{figure}{end}"
+            for figure in cfg.targets
+            for end in (".strata.csv", ".refits.csv")
+        ],
 
 
 rule report:
