@@ -544,7 +544,9 @@ def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
 
 
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
-def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(loaded: Any, style: str) -> None:
+def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
+    loaded: Any, style: str
+) -> None:
     rows: list[dict[str, Any]] = [
         {"response": "Paris", "answers": ["Paris"]},
         {"response": "The answer is London. It is large.", "answers": ["Paris"]},
