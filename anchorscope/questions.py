@@ -483,7 +483,7 @@ def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str
 
 def _one(
     group: Sequence[dict[str, Any]],
-    shared: Mapping[str, Any],
+    shared: dict[str, Any],
     several: bool,
     notes: Counter[str],
 ) -> dict[str, Any]:
