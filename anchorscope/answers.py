@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from anchorscope import answer_anchors, budget, labels, tokens
+from anchorscope import answer_anchors, budget, labels, models, tokens
 from anchorscope.errors import AnchorscopeError
 from anchorscope.generation import CONTEXT, Ending, generate
 from anchorscope.prompts import PLACES, STYLES
@@ -39,15 +39,14 @@ NO_SECOND = "no second prompt"
 
 COLUMNS = (
     "id", "question", "input_ids", "prompt_length", "answer", "ea_start", "ea_end", "ea_text",
-    "final", "eq_tokens", "question_tokens", "label", "golds", "repeats_subject",
-    "teacher_forced_close", "from_user", "dropped", "subject", "property", "relation", "kind",
-    "popularity", "split",
+    "final", "response", "eq_tokens", "question_tokens", "label", "golds", "repeats_subject",
+    "from_user", "dropped", "subject", "property", "relation", "kind", "popularity", "split",
 )  # fmt: skip
 REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
-FLAGS = ("repeats_subject", "teacher_forced_close", "from_user")
+FLAGS = ("repeats_subject", "from_user")
 
 
 @dataclass(frozen=True)
@@ -55,8 +54,8 @@ class Settings:
     """How prompts are answered.
 
     Attributes:
-        style: `plain` (the model stops after a full stop), `few_shot` (after a line break) or
-            `chat` (at an end-of-sequence token; the prompt's text holds its special tokens).
+        style: `plain` (an answer ends with a full stop), `few_shot` (with an empty line) or `chat`
+            (with an end-of-sequence token; the prompt's text holds its special tokens).
         max_new_tokens: most tokens of an answer.
         max_prompt_tokens: longer prompts are dropped.
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
@@ -92,23 +91,24 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Trimmed:
-    """An answer cut after its closing token; indices count the answer's own tokens.
+    """What is fed of an answer; indices count the answer's own tokens.
 
     Attributes:
-        ids: token ids, the closing token last.
-        text: what was said, up to the closing token.
+        said: what was said, up to the first full stop or line break after E_A.
+        ids: what is fed: the answer up to E_A's end, then the closing token; empty without E_A.
+        response: the text of `ids`.
         anchor: E_A as token indices [start, end), None if there is no answer proper.
         anchor_text: what E_A says.
-        forced: whether the closing token was appended.
-        merged: whether the closing token is the last of E_A, too ("Paris." as one token).
+        split: whether E_A's last token held more than E_A ("Paris." as one token), and was
+            tokenised anew.
     """
 
-    ids: tuple[int, ...]
-    text: str
+    said: str
+    ids: tuple[int, ...] = ()
+    response: str | None = None
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None
-    forced: bool = False
-    merged: bool = False
+    split: bool = False
 
 
 def answer(
@@ -120,12 +120,12 @@ def answer(
     *,
     keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
-    """Answer every prompt greedily, find E_A, cut after the closing token, and label.
+    """Answer every prompt greedily, find E_A, close the answer right after it, and label.
 
-    The closing token (`final`) holds the first line break or full stop after E_A, or is the
-    end-of-sequence token; where the model came to neither, or a response ends without one, it is
-    appended. A row with a `response` of the user's own is not generated; its `label`, where there
-    is one, is taken as it is.
+    What is fed to the model ends with E_A and the style's closing token (`final`), the same in
+    every sample, whatever the model wrote there: a probe would read which token the model chose.
+    A row with a `response` of the user's own is not generated; its `label`, where there is one, is
+    taken as it is.
 
     Args:
         prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
@@ -251,34 +251,39 @@ def trim(
     tokenizer: PreTrainedTokenizerFast,
     ending: Ending,
 ) -> Trimmed:
-    """Find E_A in an answer and cut the answer after its closing token.
+    """Find E_A in an answer and put the closing token right after it.
 
     Args:
         prompt: token ids of the prompt.
-        said: token ids that follow it; what stands after the closing token does not matter.
+        said: token ids that follow it; of what stands after E_A nothing is fed.
         tokenizer: the model's tokenizer.
         ending: how an answer ends.
     """
+    context = prompt[-CONTEXT:]
     stop = next((place for place, token in enumerate(said) if token in ending.eos), None)
     body = tuple(said[:stop])
-    text, spans = tokens.char_spans(tokenizer, body, prompt[-CONTEXT:])
+    text, spans = tokens.char_spans(tokenizer, body, context)
     found = answer_anchors.find(_first_turn(text, ending.style))
     close = answer_anchors.closer(text, found[1] if found else 0)
-    if close is not None:
-        final = max(i for i, (start, end) in enumerate(spans) if start <= close < end)
-        ids, text = body[: final + 1], text[: spans[final][1]]
-    else:
-        ids = body + ((said[stop],) if stop is not None else ending.closing)
+    whole = (text if close is None else text[: close + 1]).strip()
     if found is None:
-        return Trimmed(ids, text.strip())
+        return Trimmed(whole)
     inside = tokens.overlapping(text, spans, *found)
+    if split := spans[inside[-1]][1] > found[1]:
+        cut = tokens.cut(tokenizer, body, text[: found[1]], spans, context)
+        if cut is None:
+            return Trimmed(whole)
+        body = cut
+        text, spans = tokens.char_spans(tokenizer, body, context)
+        inside = tokens.overlapping(text, spans, *found)
+    ids = body[: inside[-1] + 1] + ending.closing
     return Trimmed(
+        whole,
         ids,
-        text.strip(),
+        tokens.char_spans(tokenizer, ids, context)[0],
         anchor=(inside[0], inside[-1] + 1),
         anchor_text=text[slice(*found)],
-        forced=close is None and stop is None,
-        merged=inside[-1] == len(ids) - 1,
+        split=split,
     )
 
 
@@ -469,11 +474,10 @@ def _room(
 ) -> dict[str, tuple[int | None, int]]:
     """Reason to drop a prompt → most tokens, and how many of them its answer needs."""
     needed = settings.max_new_tokens + len(ending.closing)
-    positions = getattr(model.config, "max_position_embeddings", None)
     return {
         TOO_LONG: (settings.max_prompt_tokens, 0),
         BEYOND_WINDOW: (settings.window, needed),
-        BEYOND_POSITIONS: (positions, needed),
+        BEYOND_POSITIONS: (models.positions(model.config), needed),
     }
 
 
@@ -522,7 +526,6 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "question_tokens": [],
         "golds": list(row["answers"]) if row["answers"] is not None else [],
         "repeats_subject": False,
-        "teacher_forced_close": False,
         "from_user": _given(row.get("response")),
         "dropped": prompt.dropped,
     }
@@ -530,7 +533,7 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         return record
     label = _label(row, trimmed)
     _note(notes, trimmed, label)
-    record |= {"answer": trimmed.text, "dropped": _unusable(trimmed, label)}
+    record |= {"answer": trimmed.said, "dropped": _unusable(trimmed, label)}
     if trimmed.anchor is None:
         return record
     shift = len(prompt.ids)
@@ -541,11 +544,11 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "ea_end": shift + trimmed.anchor[1],
         "ea_text": trimmed.anchor_text,
         "final": shift + len(trimmed.ids) - 1,
+        "response": trimmed.response,
         "eq_tokens": list(prompt.eq_tokens),
         "question_tokens": list(prompt.question_tokens),
         "label": label,
-        "repeats_subject": labels.repeats_subject(trimmed.anchor_text or "", row.get("subject")),
-        "teacher_forced_close": trimmed.forced,
+        "repeats_subject": labels.repeats_subject(trimmed.response or "", row.get("subject")),
     }
 
 
@@ -574,15 +577,14 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     golds = row["answers"]
     if golds is None or not len(golds):
         return None
-    return int(not labels.matches(trimmed.anchor_text or trimmed.text, golds))
+    return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
 
 
 def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
     if label is not None:
         found = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
-    notes["closing token appended"] += trimmed.forced
-    notes["closing token merged with the answer"] += trimmed.merged
+    notes["last answer token tokenised anew"] += trimmed.split
 
 
 def _table(

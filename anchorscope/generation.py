@@ -37,7 +37,7 @@ class Ending:
 
     Attributes:
         style: prompt style, see `answer`.
-        closing: token ids appended to an answer that has no end of its own; the last one closes.
+        closing: token ids put after E_A in every sample; the last one closes.
         eos: ids of all end-of-sequence tokens.
     """
 

@@ -174,13 +174,14 @@ def _planned(
 ) -> Plan:
     """The passes; refused where no probe can be fitted to what they would measure."""
     from anchorscope import activations, fitting
+    from anchorscope.models import positions
 
     probe = fitting.Settings(**settings)
     planned = activations.plan(
         answered,
         conditions=cut,
         seed=settings["seed"],
-        max_positions=getattr(loaded.model.config, "max_position_embeddings", None),
+        max_positions=positions(loaded.model.config),
         fold=lambda table: fitting.design(table, probe, "the questions").fold,
         batch_tokens=batch_tokens,
         window=loaded.window,

@@ -208,6 +208,23 @@ def window(config: Any, family: Family) -> int | None:
     return int(config.sliding_window)
 
 
+def positions(config: Any) -> int | None:
+    """The most tokens that a model is measured on, None without a limit.
+
+    With `longrope` frequencies this is its original length: a call that reaches beyond turns to
+    other frequencies for all its tokens, so the result would depend on what is passed together.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
+    limits = [
+        kind["original_max_position_embeddings"]
+        for kind in kinds
+        if kind.get("rope_type") == "longrope"
+    ]
+    limits.append(getattr(config, "max_position_embeddings", None))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
     """The blocks of the model, first to last."""
     return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())

@@ -85,15 +85,17 @@ def load_rows(
 def normalise(
     rows: Sequence[Row], fields: Fields, *, split: str | None, source: object = "the dataset"
 ) -> tuple[pd.DataFrame, Counts]:
-    """Rows in the schema of the questions' table, one row for each different question.
+    """Rows in the schema of the questions' table, one row for each different question and response.
 
     Two questions are equal if their text is the same after Unicode NFC and with every run of
     whitespace taken as one space; case counts. The fold keeps the row with the smallest id, whose
     text stays verbatim, and unites answers and titles; `popularity` is that of the most popular;
-    `folded` counts the other rows.
+    `folded` counts the other rows. Responses of the user's own to one question stay rows of their
+    own, which share its answers, titles and popularity.
 
-    An id is the dataset's where it is not empty and occurs once, else a hash of question and
-    answers; such rows are counted, and the first ids that occur twice are named.
+    An id is the dataset's where it is not empty and occurs once, else a hash of the question, and
+    of the response where there are several; such rows are counted, and the first ids that occur
+    twice are named.
 
     Gold answers that are empty, or that normalise to nothing, are left out and counted; a row is
     dropped for having none, unless it brings its own response and label.
@@ -132,7 +134,7 @@ def normalise(
             dropped[reason] += 1
         else:
             groups.setdefault(_folded_text(entry["question"]), []).append(entry)
-    kept = [_fold(group, notes) for group in groups.values()]
+    kept = [entry for group in groups.values() for entry in _fold(group, notes)]
     if folded := sum(entry["folded"] for entry in kept):
         dropped["equal question folded"] = folded
     frame = _frame({**entry, "split": split} for entry in kept)
@@ -204,6 +206,7 @@ def candidates(
         if not subjects.isdisjoint(_subjects(row)):
             continue
         chosen.append(row)
+        questions.add(key(row["question"]))
     return _frame(chosen)
 
 
@@ -295,7 +298,7 @@ def _entry(
             see="label-or-popularity",
         )
     hashed = given is None and entry["question"] is not None
-    entry["id"] = _hashed_id(entry["question"], answers) if hashed else given
+    entry["id"] = _hashed_id(entry["question"]) if hashed else given
     return entry
 
 
@@ -454,29 +457,46 @@ def _digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _hashed_id(question: str, answers: Sequence[str]) -> str:
-    return _digest(_folded_text(question), *sorted(answers))[:16]
+def _hashed_id(question: str, *response: str) -> str:
+    return _digest(_folded_text(question), *response)[:16]
 
 
 def _folded_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> dict[str, Any]:
+def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str, Any]]:
+    """The rows that are left of one question, one for each response to it."""
     # By id, so that the outcome does not hang on the order of rows.
     group = sorted(group, key=lambda entry: (entry["id"], json.dumps(entry, sort_keys=True)))
-    first = dict(group[0])
     popularity = [e["popularity"] for e in group if e["popularity"] is not None]
-    first["answers"] = list(dict.fromkeys(a for e in group for a in e["answers"]))
-    first["titles"] = list(dict.fromkeys(t for e in group for t in e["titles"]))
-    first["popularity"] = max(popularity, default=None)
-    first["folded"] = len(group) - 1
+    shared = {
+        "answers": list(dict.fromkeys(a for e in group for a in e["answers"])),
+        "titles": list(dict.fromkeys(t for e in group for t in e["titles"])),
+        "popularity": max(popularity, default=None),
+    }
+    alike: dict[str | None, list[dict[str, Any]]] = {}
+    for entry in group:
+        alike.setdefault(entry["response"], []).append(entry)
+    return [_one(entries, shared, len(alike) > 1, notes) for entries in alike.values()]
+
+
+def _one(
+    group: Sequence[dict[str, Any]],
+    shared: dict[str, Any],
+    several: bool,
+    notes: Counter[str],
+) -> dict[str, Any]:
+    """The row that equal rows make; `several` if there are other responses to its question."""
+    first = group[0] | shared | {"folded": len(group) - 1}
+    question, response = first["question"], first["response"]
+    if several and response and first["id"] == _hashed_id(question):
+        first["id"] = _hashed_id(question, response)
     first["anchors"], other = _folded_anchors(group)
     if other:
         notes["folded rows with other anchors"] += other
-    lost = sum((e["response"], e["label"]) != (first["response"], first["label"]) for e in group)
-    if lost:
-        notes["folded rows with another response or label"] += lost
+    if lost := sum(entry["label"] != first["label"] for entry in group):
+        notes["folded rows with another label"] += lost
     return first
 
 

@@ -7,6 +7,7 @@ generated from them by `anchorscope.config_docs`. What no single key shows is ch
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -544,6 +545,16 @@ class Config(Section):
     def sample_size_of(self, dataset: str) -> int:
         """Questions sampled from a dataset."""
         return self.datasets[dataset].sample_size or self.sample_size
+
+    def shows_examples(self, dataset: str) -> bool:
+        """Whether a model that a target measures on the dataset is shown worked examples."""
+        cells = {cell for figure in self.figures for cell in self.cells(figure)}
+        cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
+        cells |= set(self.calibrated())
+        if self.sensitivity is not None:
+            cells |= {*product(self.sensitivity.models, self.sensitivity.datasets)}
+        asked = {self.models[model].answers_of or model for model, on in cells if on == dataset}
+        return any(self.models[model].prompt == "few_shot" for model in asked)
 
     def local_of(self, dataset: str) -> str | None:
         """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""

@@ -176,6 +176,32 @@ def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ..
     return tuple(both[len(anchor) :])
 
 
+def cut(
+    tokenizer: PreTrainedTokenizerFast,
+    ids: Sequence[int],
+    text: str,
+    spans: Offsets,
+    context: Sequence[int],
+) -> tuple[int, ...] | None:
+    """Ids that end where `text` does, inside a token: as few of the last as can be are new.
+
+    None where the tokenizer does not give the text back.
+
+    Args:
+        tokenizer: the tokenizer of the ids.
+        ids: token ids, which say more than the text.
+        text: the start of what they say.
+        spans: characters of each token, see `char_spans`.
+        context: the tokens before them.
+    """
+    last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
+    for first in range(last, -1, -1):  # not every tokenizer can begin anew inside a word
+        found = (*ids[:first], *continuation(tokenizer, text[spans[first][0] :]))
+        if char_spans(tokenizer, found, context)[0] == text:
+            return found
+    return None
+
+
 def rebuild_offsets(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
     """Offsets found by decoding token by token; all empty where that does not give the text."""
     decoded, spans = char_spans(tokenizer, encoded.ids)

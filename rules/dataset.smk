@@ -27,6 +27,7 @@ rule dataset:
         dataset=lambda w: numbers(cfg.datasets[w.dataset]),
         local=lambda w: cfg.local_of(w.dataset),
         sample_size=lambda w: cfg.sample_size_of(w.dataset),
+        hold_back=lambda w: cfg.shows_examples(w.dataset),
         seed=cfg.seed,
     message:
         "{shown.dataset:{wildcards.dataset}/}: loading the questions, {shown.samples:{wildcards.dataset}/} at most"

@@ -9,7 +9,7 @@ from anchorscope.stage import stage, use_threads
 with stage(snakemake):
     from anchorscope import activations, fitting
     from anchorscope.devices import best_device
-    from anchorscope.models import check_tokens, load
+    from anchorscope.models import check_tokens, load, positions
 
     use_threads(snakemake)
     chosen = snakemake.params
@@ -28,7 +28,7 @@ with stage(snakemake):
         conditions=chosen.conditions,
         batch_tokens=chosen.batch_tokens,
         window=loaded.window,
-        max_positions=getattr(loaded.model.config, "max_position_embeddings", None),
+        max_positions=positions(loaded.model.config),
         blocks=chosen.blocks,
         seed=chosen.seed,
         # A question to swap with is of the sample's own fold: no probe has learned from it then.

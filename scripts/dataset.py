@@ -11,7 +11,9 @@ with stage(snakemake):
     if snakemake.input.few_shot:
         dataset["few_shot"] = {**dataset["few_shot"], "file": snakemake.input.few_shot[0]}
     read = digest(snakemake.input) if snakemake.input else None
-    prepared = prepare(dataset, sample_size=chosen.sample_size, seed=chosen.seed, hold_back=True)
+    prepared = prepare(
+        dataset, sample_size=chosen.sample_size, seed=chosen.seed, hold_back=chosen.hold_back
+    )
     write_parquet(prepared.sampled, snakemake.output.questions)
     write_parquet(prepared.few_shot, snakemake.output.few_shot)
     provenance.of_stage(

@@ -124,73 +124,93 @@ def merging() -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
 
 
-def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> tuple[Any, str]:
-    """What `trim` makes of a text, and the text of its closing token."""
+def _end_of(tokenizer: Any, style: str) -> Ending:
+    closing = {"plain": " .", "few_shot": "\n\n"}.get(style)
     eos = tokenizer.eos_token_id
-    closing = (eos,) if style == "chat" else tokens.continuation(tokenizer, answers.CLOSING[style])
-    ending = Ending(style, closing, frozenset([eos]))
-    ids = [*tokens.continuation(tokenizer, said), *([eos] if end else [])]
-    trimmed = trim(tokenizer.encode("Q: Who? A:"), ids, tokenizer, ending)
-    return trimmed, tokenizer.decode(trimmed.ids[-1:])
+    ids = tokens.continuation(tokenizer, closing) if closing else (eos,)
+    return Ending(style, ids if style == "plain" else ids[:1], frozenset([eos]))
+
+
+def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
+    """What `trim` makes of a text."""
+    ids = [*tokens.continuation(tokenizer, said), *([tokenizer.eos_token_id] if end else [])]
+    return trim(tokenizer.encode("Q: Who? A:"), ids, tokenizer, _end_of(tokenizer, style))
 
 
 # Trimming
 
 
 @pytest.mark.parametrize(
-    ("said", "style", "end", "anchor", "closer", "forced"),
+    ("said", "style", "end", "anchor", "fed"),
     [
-        (" Anna Lund . right", "plain", False, "Anna Lund", ".", False),
-        (" Anna Lund. She", "plain", False, "Anna Lund", ".", False),
-        (" Anna Lund\nQ: x", "plain", False, "Anna Lund", "\n", False),
-        (" Anna Lund\n\nQ: x", "few_shot", False, "Anna Lund", "\n", False),
-        (" Anna Lund (born 1867) and\nQ", "few_shot", False, "Anna Lund", "\n", False),
-        (" The answer is J. R. Lund\nQ", "few_shot", False, "J. R. Lund", "\n", False),
-        ("Anna Lund", "chat", True, "Anna Lund", "</s>", False),
-        ("\n\nAnna Lund.", "chat", True, "Anna Lund", ".", False),
-        (" Anna Lund and", "plain", False, "Anna Lund and", ".", True),
-        (" Anna Lund and", "few_shot", False, "Anna Lund and", "\n", True),
-        ("Anna Lund and", "chat", False, "Anna Lund and", "</s>", True),
-        (" Anna Lund", "few_shot", True, "Anna Lund", "</s>", False),
-        (" 小津。東京", "few_shot", False, "小津", "。", False),
+        (" Anna Lund . right", "plain", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund. She", "plain", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund\nQ: x", "plain", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund, perhaps", "plain", False, "Anna Lund, perhaps", " Anna Lund, perhaps"),
+        (' "Anna Lund," .', "plain", False, "Anna Lund", ' "Anna Lund'),
+        (" Anna Lund\n\nQ: x", "few_shot", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund (born 1867) and\nQ", "few_shot", False, "Anna Lund", " Anna Lund"),
+        (" The answer is J. R. Lund\nQ", "few_shot", False, "J. R. Lund",
+         " The answer is J. R. Lund"),
+        ("Anna Lund", "chat", True, "Anna Lund", "Anna Lund"),
+        ("\n\nAnna Lund.", "chat", True, "Anna Lund", "\n\nAnna Lund"),
+        ("Anna Lund and", "chat", False, "Anna Lund and", "Anna Lund and"),
+        (" Anna Lund", "few_shot", True, "Anna Lund", " Anna Lund"),
+        (" 小津。東京", "few_shot", False, "小津", " 小津"),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["byte_level", "metaspace"])
-def test_an_answer_ends_at_its_closing_token(
-    load: Callable[..., Any], name: str, said: str, style: str, end: bool, anchor: str,
-    closer: str, forced: bool,
-) -> None:  # fmt: skip
+def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written_there(
+    load: Callable[..., Any], name: str, said: str, style: str, end: bool, anchor: str, fed: str
+) -> None:
     tokenizer = _with_decoder(load("qwen3" if name == "metaspace" else "llama", name)).tokenizer
-    trimmed, last = _trim(tokenizer, said, style, end=end)
-    assert trimmed.anchor_text == anchor
-    assert trimmed.forced is forced
-    assert not trimmed.merged
-    if closer == "</s>":
-        assert trimmed.ids[-1] == tokenizer.eos_token_id
-    elif closer == "。":  # three bytes: the token that completes it closes
-        assert tokens.char_spans(tokenizer, trimmed.ids)[0].endswith("。")
-    else:
-        assert closer in last
+    trimmed = _trim(tokenizer, said, style, end=end)
+    closing = _end_of(tokenizer, style).closing
     start, stop = trimmed.anchor
+    assert trimmed.anchor_text == anchor
+    assert trimmed.ids[stop:] == closing
     assert anchor in tokenizer.decode(trimmed.ids[start:stop])
+    assert trimmed.response.startswith(fed)
+    mark = {"plain": ".", "few_shot": "\n", "chat": tokenizer.eos_token}[style]
+    assert trimmed.response.removeprefix(fed).strip(" ") in {mark, mark * 2}
+    assert trimmed.ids == _trim(tokenizer, fed, style).ids
 
 
 @pytest.mark.parametrize(
-    ("said", "anchor", "closing"),
-    [(" Paris. It", "Paris", " Paris."), (" Malcolm X.\nQ", "Malcolm X", "X.\n")],
+    ("said", "whole"),
+    [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")],
 )
-def test_a_closer_merged_with_the_answer_is_the_answers_last_token(
-    merging: Any, said: str, anchor: str, closing: str
+def test_the_text_that_was_said_is_kept_up_to_its_own_end(
+    byte_level: Any, said: str, whole: str
 ) -> None:
-    trimmed, last = _trim(merging, said, "few_shot")
-    assert (trimmed.anchor_text, last, trimmed.merged) == (anchor, closing, True)
-    assert trimmed.anchor[1] == len(trimmed.ids)
-    assert not trimmed.forced
+    assert _trim(byte_level, said, "plain").said == whole
 
 
-def test_several_line_breaks_in_one_token_close_the_answer(merging: Any) -> None:
-    trimmed, last = _trim(merging, " Lund\n\nQ: Who", "few_shot")
-    assert (trimmed.anchor_text, last, trimmed.merged) == ("Lund", "\n\n", False)
+@pytest.mark.parametrize(
+    ("said", "anchor"), [(" Paris. It", "Paris"), (" Malcolm X.\nQ", "Malcolm X"), (" X", "X")]
+)
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_a_last_token_that_holds_more_than_the_answer_is_tokenised_anew(
+    merging: Any, said: str, anchor: str, style: str
+) -> None:
+    trimmed = _trim(merging, said, style)
+    closing = _end_of(merging, style).closing
+    assert trimmed.anchor_text == anchor
+    assert trimmed.split == (said != " X")
+    assert merging.decode(trimmed.ids[slice(*trimmed.anchor)]) == anchor
+    assert trimmed.ids[trimmed.anchor[1] :] == closing
+    assert trimmed.ids == _trim(merging, f" {anchor}", style).ids
+
+
+def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
+    """A tokenizer that writes small letters only does not give "Paris" back."""
+    from tokenizers import normalizers
+
+    ids = tokens.continuation(merging, " Paris. It")
+    small = deepcopy(merging)
+    small.backend_tokenizer.normalizer = normalizers.Lowercase()
+    trimmed = trim(merging.encode("Q: Who? A:"), ids, small, _end_of(merging, "plain"))
+    assert (trimmed.anchor, trimmed.ids, trimmed.said) == (None, (), "Paris.")
 
 
 @pytest.mark.parametrize("said", ["", " .", "\n", "\nQ: Who", " ?"])
@@ -248,10 +268,11 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
     for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
         expected = trim(ids, _greedy_oracle(loaded, ids, 12), loaded.tokenizer, ending)
-        assert row.answer == expected.text
+        assert row.answer == expected.said
         if row.dropped is None:
             compared += 1
             assert row.input_ids == [*ids, *expected.ids]
+            assert row.response == expected.response
     assert compared >= 5
 
 
@@ -374,9 +395,8 @@ def test_every_kept_row_holds_together(loaded: Any, style: str, tmp_path: Path) 
         assert max(row["question_tokens"]) < row["prompt_length"]
         text = loaded.tokenizer.decode(ids[row["question_tokens"][0] : row["prompt_length"]])
         assert text.split()[0] == row["question"].split()[0]
-        closing = loaded.tokenizer.decode(ids[-1:])
-        marks = set(answer_anchors.NEWLINES + answer_anchors.FULL_STOPS)
-        assert ids[-1] in ending.eos or set(closing) & marks
+        assert tuple(ids[row["ea_end"] :]) == ending.closing
+        assert row["ea_text"] in row["response"]
         assert row["label"] in (0, 1)
 
 
@@ -387,7 +407,7 @@ def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     """ASKED as few-shot prompts with a second set of examples each."""
     fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
     rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
-    shown = [{"question": f"Who painted no. {n}?", "answer": f"Lund {n}"} for n in range(4)]
+    shown = [{"question": f"Who drew {n}?", "answer": f"Lund {n}"} for n in range(4)]
     asked, _ = questions.normalise(rows, fields, split="test")
     examples, _ = questions.normalise(
         [row | {"subject": None} for row in shown], fields, split="test"
@@ -433,7 +453,7 @@ def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted
     frame = pd.DataFrame(
         [row | (blank if n == 0 else {}) for n, row in enumerate(frame.to_dict("records"))]
     )
-    longer = frame["replicate_prompt"].str.replace("Who painted", "Who has painted " * 40)
+    longer = frame["replicate_prompt"].str.replace("Who drew", "Who has drawn " * 40)
     longer_frame = frame.assign(replicate_prompt=[*frame["replicate_prompt"][:4], *longer[4:]])
     found, counts = answer(longer_frame, asked, llama.model, llama.tokenizer, settings)
     assert counts.kept == len(ASKED)
@@ -524,7 +544,9 @@ def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
 
 
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
-def test_responses_of_the_user_are_taken_as_they_are(loaded: Any, style: str) -> None:
+def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
+    loaded: Any, style: str
+) -> None:
     rows: list[dict[str, Any]] = [
         {"response": "Paris", "answers": ["Paris"]},
         {"response": "The answer is London. It is large.", "answers": ["Paris"]},
@@ -539,10 +561,10 @@ def test_responses_of_the_user_are_taken_as_they_are(loaded: Any, style: str) ->
     assert list(frame["from_user"]) == [True] * 7 + [False]
     assert list(frame["ea_text"][:4]) == ["Paris", "London", "Paris", "Rome"]
     assert list(frame["label"][:4]) == [0, 1, 1, 0]
-    assert list(frame["teacher_forced_close"][:4]) == [True, False, False, True]
     assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
     assert counts.dropped[answers.NO_GOLD] == 1
     assert counts.notes["from the user"] == 4
+    close = answers._ending(loaded.model, loaded.tokenizer, style).closing
     prompts = _tables(style)[0]["prompt"]
     for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
@@ -550,8 +572,11 @@ def test_responses_of_the_user_are_taken_as_they_are(loaded: Any, style: str) ->
         assert row.prompt_length == len(ids)
         assert row.final == len(row.input_ids) - 1
         said = tokens.char_spans(loaded.tokenizer, row.input_ids[len(ids) :], ids)[0]
+        assert said == row.response
         assert said.startswith("" if style == "chat" else " ")
-        assert row.ea_text in said
+        assert tuple(row.input_ids[row.ea_end :]) == close
+    texts = [text.split("London")[0].strip() for text in frame["response"][1:3]]
+    assert texts[0] == "The answer is" and "more" not in texts[1]
 
 
 def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -586,9 +611,12 @@ def test_success_of_the_anchor_is_counted_for_each_class(llama: Any) -> None:
 def test_an_answer_that_repeats_the_subject_is_flagged(llama: Any) -> None:
     rows: list[dict[str, Any]] = [{"response": "Paris"} for _ in ASKED]
     rows[0] = {"response": "George Rankin, politician"}
+    rows[1] = {"response": "The author of The Red House is Anna Lund"}
+    rows[4] = {"response": "Visby. Zoltán Szabó was born there"}
     frame, counts = _run(llama, rows=rows)
-    assert list(frame["repeats_subject"]) == [True] + [False] * 7
-    assert counts.notes["repeats the subject"] == 1
+    assert frame["ea_text"][1] == "Anna Lund"
+    assert list(frame["repeats_subject"]) == [True, True] + [False] * 6
+    assert counts.notes["repeats the subject"] == 2
 
 
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:

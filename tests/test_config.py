@@ -10,10 +10,13 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from snakemake.settings.types import ConfigSettings
+from snakemake.utils import update_config
 
 from anchorscope import config_docs
 from anchorscope.config import Config, identity, load
 from anchorscope.errors import AnchorscopeError
+from anchorscope.settings import Conditions
 
 ROOT = Path(__file__).parent.parent
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
@@ -239,6 +242,40 @@ def test_a_condition_left_out_or_null_is_not_run() -> None:
         "swap": None,
         "replicate": None,
     }
+
+
+@pytest.mark.parametrize("name", Conditions.model_fields)
+def test_an_overlay_switches_every_condition_on(name: str, tmp_path: Path) -> None:
+    """Snakemake's merge keeps a null that meets `{}`."""
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text(f"conditions: {{{name}: {{}}}}")
+    raw = copy.deepcopy(SHIPPED)
+    update_config(raw, ConfigSettings(configfiles=[overlay]).overwrite_config)
+    assert getattr(load(raw).conditions, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("style", "measured", "held"),
+    [("few_shot", True, True), ("few_shot", False, False), ("chat", True, False)],
+)
+def test_examples_are_held_back_where_a_measured_model_is_shown_some(
+    style: str, measured: bool, held: bool
+) -> None:
+    raw = changed("models/mine", {"local": "folder", "prompt": style})
+    raw["datasets"]["rows"] = {
+        "local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}
+    }  # fmt: skip
+    models = ["qwen3-8b", "mine"] if measured else ["qwen3-8b"]
+    raw["figures"]["own"] = {"models": models, "datasets": ["rows"]}
+    assert load(raw).shows_examples("rows") is held
+
+
+def test_examples_are_held_back_for_the_model_that_answers() -> None:
+    raw = changed("models/mine", {"local": "folder", "prompt": "plain", "answers_of": "asked"})
+    raw["models"]["asked"] = {"local": "folder", "prompt": "few_shot"}
+    assert not load(raw).shows_examples("world-relation")
+    raw["figures"]["own"] = {"models": ["mine"], "datasets": ["world-relation"]}
+    assert load(raw).shows_examples("world-relation")
 
 
 def test_a_merged_source_can_be_taken_away() -> None:

@@ -21,7 +21,7 @@ STYLES = st.sampled_from(prompts.STYLES)
 
 
 def ending_of(tokenizer: Any, style: str) -> Ending:
-    closing = {"plain": " .", "few_shot": "\n", "chat": None}[style]
+    closing = {"plain": " .", "few_shot": "\n\n", "chat": None}[style]
     eos = tokenizer.eos_token_id
     ids = (eos,) if closing is None else tokens.continuation(tokenizer, closing)[:1]
     return Ending(style, ids, frozenset([eos]))
@@ -54,17 +54,18 @@ def check_trimmed(
     found = answers.trim(prompt, said, tokenizer, ending)
     assert found == answers.trim(prompt, said, tokenizer, ending)
     if found.anchor is None:
-        assert found.anchor_text is None
+        assert found.anchor_text is found.response is None and found.ids == ()
         return
-    own = found.ids[: len(found.ids) - len(ending.closing)] if found.forced else found.ids
-    assert tuple(own) == tuple(said[: len(own)])
     start, end = found.anchor
-    assert 0 <= start < end <= len(found.ids)
+    assert 0 <= start < end and found.ids[end:] == ending.closing
+    assert found.split or found.ids[:end] == said[:end]
     assert found.anchor_text and found.anchor_text == found.anchor_text.strip()
     decoded = tokenizer.decode([*prompt, *found.ids[:end]])[len(tokenizer.decode([*prompt])) :]
     if "\ufffd" not in decoded:
         assert found.anchor_text in tokenizer.decode([*prompt[-1:], *found.ids[start:end]])
-    assert len(answers.trim(prompt, found.ids, tokenizer, ending).ids) == len(found.ids)
+    assert found.anchor_text in found.response
+    again = answers.trim(prompt, found.ids[:end], tokenizer, ending)
+    assert again.ids == found.ids
 
 
 @cases

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from huggingface_hub import errors
 
-from anchorscope import questions, reading
+from anchorscope import folds, questions, reading
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet
 
@@ -276,11 +276,48 @@ def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
         table(rows, {**PLAIN, "response": "r", "label": "l"})
 
 
-def test_folded_rows_with_other_responses_are_counted() -> None:
-    rows = [{"id": i, "question": "q", "answer": "gold", "r": f"said {i}"} for i in range(3)]
-    frame, counts = table(rows, {**PLAIN, "id": "id", "response": "r"})
-    assert counts.notes["folded rows with another response or label"] == 2
-    assert frame["response"].tolist() == ["said 0"]
+@pytest.mark.parametrize("ids", [None, ["x", "x", "x", "x", "x"], ["a", "b", "c", "d", "e"]])
+def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] | None) -> None:
+    rows = [
+        {"question": "Who  wrote Emma?", "answer": "Austen", "r": "Jane Austen", "l": 0},
+        {"question": "Who wrote Emma?", "answer": "Jane", "r": "Emily Brontë", "l": 1},
+        {"question": "Who wrote Emma?", "answer": "Austen", "r": "Emily Brontë", "l": 0},
+        {"question": "Who wrote Emma?", "answer": "Austen", "r": None, "l": None},
+        {"question": "Who wrote Ulysses?", "answer": "Joyce", "r": "Jane Austen", "l": 1},
+    ]
+    fields = {**PLAIN, "response": "r", "label": "l"} | ({"id": "id"} if ids else {})
+    rows = [row | {"id": id_} for row, id_ in zip(rows, ids or [None] * 5, strict=True)]
+    frame, counts = table(rows, fields)
+    said = frame.set_index("question").loc["Who wrote Emma?"]
+    assert frame["id"].is_unique and len(frame) == 4
+    assert set(frame["response"]) == {"Jane Austen", "Emily Brontë", None}
+    assert counts.dropped == {"equal question folded": 1} and frame["folded"].sum() == 1
+    assert counts.notes["folded rows with another label"] == 1
+    assert all(set(golds) == {"Austen", "Jane"} for golds in said["answers"])
+    linked = folds.components(frame["question"], frame["subject"])
+    assert sorted(np.bincount(linked)) == [1, 3]
+    assert sorted(np.bincount(folds.clusters(frame["question"], frame["subject"]))) == [1, 3]
+    turned, _ = table(rows[::-1], fields)
+    assert set(turned["id"]) == set(frame["id"])
+
+
+def test_another_alias_or_response_does_not_draw_another_sample() -> None:
+    rows = [{"question": f"q {i}", "answer": f"gold {i}", "r": f"said {i}"} for i in range(40)]
+    other = [
+        row | {"answer": [row["answer"], "alias"], "r": f"otherwise {n}"}
+        for n, row in enumerate(rows)
+    ]
+    fields = {**PLAIN, "response": "r"}
+    one, two = (questions.sample(table(r, fields)[0], 10, seed=0)[0] for r in (rows, other))
+    assert one["id"].tolist() == two["id"].tolist()
+    assert one["question"].tolist() == two["question"].tolist()
+
+
+def test_no_two_candidates_ask_the_same() -> None:
+    rows = [{"question": "q", "answer": "gold", "r": f"said {i}"} for i in range(3)]
+    frame, _ = table(rows, {**PLAIN, "response": "r"})
+    assert len(frame) == 3
+    assert len(questions.candidates(frame, frame.iloc[:0], seed=0)) == 1
 
 
 OWN = {**PLAIN, "id": "id", "anchors": "mine"}

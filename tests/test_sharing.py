@@ -8,12 +8,12 @@ import itertools
 import pandas as pd
 import pytest
 import torch
-from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, final_norm
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, config, final_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
 
-from anchorscope import activations, generation, models, sharing
+from anchorscope import activations, answers, generation, models, sharing
 from anchorscope.errors import AnchorscopeError
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
@@ -473,3 +473,64 @@ def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(
             (step,) = sharing.steps(plan, batch, forked=False)
             assert step.bases is None
             assert step.rows == tuple(range(len(batch.rows)))
+
+
+ORIGINAL = 64
+
+
+@pytest.fixture
+def longrope(byte_level):
+    """A model whose frequencies change in a call that reaches beyond `ORIGINAL` tokens."""
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    made = config("llama", len(byte_level))
+    made.rope_parameters = {
+        "rope_type": "longrope",
+        "rope_theta": 10_000.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [8.0] * 4,
+        "original_max_position_embeddings": ORIGINAL,
+    }
+    return models.wrapped(AutoModelForCausalLM.from_config(made), byte_level)
+
+
+def test_longrope_is_measured_within_its_original_length_only(longrope):
+    assert models.positions(longrope.model.config) == ORIGINAL
+    table = behind_heads(longrope.tokenizer)
+    beyond = [len(ids) > ORIGINAL for ids in table["input_ids"]]
+    assert 2 <= sum(beyond) <= len(beyond) - 2
+
+    def differs(rows):
+        plan = planned(rows.reset_index(drop=True), conditions={"knockout": {}})
+        assert min(plan.heads[0], len(plan.samples)) > 1
+        alone = {
+            key: states
+            for number in range(len(rows))
+            for key, states in unshared(
+                longrope, planned(rows.iloc[[number]], conditions={"knockout": {}})
+            ).items()
+        }
+        return max(
+            float((states - alone[key]).abs().max())
+            for key, states in measured(longrope, plan).items()
+        )
+
+    assert differs(table[[not far for far in beyond]]) < 1e-5
+    assert differs(table) > 1e-3
+
+
+def test_prompts_beyond_the_original_length_of_longrope_are_dropped_and_counted(longrope):
+    texts = [text[: text.index("A:") + 2] for text in CORPUS]
+    sizes = [len(longrope.tokenizer.encode(text)) for text in texts]
+    most = sorted(sizes)[4]
+    longrope.model.config.rope_parameters["original_max_position_embeddings"] = most + 4
+    rows = pd.DataFrame({"id": [str(n) for n in range(8)], "question": texts, "prompt": texts})
+    rows = rows.assign(question_start=3, question_end=8, eq_start=[[3]] * 8, eq_end=[[6]] * 8)
+    asked = rows[["id", "question"]].assign(answers=[["x"]] * 8, subject=None, relation=None)
+    settings = answers.Settings("chat", max_new_tokens=3)
+    found, counts = answers.answer(
+        rows.assign(dropped=None), asked, longrope.model, longrope.tokenizer, settings
+    )
+    assert counts.dropped[answers.BEYOND_POSITIONS] == sum(size > most for size in sizes) > 0
+    assert found["input_ids"].map(len).max() <= most + 4
