@@ -82,7 +82,7 @@ def _question(answers: pd.DataFrame) -> sparse.csr_matrix:
 
 
 def _response(answers: pd.DataFrame) -> sparse.csr_matrix:
-    return _features(answers["response" if "response" in answers else "answer"])
+    return _features(answers["response"])
 
 
 def _text(answers: pd.DataFrame) -> sparse.csr_matrix:
