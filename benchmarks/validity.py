@@ -17,7 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
-SITES, POSITIONS = ("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")
+SITES = ("attn", "mlp", "resid")
+POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 KINDS = ("surprise", "tempting", "truism", "myth", "redundant", "neutral", "unseen")
 QUANTITIES = {
     "share": "share of flips",
@@ -72,7 +73,7 @@ class Calibration:
                 f"{at('against-prior', 'sensitivity_offset'):.2f}",
                 f"{at('truism', 'specificity'):.2f}; {at('myth', 'specificity'):.2f}",
                 f"{at('all', 'flip_share'):.2f}; {at('all', 'random_flip_share'):.3f}",
-                f"{at('against-prior', 'text_auc'):.2f}",
+                f"{at('against-prior', 'answer_auc'):.2f}",
             ]
 
         return rows(map(line, self.cells))
@@ -100,10 +101,25 @@ class Calibration:
                 f"{mean['sensitivity']:.2f}",
                 f"{mean['specificity']:.2f}",
                 f"{mean['flip_share']:.2f}; {mean['random_flip_share']:.2f}",
-                f"{mean['swap_follows']:.2f}",
+                f"{mean['matched_follows']:.2f}",
             ]
 
         return rows(line(site, position) for site in SITES for position in POSITIONS)
+
+    def interchange(self) -> str:
+        """Share of flips behind partners, by truth and label: mean and worst over the cells."""
+        every = self.default[self.default["kind"] == "all"].set_index("z")
+        wanted = (
+            ("truth Q, right", "0", "matched_truth_q", "min"),
+            ("truth Q, wrong", "1", "matched_truth_q", "min"),
+            ("truth A", "all", "matched_truth_a", "max"),
+        )
+        return rows(
+            [label, f"{found.mean():.2f}", f"{getattr(found, worst)():.2f}"]
+            for label, found, worst in (
+                (label, every.loc[z, column], worst) for label, z, column, worst in wanted
+            )
+        )
 
 
 def nulls(tables: Path) -> str:
@@ -114,28 +130,37 @@ def nulls(tables: Path) -> str:
             row.control,
             row.expectation,
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
-            f"{row.threshold:.2f}",
+            "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             "yes" if row.empty else "**no**",
+            "–" if pd.isna(row.matched_follows) else f"{row.matched_follows:.2f}",
         ]
         for row in table.itertuples()
     )
 
 
-def swaps(results: Path, models: Iterable[str]) -> str:
+def interchange(results: Path, models: Iterable[str]) -> str:
+    """Groups by the knockout against what follows a partner, at the headline layer."""
     paths = [
         path
         for model in models
-        for path in (results / "calibration/delta_p" / model).glob("world-*.swap.csv")
+        for path in (results / "calibration/delta_p" / model).glob("world-*.interchange.csv")
     ]
     table = pd.concat(map(pd.read_csv, paths)).astype({"label": str})
-    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
-    table = table[table["layer"] == table["layer"].max()]
-    columns = ["coverage", "follows", "agreement", "q_and_follows", "q_only", "follows_only"]
-    means = table.groupby("label")[[*columns, "neither"]].mean()
-    return rows(
-        [word, *(f"{value:.2f}" for value in means.loc[label])]
-        for label, word in (("0", "right"), ("1", "wrong"))
-    )
+    table = table[(table["site"] == "mlp") & (table["position"] == "final") & table["headline"]]
+    means = table.groupby(["label", "anchor", "arm"])[["n", "coverage", "follows"]].mean()
+    lines = []
+    for label, anchor in (("0", "Q"), ("0", "A"), ("1", "Q"), ("1", "A")):
+        matched, placebo = (means.loc[label, anchor, arm] for arm in ("matched", "placebo"))
+        lines.append(
+            [
+                f"{'right' if label == '0' else 'wrong'}, {anchor}-Anchored",
+                f"{matched['n']:.0f}",
+                f"{matched['coverage']:.2f}; {placebo['coverage']:.2f}",
+                f"{matched['follows']:.2f}",
+                f"{placebo['follows']:.2f}",
+            ]
+        )
+    return rows(lines)
 
 
 def refits(tables: Path) -> str:
@@ -189,7 +214,8 @@ def main() -> None:
         "kinds": calibration.by_kind(),
         "readouts": calibration.by_readout(),
         "nulls": nulls(tables),
-        "swaps": swaps(chosen.results, dict(calibration.cells)),
+        "truth": calibration.interchange(),
+        "interchange": interchange(chosen.results, dict(calibration.cells)),
         "refits": refits(tables),
         "sensitivity": sensitivity(tables),
     }
