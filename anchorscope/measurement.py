@@ -36,7 +36,14 @@ OPTIONAL = (
     "response",
     "label",
 )
-CONDITIONS: Mapping[str, Any] = {"knockout": {}, "random": {"draws": 1}, "question": {}, "noop": {}}
+CONDITIONS: Mapping[str, Any] = {
+    "knockout": {},
+    "random": {"draws": 3},
+    "question": {},
+    "noop": {},
+    "matched": {},
+    "placebo": {},
+}
 MASKABLE = ("eager", "sdpa")
 """Implementations of attention that read a mask of our own; others pass over it in silence."""
 S = TypeVar("S", bound=Section)
@@ -96,7 +103,7 @@ def measure(
     style: str = "few_shot",
     examples: pd.DataFrame | None = None,
     few_shot_examples: int = 5,
-    readouts: Sequence[str] = ("mlp/final",),
+    readouts: Sequence[str] = ("mlp/final", "mlp/prompt_end"),
     conditions: Mapping[str, Mapping[str, Any] | None] = CONDITIONS,
     anchors: str = "subject+property",
     probe: Mapping[str, Any] | None = None,
