@@ -2,7 +2,8 @@
 
 Behind the question of a `matched` partner the answer has the other label, behind that of a
 `placebo` partner it keeps its own; `replicate` is another wording of the same question. All need
-the subject and the relation of a question.
+the subject and the relation of a question; the first two take what its wording tells in place of
+these where a dataset has neither.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from anchorscope import folds, labels
+from anchorscope import folds, labels, wording
 from anchorscope.knockout import ARMS
 
 LEAST_COVERAGE = 0.2
@@ -85,7 +86,7 @@ def interchange(
             probe that scores the sample would else have learned from the partner's question, and
             where the answers are the same word, from this very row.
     """
-    asked, source = _asked(answers), "relations"
+    asked, source = _sourced(answers)
     arms: dict[str, dict[str, str]] = {arm: {} for arm in ARMS}
     for group in _by_relation(asked, folds_of):
         for arm, id_, candidates in _candidates(group):
@@ -130,6 +131,16 @@ def template(question: str, subject: str) -> str:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _sourced(answers: pd.DataFrame) -> tuple[list[Asked], str]:
+    """The samples by the dataset's subjects and relations; where it has none, by their wording."""
+    if asked := _asked(answers):
+        return asked, "relations"
+    known = wording.proxies(answers)
+    subject, relation = (known[name].to_numpy() for name in ("subject", "relation"))
+    named = answers.assign(subject=subject, relation=relation)
+    return _asked(named), "wording"
 
 
 def _asked(answers: pd.DataFrame) -> list[Asked]:
