@@ -211,7 +211,7 @@ def follows(cell: Cell, arm: str, i: int, layer: int) -> float:
     """Whether a sample flips behind its partner's question; NaN where the pair does not count."""
     partner = cell.answers[f"{arm}_partner"][i]
     clean = cell.s["clean", 0, "clean"][layer]
-    if partner is None or (clean[cell.ids == partner][0] > 0) != (clean[i] > 0):
+    if pd.isna(partner) or (clean[cell.ids == partner][0] > 0) != (clean[i] > 0):
         return np.nan
     return float((cell.s[arm, 0, "clean"][layer, i] > 0) != (clean[i] > 0))
 
