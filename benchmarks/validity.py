@@ -17,7 +17,8 @@ from pathlib import Path
 import pandas as pd
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
-SITES, POSITIONS = ("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")
+SITES = ("attn", "mlp", "resid")
+POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 KINDS = ("surprise", "tempting", "truism", "myth", "redundant", "neutral", "unseen")
 QUANTITIES = {
     "share": "share of flips",
@@ -100,7 +101,7 @@ class Calibration:
                 f"{mean['sensitivity']:.2f}",
                 f"{mean['specificity']:.2f}",
                 f"{mean['flip_share']:.2f}; {mean['random_flip_share']:.2f}",
-                f"{mean['swap_follows']:.2f}",
+                f"{mean['matched_follows']:.2f}",
             ]
 
         return rows(line(site, position) for site in SITES for position in POSITIONS)
@@ -121,21 +122,23 @@ def nulls(tables: Path) -> str:
     )
 
 
-def swaps(results: Path, models: Iterable[str]) -> str:
+def interchange(results: Path, models: Iterable[str]) -> str:
     paths = [
         path
         for model in models
-        for path in (results / "calibration/delta_p" / model).glob("world-*.swap.csv")
+        for path in (results / "calibration/delta_p" / model).glob("world-*.interchange.csv")
     ]
     table = pd.concat(map(pd.read_csv, paths)).astype({"label": str})
-    table = table[(table["site"] == "mlp") & (table["position"] == "final")]
-    table = table[table["layer"] == table["layer"].max()]
-    columns = ["coverage", "follows", "agreement", "q_and_follows", "q_only", "follows_only"]
-    means = table.groupby("label")[[*columns, "neither"]].mean()
-    return rows(
-        [word, *(f"{value:.2f}" for value in means.loc[label])]
-        for label, word in (("0", "right"), ("1", "wrong"))
-    )
+    table = table[(table["site"] == "mlp") & (table["position"] == "final") & table["headline"]]
+    means = table.groupby(["arm", "label", "anchor"])[["coverage", "follows"]].mean()
+
+    def line(label: str, anchor: str) -> list[str]:
+        matched, placebo = (means.loc[arm, label, anchor] for arm in ("matched", "placebo"))
+        coverage = f"{matched['coverage']:.2f}; {placebo['coverage']:.2f}"
+        followed = (f"{of['follows']:.2f}" for of in (matched, placebo))
+        return ["wrong" if int(label) else "right", anchor, coverage, *followed]
+
+    return rows(line(label, anchor) for label in "01" for anchor in "QA")
 
 
 def refits(tables: Path) -> str:
@@ -189,7 +192,7 @@ def main() -> None:
         "kinds": calibration.by_kind(),
         "readouts": calibration.by_readout(),
         "nulls": nulls(tables),
-        "swaps": swaps(chosen.results, dict(calibration.cells)),
+        "interchange": interchange(chosen.results, dict(calibration.cells)),
         "refits": refits(tables),
         "sensitivity": sensitivity(tables),
     }
