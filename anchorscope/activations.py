@@ -38,7 +38,7 @@ __all__ = [
     "measure", "measured", "parse", "plan", "read", "share", "write",
 ]  # fmt: skip
 
-PARTNERS = tuple(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values()))
+PARTNERS = (*(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values())), "partner_source")
 
 
 def write(
@@ -177,8 +177,9 @@ def index(planned: Plan) -> pd.DataFrame:
     Columns: id; batch, row; noop (whether measured there), noop_batch, noop_row (-1 if not);
     n_blocked (tokens of E_Q), n_blocked_random (mean over draws), n_blocked_question (NaN where the
     condition is not run); random_complete (every draw found as many tokens as E_Q has).
-    Where the condition is run: swap_partner and replicate_partner, the id of the sample whose
-    prompt stood before the answer, `few-shot` for other worked examples, None where there is none.
+    Where the condition is run: matched_partner, placebo_partner and replicate_partner, the id of
+    the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
+    where there is none; partner_source, see `anchorscope.partners.Interchange`.
     """
     cuts: list[dict[str, list[knockout.Cut]]] = [{} for _ in planned.samples]
     places: list[dict[str, Any]] = [
@@ -212,10 +213,12 @@ def _blocked(cuts: Mapping[str, Sequence[knockout.Cut]]) -> dict[str, float | bo
 
 def _partners(sample: Sample, planned: Plan) -> dict[str, str | None]:
     """Whose prompts one sample's answer was put behind."""
-    return {
+    found = {
         f"{name}_partner": sample.others[name].partner if name in sample.others else None
         for name in planned.prompts
     }
+    run = {*planned.prompts} & {*knockout.ARMS}
+    return found | ({"partner_source": planned.partner_source} if run else {})
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
@@ -223,7 +226,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
 
     Returns:
         Rows in the order of the passes, and the columns `n_blocked_<condition>`,
-        `random_complete`, `swap_partner` and `replicate_partner` (see `index`; None everywhere
+        `random_complete`, `<condition>_partner` and `partner_source` (see `index`; None everywhere
         where the condition was not run).
 
     Raises:
@@ -260,8 +263,8 @@ def read(
 
     Returns:
         The ids in the order of the answers, and float32 [layers, samples, width], read when layers
-        are asked for; `[:]` are all. `noop`, `swap` and the `replicate-` conditions hold the
-        samples that were measured so; none at all where no sample has another prompt.
+        are asked for; `[:]` are all. `noop`, `matched`, `placebo` and the `replicate-` conditions
+        hold the samples that were measured so; none at all where no sample has another prompt.
 
     Raises:
         AnchorscopeError: this was not measured, or a file is missing, broken, or not of the

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope import intervals, samples, strength
+from anchorscope import interchange, intervals, samples, strength
 from anchorscope.errors import AnchorscopeError
+from anchorscope.interchange import Arm
 from anchorscope.intervals import Bootstrap, auc
 from anchorscope.progress import Progress
 from anchorscope.samples import Effects, Readout
@@ -25,7 +26,7 @@ COLUMNS = (
     "sensitivity_planted", "specificity_planted", "verdict_flip", "verdict_random_flip",
     "verdict_sensitivity", "verdict_specificity", "answer_auc", "follows", "follows_trained",
     "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
-    "swap_follows", "signal", "seal",
+    "matched_follows", "matched_truth_q", "matched_truth_a", "placebo_follows", "signal", "seal",
 )  # fmt: skip
 AGAINST_PRIOR = "against-prior"
 UNSEEN = "unseen"
@@ -74,7 +75,8 @@ class _Moved:
         flip: 1 where the knockout flips the predicted class.
         offset_flip: the same after the refit of the offset.
         random_flip: share of the random draws that flip it.
-        swap_flip: 1 where the predicted class flips behind another question.
+        matched_flip, placebo_flip: 1 where it flips behind the partner's question; NaN where the
+            pair does not count.
         covered: samples that the grouping is known of, bool [n].
     """
 
@@ -83,7 +85,8 @@ class _Moved:
     flip: np.ndarray
     offset_flip: np.ndarray
     random_flip: np.ndarray
-    swap_flip: np.ndarray
+    matched_flip: np.ndarray
+    placebo_flip: np.ndarray
     covered: np.ndarray
 
 
@@ -126,7 +129,9 @@ def cell(
         refitted, `verdict_*` the flips of the model's own verdict. `probe_auc`, `answer_auc` and
         `verdict_accuracy` cover the row's samples, where `kind` is `all` the trained facts; all
         else covers the row's samples. `delta_p_q` and `delta_p_a` are means over the samples that
-        flip and that do not, `delta_p_truth_*` over those whose truth is Q and A. A flip is, by
+        flip and that do not, `delta_p_truth_*` over those whose truth is Q and A; `matched_follows`
+        and `placebo_follows` shares of flips behind the partner's question, of the samples whose
+        pair counts at the layer, `matched_truth_*` the same by truth. Any other flip is, by
         `grouping`: that of the layer; of the headline layer; of the same layer behind a second
         prompt for the same answer (ΔP stays that of the first; its samples only).
 
@@ -141,7 +146,8 @@ def cell(
     with Progress(total=_groups(scores, known), unit="groups") as progress:
         for readout in samples.readouts(scores, answers):
             fixed |= readout.key | {"signal": _signal(controls, readout)}
-            for columns in _readout_rows(readout, known, drawn, level):
+            arms = interchange.arms(readout, answers)
+            for columns in _readout_rows(readout, arms, known, drawn, level):
                 frames.append(pd.DataFrame(fixed | columns))
                 progress.update()
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
@@ -190,7 +196,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     )
 
 
-def _moved(readout: Readout, headline: int) -> dict[str, _Moved]:
+def _moved(readout: Readout, arms: Mapping[str, Arm], headline: int) -> dict[str, _Moved]:
     """Grouping → what moves by it; `replicate` only where it was measured.
 
     Raises:
@@ -208,7 +214,8 @@ def _moved(readout: Readout, headline: int) -> dict[str, _Moved]:
         flip=_share(cut, blank),
         offset_flip=blank if offset is None else 1.0 * ((offset > 0) != (readout.clean > 0)),
         random_flip=_share(readout.effects.get("random"), blank),
-        swap_flip=_share(readout.effects.get("swap"), blank),
+        matched_flip=_followed(arms.get("matched"), blank),
+        placebo_flip=_followed(arms.get("placebo"), blank),
         covered=cut.measured,
     )
     found = {"per_layer": own, "reference_layer": _at_one_layer(own, headline)}
@@ -220,6 +227,10 @@ def _moved(readout: Readout, headline: int) -> dict[str, _Moved]:
 def _share(effects: Effects | None, blank: np.ndarray) -> np.ndarray:
     """Share of a condition's draws that flip a sample, [layers, n]; blank where not measured."""
     return blank if effects is None else np.where(effects.measured, effects.flip.mean(0), np.nan)
+
+
+def _followed(arm: Arm | None, blank: np.ndarray) -> np.ndarray:
+    return blank if arm is None else np.where(arm.counted, arm.follows, np.nan)
 
 
 def _at_one_layer(own: _Moved, layer: int) -> _Moved:
@@ -240,12 +251,12 @@ def _replicated(own: _Moved, second: dict[str, Effects], blank: np.ndarray) -> _
 
 
 def _readout_rows(
-    readout: Readout, known: _Known, drawn: Bootstrap, level: float
+    readout: Readout, arms: Mapping[str, Arm], known: _Known, drawn: Bootstrap, level: float
 ) -> Iterator[dict[str, object]]:
     """The columns of each grouping, kind and z; arrays [layers]."""
     headline = readout.headline
     layers = np.arange(len(readout.clean))
-    for grouping, moved in _moved(readout, headline).items():
+    for grouping, moved in _moved(readout, arms, headline).items():
         for kind, z in product(_kinds(known.kind), ("all", "0", "1")):
             members = moved.covered & _of_kind(known.kind, kind)
             members &= (z == "all") | (known.z.astype(str) == z)
@@ -282,7 +293,8 @@ def _statistics(moved: _Moved, known: _Known, members: np.ndarray, kind: str) ->
         "answer_auc": auc(known.answer[learned], known.z[learned]),
         "flip_share": _mean(moved.flip, members),
         "random_flip_share": _mean(moved.random_flip, members),
-        "swap_follows": _mean(moved.swap_flip, members),
+        "matched_follows": _mean(moved.matched_flip, members),
+        "placebo_follows": _mean(moved.placebo_flip, members),
         "delta_p_q": _mean(np.where(moved.flip == 1, moved.delta_p, np.nan), members),
         "delta_p_a": _mean(np.where(moved.flip == 0, moved.delta_p, np.nan), members),
     }
@@ -312,6 +324,8 @@ def _pathway(
         "specificity_planted": 1 - _mean(moved.flip, planted_a),
         "verdict_sensitivity": _mean(verdict, q),
         "verdict_specificity": 1 - _mean(verdict, a),
+        "matched_truth_q": _mean(moved.matched_flip, q),
+        "matched_truth_a": _mean(moved.matched_flip, a),
         "delta_p_truth_q": _mean(moved.delta_p, q),
         "delta_p_truth_a": _mean(moved.delta_p, a),
     }
@@ -345,8 +359,8 @@ class Floor:
     Attributes:
         name: in words.
         column: of the calibration's table.
-        low, high: bounds in every cell.
-        mean_low: bound of the mean over a model's datasets; None: there is none.
+        low, high: bounds in every cell; without any, a cell's value is reported alone.
+        mean_low, mean_high: bounds of the mean over a model's datasets; without any there is none.
         z, kind: of the row.
     """
 
@@ -354,16 +368,27 @@ class Floor:
     column: str
     low: float = -np.inf
     high: float = np.inf
-    mean_low: float | None = None
+    mean_low: float = -np.inf
+    mean_high: float = np.inf
     z: str = "all"
     kind: str = "all"
 
-    def required(self, low: float) -> str:
-        if np.isinf(self.high):
-            return f"at least {low:g}"
-        if np.isinf(low):
-            return f"at most {self.high:g}"
-        return f"exactly {low:g}" if low == self.high else f"{low:g} to {self.high:g}"
+    @property
+    def bounds(self) -> dict[str, tuple[float, float]]:
+        """Scope (`cell`, `mean`) → bounds."""
+        found = {"cell": (self.low, self.high), "mean": (self.mean_low, self.mean_high)}
+        if np.isinf(found["mean"]).all():
+            del found["mean"]
+        return found
+
+
+def _required(low: float, high: float) -> str:
+    """Bounds in words."""
+    if np.isinf(high):
+        return "reported" if np.isinf(low) else f"at least {low:g}"
+    if np.isinf(low):
+        return f"at most {high:g}"
+    return f"exactly {low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 FLOORS = (
@@ -378,6 +403,9 @@ FLOORS = (
     Floor("specificity on truism", "specificity", 0.85, mean_low=0.95, kind="truism"),
     Floor("specificity on myth", "specificity", 0.85, mean_low=0.95, kind="myth"),
     Floor("sensitivity against the prior", "sensitivity", 0.45, mean_low=0.65, kind=AGAINST_PRIOR),
+    Floor("matched partners, truth Q, right answers", "matched_truth_q", mean_low=0.85, z="0"),
+    Floor("matched partners, truth Q, wrong answers", "matched_truth_q", mean_low=0.8, z="1"),
+    Floor("matched partners, truth A", "matched_truth_a", mean_high=0.15),
 )
 
 
@@ -406,10 +434,9 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
             measured = [_at_floor(chosen, floor, model, dataset) for dataset in datasets]
             fixed = {"floor": floor.name, "model": model}
             for dataset, value in zip(datasets, measured, strict=True):
-                records.append(fixed | _held(floor, floor.low, value, "cell", dataset))
-            if floor.mean_low is not None:
-                mean = float(np.mean(measured))
-                records.append(fixed | _held(floor, floor.mean_low, mean, "mean", "all"))
+                records.append(fixed | _held(floor, value, "cell", dataset))
+            if "mean" in floor.bounds:
+                records.append(fixed | _held(floor, float(np.mean(measured)), "mean", "all"))
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     return pd.DataFrame(records, columns=columns)
 
@@ -427,11 +454,10 @@ def _at_floor(chosen: pd.DataFrame, floor: Floor, model: str, dataset: str) -> f
     return float(rows[floor.column].iloc[0]) if len(rows) else float("nan")
 
 
-def _held(floor: Floor, low: float, value: float, scope: str, dataset: str) -> dict[str, object]:
-    holds = bool(low <= value <= floor.high)
-    required = floor.required(low)
-    found = {"scope": scope, "dataset": dataset, "required": required}
-    return found | {"measured": value, "holds": holds}
+def _held(floor: Floor, value: float, scope: str, dataset: str) -> dict[str, object]:
+    low, high = floor.bounds[scope]
+    found = {"scope": scope, "dataset": dataset, "required": _required(low, high)}
+    return found | {"measured": value, "holds": bool(low <= value <= high)}
 
 
 def in_words(

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anchorscope import intervals, samples, strength
+from anchorscope import interchange, intervals, samples, strength
+from anchorscope.interchange import Arm
 from anchorscope.intervals import Bootstrap, mean_members
+from anchorscope.knockout import ARMS
 from anchorscope.progress import Progress
 from anchorscope.samples import Effects, Readout
 from anchorscope.strength import Strength
@@ -18,10 +20,10 @@ ANCHORS = ("Q", "A", "all")
 GROUPINGS = ("per_layer", "reference_layer", "replicate")
 CURVE = (
     "site", "position", "condition", "grouping", "anchor", "layer", "n", "share", "delta_p",
-    "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "signal", "floor",
-    "floor_auc", "gain", "gain_low", "gain_high", "share_ci_low", "share_ci_high", "delta_logit",
-    "n_clusters", "band_low", "band_high", "thin", "auc_low", "auc_high", "cell_signal",
-    "headline", "popularity",
+    "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "flip_share", "flip_low",
+    "flip_high", "n_paired", "signal", "floor", "floor_auc", "gain", "gain_low", "gain_high",
+    "share_ci_low", "share_ci_high", "delta_logit", "n_clusters", "band_low", "band_high", "thin",
+    "auc_low", "auc_high", "cell_signal", "headline", "popularity",
 )  # fmt: skip
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
@@ -58,6 +60,9 @@ def curve(
         those behind a second prompt for the same question, and the other way round, averaged,
         over the samples that have one. `share` and `answer_accuracy` are fractions; `share`
         is over the cell's samples, also where a condition measures some of them only.
+        The groups of `matched` and `placebo` are by the knockout's flips, of the samples whose
+        pair counts (`anchorscope.interchange`); `flip_share`, with `flip_low` and `flip_high`, is
+        the share of flips among the group's `n_paired` right answers.
         ΔP, its interval and its max-t band over layers (`band_low`, `band_high`) are percentage
         points. Of several random draws every number is found for each draw, then averaged. An
         empty group has n = 0, share = 0 and blanks. `signal` … `gain_high`: see
@@ -75,8 +80,9 @@ def curve(
             strong = strength.by_layer(readout, answers, floors, drawn, level)
             whole = strength.of_cell(readout, answers, floors, drawn, level)
             cell_signal = bool(whole.signal[0])
+            arms = interchange.arms(readout, answers)
             common = _Common(
-                readout, strong, cell_signal, answers, drawn, level, min_n, min_clusters
+                readout, strong, cell_signal, arms, answers, drawn, level, min_n, min_clusters
             )
             groups = [(name, by) for name in readout.effects for by in _groupings(readout, name)]
             for done, (condition, grouping) in enumerate(groups):
@@ -124,7 +130,13 @@ def _part(n: int, done: int, of: int) -> int:
 
 @dataclass(frozen=True)
 class _Grouped:
-    """Who is Q-Anchored, bool [draws, layers, n], and the effects that are averaged over them."""
+    """Who is Q-Anchored, and the effects that are averaged over them.
+
+    Attributes:
+        flips: bool [draws, layers, n].
+        measured: bool [n]; of an arm of the interchange, who counts, [layers, n].
+        delta_p, delta_logit: float64 [draws, layers, n].
+    """
 
     flips: np.ndarray
     measured: np.ndarray
@@ -142,16 +154,18 @@ def _groupings(readout: Readout, condition: str) -> list[str]:
     return [by for by in GROUPINGS if by != "replicate" or condition in readout.replicate]
 
 
-def _grouped(readout: Readout, condition: str, grouping: str) -> _Grouped:
-    """The groups of a condition."""
+def _grouped(readout: Readout, arms: Mapping[str, Arm], condition: str, grouping: str) -> _Grouped:
+    """The groups of a condition: by its own flips, in an arm of the interchange the knockout's."""
     first = readout.effects[condition]
     if grouping == "replicate":
         return _crossed(first, readout.replicate[condition])
-    flips = first.flip
+    in_arm = condition in ARMS
+    flips = readout.effects["knockout"].flip if in_arm else first.flip
+    measured = arms[condition].counted if in_arm else first.measured
     if grouping == "reference_layer":
         one = readout.headline
         flips = np.broadcast_to(flips[:, one : one + 1], flips.shape)
-    return _Grouped(flips, first.measured, first.delta_p, first.delta_logit)
+    return _Grouped(flips, measured, first.delta_p, first.delta_logit)
 
 
 def _crossed(first: Effects, second: Effects) -> _Grouped:
@@ -176,6 +190,7 @@ class _Common:
     readout: Readout
     strong: Strength
     cell_signal: bool
+    arms: Mapping[str, Arm]
     answers: pd.DataFrame
     drawn: Bootstrap
     level: float
@@ -184,7 +199,7 @@ class _Common:
 
     def of(self, condition: str, grouping: str) -> Iterator[dict[str, object]]:
         """The rows of a condition's groups, formed so."""
-        grouped = _grouped(self.readout, condition, grouping)
+        grouped = _grouped(self.readout, self.arms, condition, grouping)
         for anchor in ANCHORS:
             fixed = {"condition": condition, "grouping": grouping, "anchor": anchor}
             yield from (fixed | row for row in self.rows(condition, grouped, anchor))
@@ -204,6 +219,7 @@ class _Common:
             **self._strength(),
             "answer_accuracy": mean_members(self.answers["label"].to_numpy() == 0, members),
             "n_blocked": mean_members(self._blocked(condition), members),
+            **self._followers(condition, members),
             "delta_logit": mean_members(grouped.delta_logit, members),
             "n_clusters": n_clusters.astype(int) if len(members) == 1 else n_clusters,
             "thin": thin,
@@ -234,6 +250,14 @@ class _Common:
             "share_ci_high": found.share_high,
         }
 
+    def _followers(self, condition: str, members: np.ndarray) -> dict[str, np.ndarray]:
+        """Flips among the paired samples of a group; only those of the interchange are filled."""
+        if condition in ARMS:
+            arm = self.arms[condition]
+            return interchange.followers(arm, members[0], self.answers, self.drawn, self.level)
+        blank = np.full(members.shape[1], np.nan)
+        return dict.fromkeys(("flip_share", "flip_low", "flip_high", "n_paired"), blank)
+
     def _popularity(self, members: np.ndarray) -> np.ndarray:
         """Mean of the members whose popularity is known, [layers]."""
         if "popularity" not in self.answers:
@@ -245,7 +269,7 @@ class _Common:
 
     def _blocked(self, condition: str) -> np.ndarray:
         """Blocked tokens of each sample, float64 [n]; NaN where unknown."""
-        if condition in ("swap", "noop"):
+        if condition in (*ARMS, "noop"):
             return np.zeros(len(self.answers))
         names = [f"n_blocked_{condition}"]
         names += ["n_blocked"] if condition == "knockout" else []
@@ -264,15 +288,17 @@ def contrasts(
     level: float = 0.95,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Knockout against random control, paired over the samples whose control is complete.
+    """Knockout against random control, and matched against placebo partners, paired.
 
     Args:
         scores, answers, floors, draws, level, seed: see `curve`; `random_complete` in `answers`
             says where as many tokens were blocked at random as by the knockout (all, if absent).
 
     Returns:
-        A row for each read-out, `contrast` (`knockout`, `random`, `knockout-random`), `quantity`
-        (`share` of flips; mean `delta_p` over all samples) and layer, with the columns `CONTRASTS`.
+        A row for each read-out, `contrast`, `quantity` (`share` of flips; mean `delta_p` over all
+        samples) and layer, with the columns `CONTRASTS`. `knockout`, `random`, `knockout-random`
+        are of the samples whose control is complete; `matched`, `placebo`, `matched-placebo` of the
+        right answers whose pair counts in both arms (`anchorscope.interchange`).
         Everything is in percentage points; random draws are averaged within a sample.
         `no_effect`: the 90 % interval lies within ±5 points, at a layer with a `signal`; without
         one a contrast cannot be interpreted. No rows where `random` was not run.
@@ -287,45 +313,54 @@ def contrasts(
         complete = answers["random_complete"].to_numpy(dtype=bool)
     records: list[dict[str, object]] = []
     for readout in samples.readouts(scores, answers):
-        if "random" in readout.effects and "knockout" in readout.effects:
-            paired = complete & readout.effects["random"].measured
-            signal = strength.by_layer(readout, answers, floors, drawn, level).signal
-            for fixed, values in _paired(readout):
-                rows = _contrast_rows(values, paired, signal, drawn, level)
-                records += [readout.key | fixed | row for row in rows]
+        signal = strength.by_layer(readout, answers, floors, drawn, level).signal
+        found = [*_paired(readout, complete), *interchange.contrasts(readout, answers)]
+        for fixed, values, members in found:
+            rows = _contrast_rows(values, members, signal, drawn, level)
+            records += [readout.key | fixed | row for row in rows]
     return pd.DataFrame(records, columns=list(CONTRASTS))
 
 
-def _paired(readout: Readout) -> Iterator[tuple[dict[str, object], np.ndarray]]:
-    """Contrast, quantity and values in points, [layers, n]."""
+def _paired(
+    readout: Readout, complete: np.ndarray
+) -> Iterator[tuple[dict[str, object], np.ndarray, np.ndarray]]:
+    """Contrast and quantity, values in points, and members; arrays [layers, n].
+
+    Args:
+        readout: one of `samples.readouts`.
+        complete: whose random control is complete, bool [n].
+    """
+    if "random" not in readout.effects or "knockout" not in readout.effects:
+        return
     exact, control = readout.effects["knockout"], readout.effects["random"]
+    members = np.broadcast_to(complete & control.measured, exact.flip.shape[1:])
     for quantity in ("share", "delta_p"):
         cut, spared = (
             100.0 * effects.flip.mean(0) if quantity == "share" else effects.delta_p.mean(0)
             for effects in (exact, control)
         )
-        yield {"contrast": "knockout-random", "quantity": quantity}, cut - spared
-        yield {"contrast": "knockout", "quantity": quantity}, cut
-        yield {"contrast": "random", "quantity": quantity}, spared
+        yield {"contrast": "knockout-random", "quantity": quantity}, cut - spared, members
+        yield {"contrast": "knockout", "quantity": quantity}, cut, members
+        yield {"contrast": "random", "quantity": quantity}, spared, members
 
 
 def _contrast_rows(
-    values: np.ndarray, paired: np.ndarray, signal: np.ndarray, drawn: Bootstrap, level: float
+    values: np.ndarray, members: np.ndarray, signal: np.ndarray, drawn: Bootstrap, level: float
 ) -> Iterator[dict[str, object]]:
-    """A row for each layer, of values [layers, n]."""
-    members = np.broadcast_to(paired, values.shape)
+    """A row for each layer, of the members' values; both [layers, n]."""
     estimate = mean_members(values[None], members[None])
     replicates = drawn.means(values, members)
     low, high = intervals.percentile(replicates, level)
     low90, high90 = intervals.percentile(replicates, 0.9)
-    used = np.full(len(values), bool(paired.any()))
+    used = np.asarray(members.any(-1))
     small = (low90 >= -NO_EFFECT) & (high90 <= NO_EFFECT)
     band_low, band_high = intervals.simultaneous(estimate, replicates, level, used)
+    n, n_clusters = members.sum(-1), drawn.clusters_in(members)
     for layer in range(len(values)):
         yield {
             "layer": layer,
-            "n": int(paired.sum()),
-            "n_clusters": int(drawn.clusters_in(paired)),
+            "n": int(n[layer]),
+            "n_clusters": int(n_clusters[layer]),
             "estimate": estimate[layer],
             "ci_low": low[layer],
             "ci_high": high[layer],

@@ -26,7 +26,14 @@ LOAD_MB_PER_S = 100
 """Reading a checkpoint from a shared disk, copying activations on it."""
 TOKENS_PER_ROW = 300
 WORDINGS = 2
-PASSES = {"knockout": 1, "random": 1, "question": 1, "swap": 1, "replicate": 3}
+PASSES = {
+    "knockout": 1,
+    "random": 1,
+    "question": 1,
+    "matched": 1,
+    "placebo": 1,
+    "replicate": 3,
+}
 SWAPS = 8
 """Other questions that the stage `truth` puts an answer behind."""
 GPU_FLOPS = 2e13

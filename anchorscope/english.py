@@ -6,6 +6,12 @@ def word_set(words: str) -> frozenset[str]:
 
 
 WH = word_set("what which who whom whose when where why how")
+# Words that open a yes/no question.
+AUXILIARIES = word_set("""
+    is are was were do does did has have had can could will would should
+""")
+# Nouns that ask for a time: "In what year".
+TIMES = word_set("year date day month decade century time")
 # Words that build sentences and name nothing, contractions included.
 FUNCTION = WH | word_set("""
     a an the am is are was were be been being do does did has have had having can could will would

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from anchorscope import questions
+import pandas as pd
+
+from anchorscope import questions, wording
 from anchorscope.english import FUNCTION
 from anchorscope.errors import AnchorscopeError
 from anchorscope.own_anchors import PROPERTY, SUBJECT
@@ -25,6 +27,8 @@ from anchorscope.question_spans import Span
 from anchorscope.question_words import word_count, word_places, words_in
 
 EXAMPLES = 3
+SIZES = (100, 400, 500, 2000)  # of samples whose partners are counted; the first two are a fifth
+DRAWS = 10
 TOGETHER = "together"
 
 
@@ -140,6 +144,34 @@ def misses(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     return dict(sorted(missed.items(), key=lambda item: -len(item[1])))
 
 
+def same_relation(proxies: pd.DataFrame, relations: Sequence[str]) -> tuple[float, float]:
+    """Pairs of one proxy relation against pairs of one relation.
+
+    Args:
+        proxies: see `wording.proxies`.
+        relations: each question's own relation, as the dataset gives it.
+
+    Returns:
+        Of the pairs that share the proxy, the share of one relation; and the reverse.
+    """
+    table = proxies.assign(own=list(relations))
+    both, proxy, own = (
+        sum(n * (n - 1) / 2 for n in table.groupby(keys).size())
+        for keys in (["relation", "own"], ["relation"], ["own"])
+    )
+    return _share(both, proxy), _share(both, own)
+
+
+def coverage(proxies: pd.DataFrame, n: int) -> float:
+    """Share of n questions with another subject of the same proxy relation, mean of `DRAWS`."""
+    shares = []
+    for draw in range(DRAWS):
+        some = proxies.sample(min(n, len(proxies)), random_state=draw)
+        subjects_there = some.groupby("relation")["subject"].transform("nunique")
+        shares.append(float(((subjects_there > 1) & some["subject"].notna()).mean()))
+    return sum(shares) / DRAWS
+
+
 def reason(question: str, truth: Sequence[Span], found: Sequence[Span]) -> str:
     """Why the subject spans found are not the subject's."""
     if not found:
@@ -199,7 +231,7 @@ def _touched(words: Sequence[tuple[int, int]], spans: Sequence[Span]) -> set[int
     return {i for i, (a, b) in enumerate(words) if any(s.start < b and a < s.end for s in spans)}
 
 
-def _share(part: int, whole: int) -> float:
+def _share(part: float, whole: float) -> float:
     return part / whole if whole else float("nan")
 
 
@@ -249,6 +281,7 @@ def report(folder: Path) -> Iterable[str]:
         if "subject" in source.fields:
             yield from _against_subjects(name, rows)
         yield from _what_is_usable(name, rows)
+        yield from _candidates(name, rows)
 
 
 def _against_subjects(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
@@ -281,6 +314,17 @@ def _what_is_usable(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[st
             for r in rows
         ]
         yield from _usable_lines(f"{name}: `metadata`", usable(given))
+
+
+def _candidates(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    proxies = wording.proxies(
+        pd.DataFrame({"id": range(len(rows)), "question": [r["question"] for r in rows]})
+    )
+    yield f"\n{name}: candidates of interchange by wording, share of questions that have one"
+    yield from (f"  {coverage(proxies, n):.3f}  of {n}" for n in SIZES)
+    if any(r["relation"] for r in rows):
+        precision, recall = same_relation(proxies, [r["relation"] for r in rows])
+        yield f"  pairs against the dataset's relations: {precision:.3f} right, {recall:.3f} found"
 
 
 def _usable_lines(title: str, result: Usable) -> Iterable[str]:

@@ -1,22 +1,93 @@
-"""Interchange: the same frozen answer behind another question, beside the knockout's groups."""
+"""Interchange: the same frozen answer behind another question, beside the knockout's groups.
+
+Only *counted pairs* are compared at a layer: the sample has a partner, and the partner's own clean
+pass is classified as the sample's is. A probe that reads the question alone then never follows.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
 
-from anchorscope import intervals, partners, samples
+from anchorscope import intervals, samples
 from anchorscope.intervals import Bootstrap
-from anchorscope.samples import Effects, Readout
+from anchorscope.knockout import ARMS
+from anchorscope.samples import Readout
 
-SWAP = (
-    "site", "position", "layer", "label", "n", "n_covered", "coverage", "n_followed", "follows",
-    "follows_low", "follows_high", "delta_p", "agreement", "q_and_follows", "q_only",
-    "follows_only", "neither", "applies",
+INTERCHANGE = (
+    "site", "position", "layer", "arm", "label", "anchor", "n", "n_partner", "n_paired", "coverage",
+    "follows", "follows_low", "follows_high", "delta_p", "delta_p_low", "delta_p_high", "headline",
+    "thin", "source",
 )  # fmt: skip
 LABELS = ("all", "0", "1")
+ANCHORS = ("Q", "A", "all")
+DIFFERENCE = "-".join(ARMS)
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What an arm does to each sample at each layer; of two arms, their difference.
+
+    Attributes:
+        partner: whether the sample has a partner, bool [n].
+        counted: whether the pair counts, bool [layers, n].
+        follows: 1 where the predicted class flips against the clean pass, float64 [layers, n].
+        delta_p: percentage points, float64 [layers, n].
+    """
+
+    partner: np.ndarray
+    counted: np.ndarray
+    follows: np.ndarray
+    delta_p: np.ndarray
+
+    def __sub__(self, other: Arm) -> Arm:
+        """The difference, over the samples that count in both."""
+        return Arm(
+            self.partner & other.partner,
+            self.counted & other.counted,
+            self.follows - other.follows,
+            self.delta_p - other.delta_p,
+        )
+
+
+def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
+    """The arms measured, and where both are, `matched-placebo`.
+
+    Args:
+        readout: one of `samples.readouts`.
+        answers: as `samples.in_order` returns them, with `matched_partner` and `placebo_partner`.
+
+    Raises:
+        AnchorscopeError: scores and partners are not of the same samples.
+    """
+    found = {name: _arm(readout, answers, name) for name in ARMS if name in readout.effects}
+    if len(found) == len(ARMS):
+        matched, placebo = found.values()
+        found[DIFFERENCE] = matched - placebo
+    return found
+
+
+def _arm(readout: Readout, answers: pd.DataFrame, name: str) -> Arm:
+    effects = readout.effects[name]
+    partners = answers[f"{name}_partner"]
+    given = partners.notna().to_numpy()
+    places = pd.Index(answers["id"].astype(str)).get_indexer(pd.Index(partners.astype(str)))
+    strange = (given != effects.measured) | (given & (places < 0))
+    if strange.any():
+        what = f"{strange.sum()} samples have a partner and no scores, or scores and no partner"
+        where = f"read-out {readout.site}/{readout.position}, {name}"
+        raise samples.mismatch(f"{what}, id {answers['id'][strange].iloc[0]} first", where)
+    wrong = readout.clean > 0
+    return Arm(
+        partner=given,
+        counted=given & (wrong == wrong[:, places]),
+        follows=effects.flip[0].astype(np.float64),
+        delta_p=effects.delta_p[0],
+    )
 
 
 def report(
@@ -25,100 +96,101 @@ def report(
     *,
     draws: int = 1000,
     level: float = 0.95,
+    min_n: int = 20,
+    min_clusters: int = 10,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Whether the probe follows when an answer is put behind a question that turns its truth.
+    """Whether the probe follows when an answer is put behind another question.
 
     Args:
         scores: the table of `anchorscope.scores.score`; only the probe as defined counts.
-        answers: as for `delta_p.curve`, with `swap_partner` where the condition is run.
-        draws, level, seed: of the bootstrap, see `delta_p.curve`.
+        answers: as for `delta_p.curve`, with `<arm>_partner` and `partner_source`.
+        draws, level, min_n, min_clusters, seed: see `delta_p.curve`.
 
     Returns:
-        A row for each read-out, layer and label (`all`; `0` right, `1` wrong answers), with the
-        columns `SWAP`. `n_covered` samples have such a question, `coverage` as a share of `n`. The
-        other shares are of these: `follows`, the predicted class flips against the clean pass
-        (interval: clustered bootstrap); `agreement`, it flips under the swap if and only if
-        under the knockout; `q_and_follows` … `neither`, the four cases of that. `delta_p`: mean
-        over the covered, percentage points. `applies`: whether any question has the subject and
-        relation without which there is no partner. Blanks where nothing is covered; no rows where
-        the condition was not run.
+        A row for each read-out, layer, arm (`matched`: behind its partner's question the answer has
+        the other label; `placebo`: its own; `matched-placebo`: the paired difference), label
+        (`all`; `0` right, `1` wrong answers) and anchor (`Q`, `A`, `all`, by the knockout's flips
+        at that layer), with the columns `INTERCHANGE`. Of the group's `n` samples `n_partner` have
+        a partner and `n_paired` count (see the module), `coverage` of them. `follows` is the share
+        of these whose predicted class flips against the clean pass, `delta_p` their mean in
+        percentage points, both with clustered bootstrap intervals; blanks where none count. `thin`:
+        fewer than `min_n` pairs or `min_clusters` clusters. `source`: where subjects and relations
+        come from, see `anchorscope.partners.Interchange`. No rows where no sample has a partner.
 
     Raises:
         AnchorscopeError: scores and answers are not of the same samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
-    applies = partners.applies(ordered)
-    records: list[dict[str, object]] = []
+    wrong = ordered["label"].to_numpy(dtype=np.int64)
+    source = ordered["partner_source"].iloc[0] if "partner_source" in ordered else None
+    frames = [pd.DataFrame(columns=list(INTERCHANGE))]
     for readout in samples.readouts(scores, ordered):
-        swap = readout.effects.get("swap")
-        if swap is None and "swap_partner" not in ordered:
-            continue
-        covered = _covered(ordered, swap, f"read-out {readout.site}/{readout.position}, swap")
-        for label in LABELS:
-            some = np.ones(len(ordered), dtype=bool)
-            if label != "all":
-                some = ordered["label"].to_numpy(dtype=np.int64) == int(label)
-            fixed = readout.key | {"label": label, "n": int(some.sum()), "applies": applies}
-            rows = _rows(readout, swap, some, covered & some, drawn, level)
-            records += [fixed | row for row in rows]
-    return pd.DataFrame(records, columns=list(SWAP))
+        flips = readout.effects["knockout"].flip[0]
+        layers = np.arange(len(flips))
+        for (name, arm), label, anchor in product(arms(readout, ordered).items(), LABELS, ANCHORS):
+            of_label = (label == "all") | (wrong.astype(str) == label)
+            group = of_label & _anchored(flips, anchor)
+            found = _shares(arm, group, drawn, level)
+            found["thin"] = (found["n_paired"] < min_n) | (found.pop("n_clusters") < min_clusters)
+            fixed = {"layer": layers, "arm": name, "label": label, "anchor": anchor}
+            fixed |= {"headline": layers == readout.headline, "source": source}
+            frames.append(pd.DataFrame(readout.key | fixed | found)[list(INTERCHANGE)])
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
-def _covered(answers: pd.DataFrame, swap: Effects | None, where: str) -> np.ndarray:
-    """Who was measured behind another question, bool [n]."""
-    measured = np.zeros(len(answers), dtype=bool) if swap is None else swap.measured
-    if "swap_partner" in answers:
-        lost = answers["swap_partner"].notna().to_numpy() != measured
-        if lost.any():
-            first = answers["id"][lost].iloc[0]
-            what = f"{lost.sum()} samples have a partner and no scores, or scores and no partner"
-            raise samples.mismatch(f"{what}, id {first} first", where)
-    return measured
+def _anchored(flips: np.ndarray, anchor: str) -> np.ndarray:
+    """The samples of a group, bool [layers, n], by the knockout's flips."""
+    return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}[anchor]
 
 
-def _rows(
-    readout: Readout,
-    swap: Effects | None,
-    some: np.ndarray,
-    covered: np.ndarray,
-    drawn: Bootstrap,
-    level: float,
-) -> Iterator[dict[str, object]]:
-    """A row for each layer, of one label."""
-    n = int(covered.sum())
-    counts = {"n_covered": n, "coverage": n / some.sum() if some.any() else np.nan}
-    columns: dict[str, np.ndarray] = {}
-    if swap is not None and n:
-        columns = _followed(readout, swap, covered, drawn, level)
-    for layer in range(len(readout.auc)):
-        values = {name: found[layer] for name, found in columns.items()}
-        yield {"layer": layer, **counts, "n_followed": 0, **values}
-
-
-def _followed(
-    readout: Readout, swap: Effects, covered: np.ndarray, drawn: Bootstrap, level: float
-) -> dict[str, np.ndarray]:
-    """The columns about the covered samples, each [layers]."""
-    flip = swap.flip[0]
-    members = np.broadcast_to(covered, flip.shape)
-    low, high = intervals.percentile(drawn.means(flip.astype(np.float64), members), level)
+def _shares(arm: Arm, group: np.ndarray, drawn: Bootstrap, level: float) -> dict[str, np.ndarray]:
+    """What is said of a group [layers, n] in an arm; each [layers]."""
+    members = group & arm.counted
+    n, n_paired = group.sum(-1), members.sum(-1)
     found = {
-        "n_followed": flip[:, covered].sum(-1),
-        "follows": flip[:, covered].mean(-1),
-        "follows_low": low,
-        "follows_high": high,
-        "delta_p": swap.delta_p[0][:, covered].mean(-1),
+        "n": n,
+        "n_partner": (group & arm.partner).sum(-1),
+        "n_paired": n_paired,
+        "n_clusters": drawn.clusters_in(members),
+        "coverage": intervals.ratio(n_paired, n),
     }
-    if "knockout" not in readout.effects:
-        return found
-    cut = readout.effects["knockout"].flip[0]
-    cases = {
-        "agreement": cut == flip,
-        "q_and_follows": cut & flip,
-        "q_only": cut & ~flip,
-        "follows_only": ~cut & flip,
-        "neither": ~cut & ~flip,
-    }
-    return found | {name: case[:, covered].mean(-1) for name, case in cases.items()}
+    for name, values in (("follows", arm.follows), ("delta_p", arm.delta_p)):
+        found |= _mean(name, values, members, drawn, level)
+    return found
+
+
+def _mean(
+    name: str, values: np.ndarray, members: np.ndarray, drawn: Bootstrap, level: float
+) -> dict[str, np.ndarray]:
+    """Mean over the members with its interval, each [layers]."""
+    low, high = intervals.percentile(drawn.means(values, members), level)
+    mean = intervals.mean_members(values[None], members[None])
+    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+
+
+def followers(
+    arm: Arm, members: np.ndarray, answers: pd.DataFrame, drawn: Bootstrap, level: float
+) -> dict[str, np.ndarray]:
+    """The curve's columns on the right answers that count, of a group's members [layers, n]."""
+    right = members & arm.counted & (answers["label"].to_numpy(dtype=np.int64) == 0)
+    found = _mean("flip", arm.follows, right, drawn, level)
+    return {"flip_share": found.pop("flip"), **found, "n_paired": right.sum(-1)}
+
+
+def contrasts(
+    readout: Readout, answers: pd.DataFrame
+) -> Iterator[tuple[dict[str, object], np.ndarray, np.ndarray]]:
+    """Contrast and quantity, values in percentage points, and members; arrays [layers, n].
+
+    Over the right answers that count in both arms: behind any other question a wrong answer's
+    verdict falls back to the default, so that wrong ones prove little.
+    """
+    found = arms(readout, answers)
+    if DIFFERENCE not in found:
+        return
+    members = found[DIFFERENCE].counted & (answers["label"].to_numpy(dtype=np.int64) == 0)
+    for quantity, (name, arm) in product(("share", "delta_p"), found.items()):
+        values = 100.0 * arm.follows if quantity == "share" else arm.delta_p
+        yield {"contrast": name, "quantity": quantity}, values, members

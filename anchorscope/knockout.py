@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     import torch
 
 BLOCKING = ("knockout", "random", "question")
-CONDITIONS = ("clean", *BLOCKING, "swap", "noop")
+ARMS = ("matched", "placebo")
+"""Conditions of the interchange: nothing cut, the same answer behind another question."""
+CONDITIONS = ("clean", *BLOCKING, *ARMS, "noop")
 REPLICATE = {f"replicate-{name}": name for name in ("clean", "knockout", "random")}
 """Conditions behind a second prompt for the same question → what they cut in it."""
 
@@ -45,7 +47,7 @@ def cut(
         draw: number of the random draw.
     """
     condition = REPLICATE.get(condition, condition)
-    if condition in ("clean", "swap", "noop"):
+    if condition in ("clean", *ARMS, "noop"):
         return Cut(())
     if condition == "knockout":
         return Cut(tuple(sorted(set(eq_tokens))))

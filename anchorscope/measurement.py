@@ -36,7 +36,14 @@ OPTIONAL = (
     "response",
     "label",
 )
-CONDITIONS: Mapping[str, Any] = {"knockout": {}, "random": {"draws": 1}, "question": {}, "noop": {}}
+CONDITIONS: Mapping[str, Any] = {
+    "knockout": {},
+    "random": {"draws": 3},
+    "question": {},
+    "noop": {},
+    "matched": {},
+    "placebo": {},
+}
 MASKABLE = ("eager", "sdpa")
 """Implementations of attention that read a mask of our own; others pass over it in silence."""
 S = TypeVar("S", bound=Section)
@@ -48,8 +55,9 @@ class Measured:
 
     Attributes:
         table: ΔP by layer, condition and group, the columns of a figure's table.
-        contrasts: knockout against random, paired, with intervals.
+        contrasts: knockout against random, matched against placebo, paired, with intervals.
         controls: what else could move the curve, by layer.
+        interchange: whether a probe follows its answer behind another question, by layer.
         answers: every question's answer, anchors and label, or why it was dropped.
         counts: rows in, samples measured, and what was dropped on the way, by reason.
         level: of the intervals.
@@ -58,6 +66,7 @@ class Measured:
     table: pd.DataFrame
     contrasts: pd.DataFrame
     controls: pd.DataFrame
+    interchange: pd.DataFrame
     answers: pd.DataFrame
     counts: Counts
     level: float = 0.95
@@ -96,7 +105,7 @@ def measure(
     style: str = "few_shot",
     examples: pd.DataFrame | None = None,
     few_shot_examples: int = 5,
-    readouts: Sequence[str] = ("mlp/final",),
+    readouts: Sequence[str] = ("mlp/final", "mlp/prompt_end"),
     conditions: Mapping[str, Mapping[str, Any] | None] = CONDITIONS,
     anchors: str = "subject+property",
     probe: Mapping[str, Any] | None = None,
@@ -162,7 +171,8 @@ def measure(
     planned = _planned(loaded, answered, cut, settings, batch_tokens)
     scored, measured = _scores(loaded, planned, answered, readouts, cut, settings)
     frames = _tables(scored, measured, settings, drawn, names)
-    return Measured(*frames, answered, _counts(before, planned.counts), drawn["level"])
+    counts = _counts(before, planned.counts)
+    return Measured(**frames, answers=answered, counts=counts, level=drawn["level"])
 
 
 def _planned(
@@ -232,22 +242,20 @@ def _tables(
     settings: Mapping[str, Any],
     drawn: Mapping[str, Any],
     names: tuple[str, str],
-) -> tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]:
-    """Curve, contrasts and controls, `model` and `dataset` first."""
-    from anchorscope import controls, delta_p, floors, tables
+) -> dict[str, pd.DataFrame]:
+    """Tables of `Measured` by name, `model` and `dataset` first."""
+    from anchorscope import controls, delta_p, floors, interchange, tables
 
     text = floors.floors(measured, settings)
     few = {name: drawn[name] for name in ("draws", "level", "seed")}
     balanced = settings["scoring"] == "calibrated" and settings["prior"] == "balanced"
-    curve, contrasts, beside = (
-        tables.join([names], [frame])
-        for frame in (
-            delta_p.curve(scored, measured, floors=text, **drawn),
-            delta_p.contrasts(scored, measured, floors=text, **few),
-            controls.controls(scored, text, measured, balanced=balanced, **few),
-        )
-    )
-    return curve, contrasts, beside
+    frames = {
+        "table": delta_p.curve(scored, measured, floors=text, **drawn),
+        "contrasts": delta_p.contrasts(scored, measured, floors=text, **few),
+        "controls": controls.controls(scored, text, measured, balanced=balanced, **few),
+        "interchange": interchange.report(scored, measured, **drawn),
+    }
+    return {name: tables.join([names], [frame]) for name, frame in frames.items()}
 
 
 def _section(kind: type[S], given: Mapping[str, Any] | None, name: str) -> S:

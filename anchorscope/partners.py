@@ -1,22 +1,29 @@
 """Partners: whose question stands before a sample's frozen answer in another pass.
 
-`swap` puts the answer behind another question, for which its truth is the other; `replicate`
-behind another wording of the same question. Both need the subject and the relation of a question.
+Behind the question of a `matched` partner the answer has the other label, behind that of a
+`placebo` partner it keeps its own; `replicate` is another wording of the same question. All need
+the subject and the relation of a question; the first two take what its wording tells in place of
+these where a dataset has neither.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pandas as pd
 
-from anchorscope import folds, labels
+from anchorscope import folds, labels, wording
+from anchorscope.knockout import ARMS
+
+LEAST_COVERAGE = 0.2
+"""Share of the right answers that must find a matched partner by the questions' wording."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,31 @@ def applies(answers: pd.DataFrame) -> bool:
     return bool(_asked(answers))
 
 
-def swap(
-    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int] | None = None
-) -> dict[str, str]:
-    """The question that each sample's answer is put behind, for it to change from right to wrong.
+@dataclass(frozen=True)
+class Interchange:
+    """The partners of a cell.
 
-    For a right answer a question that it does not answer, for a wrong one a question that it does
-    (`anchorscope.labels.matches`); of the same relation and another subject; where there is one,
+    Attributes:
+        arms: `matched` and `placebo` → id → id of the partner, for the samples that have one.
+        source: what subjects and relations are: the dataset's own (`relations`), or read off the
+            questions (`wording`); None where too few right answers find a matched partner by these,
+            and the arms are empty.
+        coverage: share of the right answers that have a matched partner.
+    """
+
+    arms: Mapping[str, Mapping[str, str]]
+    source: str | None
+    coverage: float
+
+
+def interchange(
+    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int] | None = None
+) -> Interchange:
+    """The questions that each sample's answer is put behind.
+
+    A partner is a question of the same relation and another subject, whose own answer has the
+    sample's label. Behind a `matched` one the sample's answer has the other label
+    (`anchorscope.labels.matches`), behind a `placebo` it keeps its own. Where there is one, it is
     of the same template. Chosen by the seed and the sample's id among all there are.
 
     Args:
@@ -60,22 +85,17 @@ def swap(
         folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
             probe that scores the sample would else have learned from the partner's question, and
             where the answers are the same word, from this very row.
-
-    Returns:
-        Id → id of the partner, for the samples that have one.
     """
-    found: dict[str, str] = {}
-    for group in _by_relation(_asked(answers), folds_of):
-        right_for = {text: answered(text, group) for text in {one.answer for one in group}}
-        templates: dict[str, list[Asked]] = defaultdict(list)
-        for one in group:
-            templates[one.template].append(one)
-        for one in group:
-            near = _opposite(one, templates[one.template], right_for[one.answer])
-            left = near or _opposite(one, group, right_for[one.answer])
-            if left:
-                found[one.id] = _draws(seed, one.id).choice(left)
-    return found
+    asked, source = _sourced(answers)
+    arms: dict[str, dict[str, str]] = {arm: {} for arm in ARMS}
+    for group in _by_relation(asked, folds_of):
+        for arm, id_, candidates in _candidates(group):
+            arms[arm][id_] = _draws(seed, id_).choice(candidates)
+    right = [one.id for one in asked if one.label == 0]
+    coverage = sum(id_ in arms["matched"] for id_ in right) / len(right) if right else 0.0
+    if source == "wording" and coverage < LEAST_COVERAGE:
+        return Interchange({arm: {} for arm in ARMS}, None, coverage)
+    return Interchange(arms, source, coverage)
 
 
 def replicate(answers: pd.DataFrame) -> dict[str, str]:
@@ -85,7 +105,7 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
     subjects of one name ask different questions. Of several wordings the next by id is taken.
 
     Args:
-        answers: as for `swap`.
+        answers: as for `interchange`.
 
     Returns:
         Id → id of the partner, for the samples that have one.
@@ -111,6 +131,16 @@ def template(question: str, subject: str) -> str:
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
+
+
+def _sourced(answers: pd.DataFrame) -> tuple[list[Asked], str]:
+    """The samples by the dataset's subjects and relations; where it has none, by their wording."""
+    if asked := _asked(answers):
+        return asked, "relations"
+    known = wording.proxies(answers)
+    subject, relation = (known[name].to_numpy() for name in ("subject", "relation"))
+    named = answers.assign(subject=subject, relation=relation)
+    return _asked(named), "wording"
 
 
 def _asked(answers: pd.DataFrame) -> list[Asked]:
@@ -166,14 +196,35 @@ def answered(answer: str, group: Sequence[Question]) -> frozenset[str]:
     return frozenset(one.id for one in group if not right.isdisjoint(one.golds))
 
 
-def _opposite(one: Asked, candidates: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
-    """Ids of the questions of other subjects for which the answer has the other label."""
+def _candidates(group: Sequence[Asked]) -> Iterator[tuple[str, str, list[str]]]:
+    """Arm, id of a sample and ids of its possible partners in the group, if there are any."""
+    right_for = {text: answered(text, group) for text in {one.answer for one in group}}
+    templates: dict[str, list[Asked]] = defaultdict(list)
+    for one in group:
+        templates[one.template].append(one)
+    for one, arm in itertools.product(group, ARMS):
+        near = _alike(arm, one, templates[one.template], right_for[one.answer])
+        if found := near or _alike(arm, one, group, right_for[one.answer]):
+            yield arm, one.id, found
+
+
+def _alike(arm: str, one: Asked, others: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
+    """Ids of the questions of other subjects that can be a sample's partner in an arm.
+
+    Args:
+        arm: `matched` or `placebo`.
+        one: the sample.
+        others: questions of its relation.
+        right_for: ids of those that its answer is right for.
+    """
+    right_there = (one.label == 0) == (arm == "placebo")
     return [
         other.id
-        for other in candidates
+        for other in others
         if other.subject != one.subject
         and other.golds
-        and (other.id in right_for) == (one.label == 1)
+        and other.label == one.label
+        and (other.id in right_for) == right_there
     ]
 
 

@@ -14,12 +14,16 @@ import pandas as pd
 from anchorscope import knockout, partial, partners
 from anchorscope.answers import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.errors import AnchorscopeError
+from anchorscope.partners import Interchange
 from anchorscope.provenance import Counts
 from anchorscope.sharing import common
 
-POSITIONS = ("final", "before_answer", "last_answer")
+POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 BLOCKS = ("after", "answer")
-PROMPT_OF = {"swap": "swap", **dict.fromkeys(knockout.REPLICATE, "replicate")}
+PROMPT_OF = {
+    **{arm: arm for arm in knockout.ARMS},
+    **dict.fromkeys(knockout.REPLICATE, "replicate"),
+}
 """Conditions measured behind another prompt than the sample's own → which one."""
 
 NOT_ANCHORED = "no exact question tokens"
@@ -38,7 +42,7 @@ class Sample:
     Attributes:
         partner: id of the sample whose prompt the answer stands behind, `FEW_SHOT`, or None for
             the prompt that it was given to.
-        others: the same answer behind other prompts, by name: `swap`, `replicate`.
+        others: the same answer behind other prompts, by name: `matched`, `placebo`, `replicate`.
     """
 
     id: str
@@ -97,10 +101,12 @@ class Plan:
         batches: the passes in running order, longest first, `noop` last.
         counts: samples in, kept and dropped by reason; `notes` say how many have a second prompt.
         blocks: `after`, or `answer` (only queries from the answer on; this leaks).
-        prompts: the other prompts asked for, `swap` and `replicate`, whether or not there are any.
+        prompts: the other prompts asked for (see `Sample.others`), whether or not there are any.
         heads: how many tokens all prompts of the cell begin with, before the first token of any
             question; and those behind other worked examples, which share a head of their own. 0
             shares none.
+        partner_source: where the partners of the interchange come from, see
+            `anchorscope.partners.Interchange`.
     """
 
     samples: tuple[Sample, ...]
@@ -109,6 +115,7 @@ class Plan:
     blocks: str = "after"
     prompts: tuple[str, ...] = ()
     heads: tuple[int, int] = (0, 0)
+    partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:
         """What a row passes through the model."""
@@ -150,9 +157,9 @@ def plan(
         max_positions: most tokens that the model was made for. The answers stage has seen to the
             samples' own prompts; the limit is for an answer behind a longer one.
         blocks: which queries the block applies to, see `Plan`.
-        seed: seed of the random control, and of the choice among questions to swap with.
-        fold: the outer folds of the probes, of the samples measured (rows of `answers`), for
-            `swap`: see `anchorscope.partners.swap`.
+        seed: seed of the random control, and of the choice among partners.
+        fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
+            `anchorscope.partners.interchange`.
 
     Raises:
         AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.
@@ -168,13 +175,14 @@ def plan(
     prompts = _prompts(conditions)
     notes: Counter[str] = Counter()
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
+    exchanged = _interchange(prompts, table, seed, fold)
     for name in prompts:
-        chosen = _partners(name, table, seed, fold)
-        samples = _behind_others(name, samples, table, chosen, limits, notes)
+        samples = _behind_others(name, samples, table, exchanged, limits, notes)
     batches = _all_batches(samples, conditions, batch_tokens, seed)
     counts = replace(counts, notes=dict(notes))
     _warn_of_budget(samples, batches, batch_tokens)
-    return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, _heads(samples))
+    heads = _heads(samples)
+    return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, heads, exchanged.source)
 
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
@@ -222,7 +230,8 @@ def share(planned: Plan, part: tuple[int, int]) -> range:
 def conditions_of(settings: Conditions) -> list[tuple[str, int]]:
     """Every (condition, draw) that a cell with these settings is measured under.
 
-    `swap`, the `replicate-` conditions and `noop` are measured for some of the samples only.
+    `matched`, `placebo`, the `replicate-` conditions and `noop` are measured for some of the
+    samples only.
     """
     noop = [("noop", 0)] if settings.get("noop") is not None else []
     return _columns(settings, _prompts(settings)) + noop
@@ -275,6 +284,7 @@ def _sample(record: Mapping[Any, Any]) -> Sample:
             "final": int(record["final"]),
             "before_answer": int(record["ea_start"]) - 1,
             "last_answer": int(record["ea_end"]) - 1,
+            "prompt_end": int(record["prompt_length"]) - 1,
         },
         question_tokens=tuple(map(int, record["question_tokens"])),
         eq_tokens=tuple(map(int, record["eq_tokens"])),
@@ -313,33 +323,45 @@ def _check_ids(samples: Sequence[Sample], counts: Counts) -> None:
         )
 
 
-def _partners(
-    name: str,
+def _interchange(
+    prompts: Sequence[str],
     table: pd.DataFrame,
     seed: int,
     fold: Callable[[pd.DataFrame], np.ndarray] | None,
-) -> dict[str, str]:
-    """Id → id of the sample whose prompt is taken."""
-    if name == "replicate":
-        return partners.replicate(table)
+) -> Interchange:
+    """The partners of the arms, where an arm is asked for."""
+    if not {*prompts} & {*knockout.ARMS}:
+        return Interchange({}, None, 0.0)
     folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
-    return partners.swap(table, seed, folds_of)
+    found = partners.interchange(table, seed, folds_of)
+    if found.source is None:
+        log.warning(
+            "%s: not run; %.0f %% of the right answers find a matched partner by the wording of "
+            "the questions, and %.0f %% must",
+            *(" and ".join(knockout.ARMS), 100 * found.coverage, 100 * partners.LEAST_COVERAGE),
+        )
+    return found
 
 
 def _behind_others(
     name: str,
     samples: Sequence[Sample],
     table: pd.DataFrame,
-    chosen: Mapping[str, str],
+    exchanged: Interchange,
     limits: Mapping[str, int | None],
     notes: Counter[str],
 ) -> list[Sample]:
     """The samples, with their answers behind the prompts `name` where there are such."""
     by_id = {sample.id: sample for sample in samples}
-    found = {id_: by_id[partner] for id_, partner in chosen.items()}
     if name == "replicate":
-        found = _few_shot(samples, table) | found
-    none = "no partner" if partners.applies(table) else "no partner: no subjects and relations"
+        found = _few_shot(samples, table)
+        found |= {id_: by_id[other] for id_, other in partners.replicate(table).items()}
+        none = "no partner" if partners.applies(table) else "no partner: no subjects and relations"
+    else:
+        found = {id_: by_id[other] for id_, other in exchanged.arms[name].items()}
+        none = "no partner" if exchanged.source else "off: too few matched partners"
+    by_wording = name != "replicate" and exchanged.source == "wording"
+    another = "another question" + " of like wording" * by_wording
     given = []
     for sample in samples:
         if (prompt := found.get(sample.id)) is None:
@@ -348,7 +370,7 @@ def _behind_others(
             continue
         moved = _behind(sample, prompt)
         over = [why for why, most in limits.items() if most and len(moved.input_ids) > most]
-        how = over[0] if over else FEW_SHOT if moved.partner == FEW_SHOT else "another question"
+        how = over[0] if over else FEW_SHOT if moved.partner == FEW_SHOT else another
         notes[f"{name}, {how}"] += 1
         given.append(sample if over else replace(sample, others={**sample.others, name: moved}))
     return given

@@ -88,15 +88,17 @@ def _property_spans(
 
 
 def _offline(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
-    if not words:
-        return []
+    return within_half(question, words, candidates(question, words, titles)) if words else []
+
+
+def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Candidate]:
+    """All that the offline finder finds, before it keeps the best within half of the words."""
     names = name_candidates(question, words, titles)
     named = any(c.rank <= RANK["capitalised word"] for c in names)
     if not named:  # the numbers then belong to the query's words: "2014 world cup"
         names = [c for c in names if c.span.found_by != "number"]
     spans = [c.span for c in names]
-    candidates = names + property_candidates(words, spans, with_subject=not named)
-    return within_half(question, words, _with_a_subject(candidates))
+    return _with_a_subject(names + property_candidates(words, spans, with_subject=not named))
 
 
 def _with_a_subject(candidates: list[Candidate]) -> list[Candidate]:

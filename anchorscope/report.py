@@ -292,7 +292,7 @@ def _basics(run: Run, figure: str, view: str) -> str:
     config = run.config
     readout: str = config.figures[figure].readout
     if view == "readouts":
-        readout = ", ".join(config.readouts)
+        readout = ", ".join(config.answer_readouts)
     elif view and view not in VIEWS:
         readout = "/".join(view.split("-", 1))
     counts = [
@@ -317,25 +317,18 @@ def _tables(run: Run) -> Iterator[str]:
             for name, end in (("curve", ".csv"), ("contrasts", ".contrasts.csv"))
         } | {
             name: report_tables.headline(run.table(f"{figure}.{name}.csv"), controls, entry.readout)
-            for name in ("controls", "swap")
+            for name in ("controls", "interchange")
         }
         made = [
             report_tables.contrasts(figure, at["contrasts"], *labels),
             report_tables.controls(figure, at["controls"], *labels),
             report_tables.curve(figure, at["curve"], run.config.grouping, *labels),
-            report_tables.swap(figure, at["swap"], *labels),
+            report_tables.interchange(figure, at["interchange"], *labels),
         ]
-        ends = (
-            ".csv",
-            ".contrasts.csv",
-            ".controls.csv",
-            ".swap.csv",
-            ".strata.csv",
-            ".density.csv",
-        )
+        names = ("", ".contrasts", ".controls", ".interchange", ".strata", ".density")
         links = ", ".join(
             f'<a href="../tables/{escaped(figure + end)}">{escaped(figure + end)}</a>'
-            for end in ends
+            for end in (f"{name}.csv" for name in names)
         )
         whole = paragraph(f"Every layer, read-out and column: {links}.", look="links")
         refits = report_data.optional(run.root / "tables" / f"{figure}.refits.csv")

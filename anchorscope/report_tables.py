@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figure_data import true
+from anchorscope.knockout import ARMS
 from anchorscope.report_data import STAGES, Funnel, duration, stated
 from anchorscope.report_html import Cell, Column, blank, figures, interval, number, table, word
 
@@ -99,7 +100,8 @@ CUT = {
     "knockout": "exact question tokens",
     "random": "as many random ones",
     "question": "the whole question",
-    "swap": "nothing; another question",
+    "matched": "nothing; a question that turns the answer's truth",
+    "placebo": "nothing; a question that keeps it",
     "noop": "nothing; another batch",
 }
 
@@ -195,34 +197,39 @@ def controls(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) 
     )
 
 
-SWAP = (
+INTERCHANGE = (
     *NAMES,
-    Column("answers", "all, right or wrong ones", numeric=False),
-    Column("covered", "samples with a question that turns the answer's truth"),
-    Column("follows", "share of these whose predicted class turns with it"),
+    Column("partner", "behind its question the truth turns (matched), or stays (placebo)", False),
+    Column("answers", "right or wrong ones", numeric=False),
+    Column("group", "Q: flips under the knockout; A: does not", numeric=False),
+    Column("pairs", "samples whose partner is classified as they are"),
+    Column("coverage", "of the group's samples"),
+    Column("follows", "share of the pairs whose predicted class flips"),
     Column("ΔP", "mean, percentage points"),
-    Column("agrees", "follows the question if and only if it flips under the knockout"),
 )
 
 
-def swap(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
+def interchange(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The interchange at the headline layer; nothing where it was not measured."""
-    rows = rows[rows["n_covered"] > 0]
+    rows = rows[(rows["label"].astype(str) != "all") & (rows["anchor"] != "all")]
+    rows = rows[rows["arm"].isin(ARMS) & (rows["n_paired"] > 0)]
     if rows.empty:
         return ""
     made = [
         [
             *_names(row, models, datasets),
-            word({"0": "right", "1": "wrong"}.get(str(row["label"]), "all")),
-            number(row["n_covered"]),
+            word(row["arm"]),
+            word({"0": "right", "1": "wrong"}[str(row["label"])]),
+            word(f"{row['anchor']}-Anchored"),
+            number(row["n_paired"]),
+            _percent(row["coverage"]),
             interval(row, "follows", "follows_low", "follows_high", 1, factor=100),
-            number(row["delta_p"], 1),
-            _percent(row["agreement"]),
+            interval(row, "delta_p", "delta_p_low", "delta_p_high", 1),
         ]
         for row in rows.to_dict("records")
     ]
-    said = "The same answer behind another question, for which its truth is the other."
-    return table(f"swap-{figure}", f"{said} {AT_HEADLINE}", SWAP, made)
+    said = "The same answer behind another question of its relation."
+    return table(f"interchange-{figure}", f"{said} {AT_HEADLINE}", INTERCHANGE, made)
 
 
 NULLS = (

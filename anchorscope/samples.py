@@ -13,7 +13,7 @@ from anchorscope.errors import AnchorscopeError
 from anchorscope.intervals import Bootstrap
 
 CONDITIONS = tuple(name for name in knockout.CONDITIONS if name != "clean")
-PARTIAL = frozenset(["swap", "noop", *knockout.REPLICATE])
+PARTIAL = frozenset([*knockout.ARMS, "noop", *knockout.REPLICATE])
 """Conditions that need not be measured of every sample."""
 
 

@@ -24,12 +24,15 @@ Readout = Literal[
     "attn/final",
     "attn/before_answer",
     "attn/last_answer",
+    "attn/prompt_end",
     "mlp/final",
     "mlp/before_answer",
     "mlp/last_answer",
+    "mlp/prompt_end",
     "resid/final",
     "resid/before_answer",
     "resid/last_answer",
+    "resid/prompt_end",
 ]
 
 
@@ -76,7 +79,7 @@ class Plain(Section):
 class RandomControl(Section):
     """As many other question tokens cut as the knockout cuts."""
 
-    draws: Count = Field(1, description="Independent random choices of tokens per sample.")
+    draws: Count = Field(3, description="Independent random choices of tokens per sample.")
 
 
 class Noop(Section):
@@ -98,10 +101,16 @@ class Conditions(Section):
     noop: Noop | None = Field(
         None, description="Cut nothing, in another batch: the floor of numerical noise."
     )
-    swap: Plain | None = Field(
+    matched: Plain | None = Field(
         None,
-        description="Cut nothing; put the same answer behind another question of its relation, "
-        "one for which its truth is the other. Needs subjects and relations.",
+        description="Cut nothing; put the same answer behind another question, for which its truth "
+        "is the other: of its relation and fold, another subject, and whose own answer has its "
+        "label.",
+    )
+    placebo: Plain | None = Field(
+        None,
+        description="The same behind a question for which the answer's truth stays: the control of "
+        "`matched`.",
     )
     replicate: Plain | None = Field(
         None,
@@ -111,7 +120,14 @@ class Conditions(Section):
 
 
 def _all_conditions() -> Conditions:
-    return Conditions(knockout=Plain(), random=RandomControl(), question=Plain(), noop=Noop())
+    return Conditions(
+        knockout=Plain(),
+        random=RandomControl(),
+        question=Plain(),
+        noop=Noop(),
+        matched=Plain(),
+        placebo=Plain(),
+    )
 
 
 class Generation(Section):
@@ -484,10 +500,11 @@ class Config(Section):
     )
     conditions: Conditions = Field(
         default_factory=_all_conditions,
-        description="What is cut in the passes beside `clean`; all four where left out.",
+        description="What is cut in the passes beside `clean`; all but `replicate` where left out.",
     )
     readouts: Annotated[list[Readout], Field(min_length=1)] = Field(
-        ["mlp/final"], description="(site)/(position) pairs measured in every cell."
+        ["mlp/final", "mlp/prompt_end"],
+        description="(site)/(position) pairs measured in every cell.",
     )
     generation: Generation = Field(default_factory=Generation, description="How models are asked.")
     batch_tokens: Count = Field(
@@ -536,6 +553,11 @@ class Config(Section):
     def root(self) -> str:
         """Where the products lie that `limit` changes."""
         return self.results if self.limit is None else f"{self.results}/limit-{self.limit}"
+
+    @property
+    def answer_readouts(self) -> list[str]:
+        """The read-outs with pictures of their own: `prompt_end` is drawn beside the probes."""
+        return [name for name in self.readouts if not name.endswith("/prompt_end")]
 
     def cells(self, figure: str) -> list[tuple[str, str]]:
         """(model, dataset) of each cell of a figure, in the order of panels and legend."""

@@ -78,7 +78,8 @@ def _calibration(config: Config) -> Study:
     overrides: dict[str, Any] = {
         "conditions": {
             "random": {"draws": chosen.random_draws},
-            "swap": {},
+            "matched": {},
+            "placebo": {},
             "replicate": {},
         },
         "readouts": list(get_args(Readout)),

@@ -147,20 +147,15 @@ def interchange(results: Path, models: Iterable[str]) -> str:
     ]
     table = pd.concat(map(pd.read_csv, paths)).astype({"label": str})
     table = table[(table["site"] == "mlp") & (table["position"] == "final") & table["headline"]]
-    means = table.groupby(["label", "anchor", "arm"])[["n", "coverage", "follows"]].mean()
-    lines = []
-    for label, anchor in (("0", "Q"), ("0", "A"), ("1", "Q"), ("1", "A")):
-        matched, placebo = (means.loc[label, anchor, arm] for arm in ("matched", "placebo"))
-        lines.append(
-            [
-                f"{'right' if label == '0' else 'wrong'}, {anchor}-Anchored",
-                f"{matched['n']:.0f}",
-                f"{matched['coverage']:.2f}; {placebo['coverage']:.2f}",
-                f"{matched['follows']:.2f}",
-                f"{placebo['follows']:.2f}",
-            ]
-        )
-    return rows(lines)
+    means = table.groupby(["arm", "label", "anchor"])[["coverage", "follows"]].mean()
+
+    def line(label: str, anchor: str) -> list[str]:
+        matched, placebo = (means.loc[arm, label, anchor] for arm in ("matched", "placebo"))
+        coverage = f"{matched['coverage']:.2f}; {placebo['coverage']:.2f}"
+        followed = (f"{of['follows']:.2f}" for of in (matched, placebo))
+        return ["wrong" if int(label) else "right", anchor, coverage, *followed]
+
+    return rows(line(label, anchor) for label in "01" for anchor in "QA")
 
 
 def refits(tables: Path) -> str:

@@ -35,8 +35,8 @@ rule activations:
         blocks=lambda w: study(w).knockout.blocks,
         readouts=lambda w: list(study(w).readouts),
         batch_tokens=cfg.batch_tokens,
-        # The folds that `swap` depends on; nothing else does.
-        swap_folds=lambda w: cfg.probe.folds if study(w).conditions.swap is not None else None,
+        # The folds that partners depend on; nothing else does.
+        partner_folds=partner_folds,
         seed=cfg.seed,
     message:
         "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"

@@ -44,12 +44,12 @@ TABLES = {
     "curve": ".csv",
     "contrasts": ".contrasts.csv",
     "controls": ".controls.csv",
-    "swap": ".swap.csv",
+    "interchange": ".interchange.csv",
     "strata": ".strata.csv",
     "density": ".density.csv",
 }
-VIEWS = ["controls", "probes"] + (["readouts"] if len(cfg.readouts) > 1 else [])
-READOUTS = {name: name.replace(os.sep, "-") for name in cfg.readouts}
+READOUTS = {name: name.replace(os.sep, "-") for name in cfg.answer_readouts}
+VIEWS = ["controls", "probes"] + (["readouts"] if len(READOUTS) > 1 else [])
 STUDIES = studies.of(cfg)
 CALIBRATION = studies.calibration_root(cfg)
 RESOURCES = os.path.join(workflow.basedir, "resources")
@@ -215,6 +215,12 @@ def drawn_readouts(wildcards):
 def study(wildcards):
     """The settings that hold under a root."""
     return STUDIES[wildcards.root].config
+
+
+def partner_folds(wildcards):
+    """How many folds there are, where a sample's partners are of its own."""
+    conditions = study(wildcards).conditions
+    return cfg.probe.folds if conditions.matched or conditions.placebo else None
 
 
 def home(wildcards, stage):

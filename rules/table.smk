@@ -1,7 +1,8 @@
 # Table: every cell of a figure in one CSV; all that the figure draws.
 #
 # in:  results/delta_p/<model>/<dataset>.csv of the figure's cells
-# out: results/tables/<figure>.csv, and <figure>.{contrasts,controls,swap,strata,density}.csv
+# out: results/tables/<figure>.csv, and
+#      <figure>.{contrasts,controls,interchange,strata,density}.csv
 
 
 localrules:

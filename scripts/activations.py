@@ -20,7 +20,7 @@ with stage(snakemake):
     loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not parts)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
-    # Not in `params` but for `swap`: other folds need no new passes otherwise.
+    # Not in `params` but for the partners: other folds need no new passes otherwise.
     probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
     settings = fitting.Settings(**probe)
     planned = activations.plan(
@@ -31,7 +31,7 @@ with stage(snakemake):
         max_positions=positions(loaded.model.config),
         blocks=chosen.blocks,
         seed=chosen.seed,
-        # A question to swap with is of the sample's own fold: no probe has learned from it then.
+        # A partner is of the sample's own fold: the probe has not learned from it then.
         fold=lambda table: fitting.design(table, settings, snakemake.input.answers).fold,
     )
     # What no probe could be fitted to is not measured either.

@@ -21,7 +21,7 @@ with stage(snakemake):
             "curve": lambda s: delta_p.curve(s, answers, floors=floors, **bootstrap),
             "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **drawn),
             "controls": lambda s: controls.controls(s, floors, answers, balanced=balanced, **drawn),
-            "swap": lambda s: interchange.report(s, answers, **drawn),
+            "interchange": lambda s: interchange.report(s, answers, **bootstrap),
             "strata": lambda s: strata.report(s, answers, floors=floors, **bootstrap),
             "density": lambda s: controls.density(s, answers),
         },

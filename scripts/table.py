@@ -10,7 +10,7 @@ with stage(snakemake):
     check_settings(snakemake.input.curve)
     for path in snakemake.input.curve:
         provenance.check_funnel(path, snakemake.params.most_dropped)
-    for name in ("curve", "contrasts", "controls", "swap", "strata", "density"):
+    for name in ("curve", "contrasts", "controls", "interchange", "strata", "density"):
         frames = [read_csv(path) for path in snakemake.input[name]]
         write_csv(join(cells, frames), snakemake.output[name])
     counts = {

@@ -61,14 +61,8 @@ def finished(root: Path, *, random: bool = True) -> Config:
     for model, dataset in CELLS:
         signal = (model, dataset) != ("second", "hard")
         _cell(root, model, dataset, signal=signal, random=random)
-    for end in (
-        ".csv",
-        ".contrasts.csv",
-        ".controls.csv",
-        ".swap.csv",
-        ".strata.csv",
-        ".density.csv",
-    ):
+    names = ("", ".contrasts", ".controls", ".interchange", ".strata", ".density")
+    for end in (f"{name}.csv" for name in names):
         frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}") for m, d in CELLS]
         write_csv(tables.join(CELLS, frames), root / "tables" / f"pair{end}")
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
@@ -108,7 +102,7 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool, random: bool) -
     write_csv(delta_p.contrasts(scores, answers, **drawn), f"{stem}.contrasts.csv")
     beside = controls.controls(scores, text, answers, balanced=True, **drawn)
     write_csv(beside, f"{stem}.controls.csv")
-    write_csv(interchange.report(scores, answers, **drawn), f"{stem}.swap.csv")
+    write_csv(interchange.report(scores, answers, **drawn), f"{stem}.interchange.csv")
     write_csv(strata.report(scores, answers, **drawn), f"{stem}.strata.csv")
     write_csv(controls.density(scores, answers), f"{stem}.density.csv")
     _records(root, model, dataset, int(z.sum()))

@@ -267,9 +267,11 @@ def test_samples_of_one_shape_draw_their_own_random_tokens(byte_level):
 
 def test_positions_are_the_closing_token_and_the_answers_neighbours(byte_level):
     answers = answers_table(byte_level).head(1)
-    answers[["ea_start", "ea_end", "final"]] = [11, 14, 16]
+    answers[["prompt_length", "ea_start", "ea_end", "final"]] = [9, 11, 14, 16]
     (sample,) = planned(answers).samples
-    assert sample.positions == {"before_answer": 10, "last_answer": 13, "final": 16}
+    assert sample.positions == {
+        "before_answer": 10, "last_answer": 13, "final": 16, "prompt_end": 8,
+    }  # fmt: skip
 
 
 def test_noop_takes_the_first_samples_through_other_batches_without_the_mask(load):

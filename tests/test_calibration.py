@@ -28,6 +28,7 @@ KINDS = {
     "neutral": (0, 1),
     "unseen": (0, 1),
 }
+ARMS = ("matched", "placebo")
 EACH = 8
 LAYERS = 3
 
@@ -53,6 +54,7 @@ class Cell:
                 "question": self.ids,
                 "subject": [f"s{number // 2}" for number in range(self.n)],
                 "label": self.z,
+                **{f"{arm}_partner": self._partners() for arm in ARMS},
             }
         )
         self.s = self._s()
@@ -83,6 +85,10 @@ class Cell:
             }
         )
 
+    def _partners(self) -> list[str | None]:
+        chosen = self.random.choice(self.ids, self.n)
+        return [None if i % 4 == 1 else str(id_) for i, id_ in enumerate(chosen)]
+
     def _s(self) -> dict[tuple[str, int, str], np.ndarray]:
         """(condition, draw, probe) → scores [layers, n]."""
         clean = 2.0 * (2 * self.z - 1) + self.random.normal(size=(LAYERS, self.n)) * 1.5
@@ -98,13 +104,14 @@ class Cell:
             ("knockout", 0, "offset"): near(moved) - 0.4,
             ("random", 0, "clean"): near(clean),
             ("random", 1, "clean"): near(clean),
-            ("swap", 0, "clean"): near(-clean),
+            ("matched", 0, "clean"): near(-clean),
+            ("placebo", 0, "clean"): near(clean),
             ("replicate-clean", 0, "clean"): near(clean),
             ("replicate-knockout", 0, "clean"): near(moved),
             ("replicate-random", 0, "clean"): near(clean),
         }
         for key, values in found.items():
-            if key[0] == "swap" or key[0].startswith("replicate"):
+            if key[0] in ARMS or key[0].startswith("replicate"):
                 values[:, 1::4] = np.nan
         return found
 
@@ -193,13 +200,20 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, float]:
                 != (values[f"{second}knockout", 0, "clean"][judged] > 0),
                 "offset": (clean[judged] > 0) != (values["knockout", 0, "offset"][judged] > 0),
                 "random": np.mean([(one > 0) != (clean[judged] > 0) for one in random]),
-                "swap": np.nan
-                if np.isnan(values["swap", 0, "clean"][layer])
-                else (values["swap", 0, "clean"][layer] > 0) != (first["clean"] > 0),
+                **{arm: follows(cell, arm, i, layer) for arm in ARMS},
                 **known.to_dict(),
             }
         )
     return summed(pd.DataFrame(picked), row)
+
+
+def follows(cell: Cell, arm: str, i: int, layer: int) -> float:
+    """Whether a sample flips behind its partner's question; NaN where the pair does not count."""
+    partner = cell.answers[f"{arm}_partner"][i]
+    clean = cell.s["clean", 0, "clean"][layer]
+    if pd.isna(partner) or (clean[cell.ids == partner][0] > 0) != (clean[i] > 0):
+        return np.nan
+    return float((cell.s[arm, 0, "clean"][layer, i] > 0) != (clean[i] > 0))
 
 
 def slow_headline(cell: Cell) -> int:
@@ -252,7 +266,10 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, float]:
         "delta_p_a": picked.loc[~picked["flip"], "delta_p"].mean(),
         "delta_p_truth_q": q["delta_p"].mean(),
         "delta_p_truth_a": a["delta_p"].mean(),
-        "swap_follows": picked["swap"].astype(float).mean(),
+        "matched_follows": picked["matched"].mean(),
+        "matched_truth_q": q["matched"].mean(),
+        "matched_truth_a": a["matched"].mean(),
+        "placebo_follows": picked["placebo"].mean(),
     }
 
 
@@ -307,9 +324,9 @@ def test_a_second_prompt_that_was_not_measured_gives_no_replicate_rows(cell: Cel
     scores = cell.scores()
     found = cell.table(scores=scores[~scores["condition"].str.startswith("replicate")])
     assert set(found["grouping"]) == {"per_layer", "reference_layer"}
-    blank = cell.table(scores=scores[~scores["condition"].isin(["swap", "random"])])
+    blank = cell.table(scores=scores[~scores["condition"].isin([*ARMS, "random"])])
     assert (
-        blank[["swap_follows", "random_flip_share"]]
+        blank[["matched_follows", "matched_truth_q", "placebo_follows", "random_flip_share"]]
         .loc[blank["grouping"] != "replicate"]
         .isna()
         .all(axis=None)
@@ -362,6 +379,8 @@ def calibrated(**changed: float) -> pd.DataFrame:
         "pathway_auc": 0.97,
         "sensitivity": 0.7,
         "specificity": 0.98,
+        "matched_truth_q": 0.95,
+        "matched_truth_a": 0.02,
     }
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
@@ -395,8 +414,8 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     assert list(found.columns) == columns
     assert found["holds"].all()
-    assert len(found[found["scope"] == "cell"]) == 11 * 4
-    assert len(found[found["scope"] == "mean"]) == 6 * 2
+    assert len(found[found["scope"] == "cell"]) == 14 * 4
+    assert len(found[found["scope"] == "mean"]) == 9 * 2
     assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
 
 
@@ -414,6 +433,8 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
         ("sensitivity", 0.44, {"cell", "mean"}),
         ("sensitivity", 0.59, {"mean"}),
         ("sensitivity", 0.61, set()),
+        ("matched_truth_q", 0.6, {"mean"}),
+        ("matched_truth_a", 0.3, {"mean"}),
     ],
 )
 def test_each_floor_is_missed_by_what_lies_below_it(
@@ -443,7 +464,7 @@ def test_floors_are_the_same_once_the_table_was_written_and_read(tmp_path: Path)
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
     words = calibration.in_words(calibration.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("54 of 56 floors hold.")
+    assert words.startswith("72 of 74 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2

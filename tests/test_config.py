@@ -239,7 +239,8 @@ def test_a_condition_left_out_or_null_is_not_run() -> None:
         "random": None,
         "question": None,
         "noop": None,
-        "swap": None,
+        "matched": None,
+        "placebo": None,
         "replicate": None,
     }
 

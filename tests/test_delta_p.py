@@ -502,7 +502,7 @@ def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(
     tables = {
         "curve": lambda some: delta_p.curve(some, answers(), draws=20),
         "contrasts": lambda some: delta_p.contrasts(some, answers(), draws=20),
-        "swap": lambda some: interchange.report(some, answers(), draws=20),
+        "interchange": lambda some: interchange.report(some, answers(), draws=20),
     }
     made = delta_p.by_readout(both, answers(), tables)
     for name, table in tables.items():

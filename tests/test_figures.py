@@ -382,5 +382,5 @@ def test_a_high_auc_without_signal_stays_grey() -> None:
 
 def test_further_conditions_of_the_table_change_nothing() -> None:
     table = table_of()
-    more = [table.assign(condition=name, delta_p=-99.0) for name in ("swap", "question", "noop")]
+    more = [table.assign(condition=name, delta_p=-99.0) for name in ("matched", "question", "noop")]
     assert draw(pd.concat([*more, table])) == usual()

@@ -66,8 +66,11 @@ def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert set(delta_p.CURVE) < set(measured.table)
     assert set(measured.table["model"]) == {"tiny"} and set(measured.table["dataset"]) == {"mine"}
     assert set(measured.table["site"]) == {"mlp", "resid"}
-    assert set(measured.table["condition"]) == {"knockout", "random", "question", "noop"}
+    conditions = {"knockout", "random", "question", "matched", "placebo", "noop"}
+    assert set(measured.table["condition"]) == conditions
+    assert set(measured.interchange["source"]) == {"wording"}
     assert (measured.controls["n"] == 24).all() and measured.controls["headline"].sum() == 2
+    assert {"knockout-random", "matched-placebo"} < set(measured.contrasts["contrast"])
     assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
 
 
@@ -86,8 +89,12 @@ def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
 
 def test_the_same_call_gives_the_same_numbers(measured: Measured, load: Callable[..., Any]) -> None:
     again = measure(load, rows(), names=("tiny", "mine"))
-    of_mlp = measured.table[measured.table["site"] == "mlp"].reset_index(drop=True)
-    pd.testing.assert_frame_equal(again.table, of_mlp, rtol=1e-6)
+    found, expected = (
+        table.query("site == 'mlp' and position == 'final'").reset_index(drop=True)
+        for table in (again.table, measured.table)
+    )
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-6)
+    assert set(again.table["position"]) == {"final", "prompt_end"}
 
 
 def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
@@ -164,7 +171,9 @@ def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) ->
     found: Measured = names["measured"]
     assert found.counts.kept > 250
     assert found.controls["signal"].all()
-    exact = found.contrasts.query("contrast == 'knockout-random' and quantity == 'share'")
+    exact = found.contrasts.query(
+        "contrast == 'knockout-random' and quantity == 'share' and position == 'final'"
+    )
     assert exact["ci_low"].iloc[-1] > 0
     chart = eval(code[-1], names)
     assert replace(found, level=0.5).chart().to_dict() != chart.to_dict()

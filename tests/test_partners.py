@@ -48,53 +48,81 @@ def small() -> pd.DataFrame:
     )
 
 
-def test_a_right_answer_goes_behind_a_question_it_is_wrong_for_a_wrong_one_behind_its_own() -> None:
-    found = partners.swap(small(), seed=0)
-    assert found["a"] in {"b", "c"}  # right for neither
-    assert found["b"] == "c"  # "a baker" is what Cyd is
-    assert found["d"] == "e"
-    assert set(found) == {"a", "b", "d"}  # nobody is a monk; no town is called "baker"
+def matched(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
+    return dict(partners.interchange(table, seed, folds_of).arms["matched"])
+
+
+def placebo(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
+    return dict(partners.interchange(table, seed, folds_of).arms["placebo"])
+
+
+def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -> None:
+    table = pd.DataFrame(
+        [
+            row("right", "Ada", "trade", "smith", ["smith"]),
+            row("same", "Bob", "trade", "the smith", ["smith", "joiner"]),
+            row("other", "Cyd", "trade", "monk", ["monk"]),
+            row("wrong", "Dan", "trade", "baker", ["cook"]),
+            row("its-gold", "Eve", "trade", "sexton", ["baker"]),
+            row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
+        ]
+    )
+    assert matched(table) == {
+        "right": "other", "same": "other", "other": matched(table)["other"], "wrong": "its-gold",
+    }  # fmt: skip
+    assert matched(table)["other"] in {"right", "same"}
+    assert placebo(table) == {"right": "same", "same": "right", "its-gold": "wrong"}
+
+
+def test_a_partners_own_answer_has_the_samples_label() -> None:
+    table = pd.DataFrame(
+        [
+            row("right", "Ada", "trade", "smith", ["smith"]),
+            row("wrong", "Bob", "trade", "monk", ["cook"]),  # the smith is wrong there too
+        ]
+    )
+    assert matched(table) == placebo(table) == {}
 
 
 def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
     table = pd.DataFrame(
         [
             row("a", "Ada Lund", "trade", "smith", ["smith"]),
-            row("b", "ada  LUND", "trade", "cook", ["baker"], wording=1),
+            row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
         ]
     )
-    assert partners.swap(table, seed=0) == {}
+    assert matched(table) == {}
 
 
 def test_the_template_comes_before_the_relation() -> None:
     table = pd.DataFrame(
         [row(f"n{i}", f"Name{i}", "trade", f"w{i}", [f"w{i}"], wording=i % 2) for i in range(40)]
     )
-    found = partners.swap(table, seed=0)
+    found = matched(table)
     assert len(found) == 40
     assert all(int(one[1:]) % 2 == int(other[1:]) % 2 for one, other in found.items())
-    alone = partners.swap(table.iloc[[0, *range(1, 40, 2)]], seed=0)
+    alone = matched(table.iloc[[0, *range(1, 40, 2)]])
     assert int(alone["n0"][1:]) % 2 == 1  # no other question of its template: its relation
 
 
 def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
     users = row("b", "Bob", "trade", "cook", [], label=0)
     table = pd.DataFrame([row("a", "Ada", "trade", "smith", ["smith"]), users])
-    assert partners.swap(table, seed=0) == {"b": "a"}
+    assert matched(table) == {"b": "a"}
 
 
-def test_a_label_of_the_users_own_decides_which_way_an_answer_is_swapped() -> None:
+def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
     table = pd.DataFrame(
         [
             row("a", "Ada", "trade", "smith", ["smith"], label=1),
-            row("b", "Bob", "trade", "smith", ["smith"]),
-            row("c", "Cyd", "trade", "cook", ["cook"]),
+            row("b", "Bob", "trade", "cook", ["smith"]),
+            row("c", "Cyd", "trade", "monk", ["cook"]),
         ]
     )
-    assert partners.swap(table, seed=0)["a"] == "b"
+    assert matched(table)["a"] == "b" and placebo(table)["a"] == "c"
 
 
-def slow_swap(rows: list[Any]) -> dict[str, set[str]]:
+def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
     """Every partner the rule allows, one pair of rows at a time."""
     rows = [r for r in rows if r["subject"] and r["relation"]]
     allowed: dict[str, set[str]] = {}
@@ -104,7 +132,9 @@ def slow_swap(rows: list[Any]) -> dict[str, set[str]]:
             for other in rows
             if other["relation"] == one["relation"]
             and other["subject"] != one["subject"]
-            and labels.matches(one["ea_text"], other["golds"]) == bool(one["label"])
+            and other["label"] == one["label"]
+            and (labels.matches(one["ea_text"], other["golds"]) == (one["label"] == 0))
+            == (arm == "placebo")
         ]
         frame = one["question"].replace(one["subject"], "")
         same = {id_ for id_, other in pairs if other == frame}
@@ -135,13 +165,14 @@ def drawn(rows: Any) -> list[Any]:
 
 
 @settings(max_examples=100, deadline=None)
-@given(ROWS, st.integers(0, 3))
+@given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
 def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> None:
-    table = pd.DataFrame(drawn(rows))
-    found, allowed = partners.swap(table, seed), slow_swap(drawn(rows))
-    assert found.keys() == allowed.keys()
-    assert all(partner in allowed[id_] for id_, partner in found.items())
-    assert partners.applies(table) == any(s and r for s, r, *_ in rows)
+    found = partners.interchange(pd.DataFrame(drawn(rows)), seed)
+    assert found.source == "relations"
+    for arm, chosen in found.arms.items():
+        allowed = slow_rule(drawn(rows), arm)
+        assert chosen.keys() == allowed.keys()
+        assert all(partner in allowed[id_] for id_, partner in chosen.items())
 
 
 @settings(max_examples=30, deadline=None)
@@ -150,15 +181,15 @@ def test_the_order_of_the_rows_does_not_matter(rows: Any, draws: Any) -> None:
     table = pd.DataFrame(drawn(rows))
     order = list(range(len(table)))
     draws.shuffle(order)
-    for find in (lambda t: partners.swap(t, 5), partners.replicate):
+    for find in (lambda t: partners.interchange(t, 5), partners.replicate):
         assert find(table) == find(table.iloc[order])
 
 
 def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
     table = pd.DataFrame([row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"]) for i in range(30)])
     table["label"] = 0
-    by_seed = [partners.swap(table, seed) for seed in range(3)]
-    assert by_seed[0] == partners.swap(table, 0)
+    by_seed = [matched(table, seed) for seed in range(3)]
+    assert by_seed[0] == matched(table, 0)
     assert len({tuple(found.values()) for found in by_seed}) == 3
     assert max(Counter(by_seed[0].values()).values()) < 8 < len(set(by_seed[0].values()))
 
@@ -198,21 +229,50 @@ def test_two_subjects_of_one_name_ask_different_questions() -> None:
     assert partners.replicate(table) == {"b": "a"}
 
 
-def test_without_subjects_or_relations_nothing_applies() -> None:
+def test_without_subjects_or_relations_there_is_no_replicate() -> None:
     table = small()
     assert partners.applies(table)
     for column in ("subject", "relation"):
         without = table.assign(**{column: None})
         assert not partners.applies(without)
-        assert partners.swap(without, 0) == partners.replicate(without) == {}
+        assert partners.replicate(without) == {}
         assert not partners.applies(table.assign(**{column: float("nan")}))
+
+
+def town(i: int, city: str) -> Any:
+    name = f"{'Ada Bela Carl Dora Emil'.split()[i % 5]} Number{i}"
+    return row(f"n{i}", None, None, city, [city], question=f"In which city was {name} born?")
+
+
+def test_without_relations_the_wording_tells_what_is_alike() -> None:
+    cities = ["Rome", "Oslo", "Lima"]
+    table = pd.DataFrame([town(i, cities[i % 3]) for i in range(12)])
+    odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
+    found = partners.interchange(pd.concat([table, pd.DataFrame([odd])]), 0)
+    assert found.source == "wording" and found.coverage == 12 / 13
+    assert "odd" not in found.arms["matched"]
+    city = dict(zip(table["id"], table["ea_text"], strict=True))
+    assert all(city[one] != city[other] for one, other in found.arms["matched"].items())
+    assert all(city[one] == city[other] for one, other in found.arms["placebo"].items())
+
+
+def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording() -> None:
+    alike = [town(i, f"City{i}") for i in range(2)]
+    unlike = [
+        row(f"u{i}", None, None, "x", ["x"], question=f"Who {verb} The Red House?")
+        for i, verb in enumerate("wrote painted built sold filmed bought burnt owned found".split())
+    ]
+    found = partners.interchange(pd.DataFrame([*alike, *unlike]), 0)
+    assert found.coverage == 2 / 11
+    assert found.source is None
+    assert found.arms == {"matched": {}, "placebo": {}}
 
 
 def test_a_table_read_back_from_disk_gives_the_same_partners(tmp_path: Any) -> None:
     table = small()
     files.write_parquet(table, tmp_path / "answers.parquet")
     read = files.read_parquet(tmp_path / "answers.parquet")
-    assert partners.swap(read, 0) == partners.swap(table, 0)
+    assert partners.interchange(read, 0) == partners.interchange(table, 0)
 
 
 @pytest.mark.parametrize(
@@ -237,29 +297,18 @@ def test_a_relation_of_three_hundred_among_two_thousand_rows_takes_seconds() -> 
         [row(f"n{i}", f"Name {i}", f"r{i % 7}", f"w{i % 90}", gold) for i, gold in enumerate(golds)]
     )
     started = time.process_time()
-    found = partners.swap(table, 0)
+    found = matched(table)
     assert time.process_time() - started < 5 and len(found) >= 1000
 
 
-def test_a_question_to_swap_with_is_of_the_own_fold_where_folds_are_given() -> None:
-    """A probe that has learned from the partner's question must not score the swap."""
-    rows = [
-        {
-            "id": f"{number}",
-            "question": f"Where was s{number} born?",
-            "subject": f"s{number}",
-            "relation": "birthplace",
-            "ea_text": "Oslo",
-            "golds": ["Oslo"] if number % 2 else ["Rome"],
-            "label": 0 if number % 2 else 1,
-            "dropped": None,
-        }
-        for number in range(40)
-    ]
-    answers = pd.DataFrame(rows)
-    folds_of = {row["id"]: number % 5 for number, row in enumerate(rows)}
-    free = partners.swap(answers, 0)
-    bound = partners.swap(answers, 0, folds_of)
-    assert len(bound) == len(free) == 40
-    assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
-    assert any(folds_of[one] != folds_of[other] for one, other in free.items())
+def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:
+    """A probe that has learned from the partner's question must not score the pair."""
+    table = pd.DataFrame(
+        [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
+    )
+    folds_of = {f"{number}": number % 5 for number in range(80)}
+    for arm in (matched, placebo):
+        free, bound = arm(table), arm(table, 0, folds_of)
+        assert len(bound) == len(free) == 80
+        assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
+        assert any(folds_of[one] != folds_of[other] for one, other in free.items())

@@ -26,16 +26,19 @@ from instrument import (
 from anchorscope import activations, models
 from anchorscope.errors import AnchorscopeError
 
-PARTNERED = CONDITIONS | {"swap": {}, "replicate": {}}
+PARTNERED = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
 ASKED = [
     # question, answer, gold, subject, relation
     ("What is George Rankin's occupation?", "politician", "politician", "George Rankin", "work"),
     ("In what line of work was George Rankin?", "painter", "politician", "George Rankin", "work"),
     ("What is Mary-Ann O'Neill's occupation?", "painter", "painter", "Mary-Ann O'Neill", "work"),
-    ("In what city was Zoltán Szabó born?", "Győr", "Győr", "Zoltán Szabó", "birth"),
+    ("In what line of work was Zoltán Szabó?", "painter", "painter", "Zoltán Szabó", "work"),
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
-SWAPS = {"q0": "q2", "q1": "q2", "q2": "q0"}
+ARMS = {
+    "matched": {"q0": "q2", "q2": "q0", "q3": "q0"},
+    "placebo": {"q2": "q3", "q3": "q2"},
+}
 WORDINGS = {"q0": "q1", "q1": "q0"}
 EXAMPLE = "Q: Who painted it? A: Anna Lund . "
 CUT_TWICE = ("clean", "knockout", "random")
@@ -73,9 +76,10 @@ def expected_row(table, id_, condition):
         "final": own["final"] - own["prompt_length"],
         "before_answer": own["ea_start"] - 1 - own["prompt_length"],
         "last_answer": own["ea_end"] - 1 - own["prompt_length"],
+        "prompt_end": -1,
     }
     prompt, eq = own["input_ids"][: own["prompt_length"]], own["eq_tokens"]
-    partner = SWAPS.get(id_) if condition == "swap" else None
+    partner = ARMS.get(condition, {}).get(id_)
     if condition.startswith("replicate"):
         partner = WORDINGS.get(id_)
         prompt, eq = own.get("replicate_ids"), own.get("replicate_eq_tokens")
@@ -107,7 +111,8 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
         seen.add((id_, condition))
-    assert {id_ for id_, condition in seen if condition == "swap"} == set(SWAPS)
+    for arm, partners in ARMS.items():
+        assert {id_ for id_, condition in seen if condition == arm} == set(partners)
     for name in ("clean", "knockout", "random"):
         had = {id_ for id_, condition in seen if condition == f"replicate-{name}"}
         assert had == {"q0", "q1", "q2", "q4"}
@@ -117,13 +122,22 @@ def test_another_prompt_changes_what_is_measured(load):
     # Else the test above could not tell one prompt from another.
     loaded = load("llama")
     found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
-    for id_ in WORDINGS:
+    for id_, arms in (("q0", ["matched"]), ("q3", [*ARMS])):
+        second = [f"replicate-{name}" for name in CUT_TWICE if id_ in WORDINGS]
         states = [
-            found[id_, f"{name}.0/mlp.final"]
-            for name in ("clean", "knockout", "swap", *(f"replicate-{n}" for n in CUT_TWICE))
+            found[id_, f"{name}.0/mlp.final"] for name in ("clean", "knockout", *arms, *second)
         ]
         for one, other in itertools.combinations(states, 2):
             assert (one - other).abs().max() > 1e-3
+
+
+def test_at_the_prompts_end_the_answer_behind_another_prompt_shows_that_prompt(load):
+    loaded = load("qwen3")
+    found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
+    for arm, partners in ARMS.items():
+        for id_, partner in partners.items():
+            state = found[id_, f"{arm}.0/mlp.prompt_end"]
+            torch.testing.assert_close(state, found[partner, "clean.0/mlp.prompt_end"], **CLOSE)
 
 
 def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byte_level):
@@ -142,7 +156,7 @@ def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byt
     assert [batch.length for batch in shared] == sorted((b.length for b in shared), reverse=True)
     columns = {batch.columns for batch in shared}
     every = set(activations.conditions_of(PARTNERED)) - {("noop", 0)}
-    assert every in [set(found) for found in columns] and len(columns) == 2
+    assert every in [set(found) for found in columns] and len(columns) > 2
     # A batch of the longest rows leaves no room for the next sample of its kind.
     for found in columns:
         alike = [batch for batch in shared if batch.columns == found]
@@ -156,15 +170,17 @@ def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, 
     plan = planned(partnered_table(loaded.tokenizer, few_shot=[2, 3]), conditions=PARTNERED)
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     assert stats["rows_by_condition"] == {
-        "clean": 5, "knockout": 5, "random": 10, "question": 5, "swap": 3,
+        "clean": 5, "knockout": 5, "random": 10, "question": 5, "matched": 3, "placebo": 2,
         "replicate-clean": 4, "replicate-knockout": 4, "replicate-random": 4, "noop": 3,
     }  # fmt: skip
-    assert stats["rows_per_sample"]["swap"] == stats["rows_per_sample"]["replicate-random"] == 1
+    assert stats["rows_per_sample"]["matched"] == stats["rows_per_sample"]["replicate-random"] == 1
     passed = [plan.passed(row) for batch in plan.batches for row in batch.rows]
     assert stats["tokens"] == sum(len(sample.input_ids) for sample in passed)
     assert plan.counts.notes == {
-        "swap, another question": 3,
-        "swap, no partner": 2,
+        "matched, another question": 3,
+        "matched, no partner": 2,
+        "placebo, another question": 2,
+        "placebo, no partner": 3,
         "replicate, another question": 2,
         "replicate, few-shot": 2,
         "replicate, no partner": 1,
@@ -178,43 +194,52 @@ def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load,
     plan = planned(table, conditions=PARTNERED, batch_tokens=1200)
     activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     found = measured(loaded, plan)
-    expected = {"swap": list(SWAPS), "clean": table["id"].tolist()} | {
-        f"replicate-{name}": ["q0", "q1", "q4"] for name in CUT_TWICE
-    }
+    expected = (
+        {arm: list(had) for arm, had in ARMS.items()}
+        | {"clean": table["id"].tolist()}
+        | {f"replicate-{name}": ["q0", "q1", "q4"] for name in CUT_TWICE}
+    )
     for condition, ids in expected.items():
         read, states = activations.read(tmp_path / "cell", "attn/last_answer", condition)
         assert read == ids and states.shape == (LAYERS, len(ids), WIDTH)
         for number, id_ in enumerate(ids):
             assert torch.equal(states[:][:, number], found[id_, f"{condition}.0/attn.last_answer"])
     facts = activations.measured(table, tmp_path / "cell").set_index("id")
-    assert facts["swap_partner"].dropna().to_dict() == SWAPS
+    for arm, had in ARMS.items():
+        assert facts[f"{arm}_partner"].dropna().to_dict() == had
+    assert (facts["partner_source"] == "relations").all()
     assert facts["replicate_partner"].dropna().to_dict() == WORDINGS | {"q4": "few-shot"}
 
 
-def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path):
+def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path, caplog):
     loaded = load("llama")
-    table = partnered_table(loaded.tokenizer).assign(subject=None)
+    table = partnered_table(loaded.tokenizer).assign(subject=None, question="Why?")
     plan = planned(table, conditions=PARTNERED)
     assert plan.counts.notes == {
-        f"{name}, no partner: no subjects and relations": 5 for name in ("swap", "replicate")
+        "matched, off: too few matched partners": 5,
+        "placebo, off: too few matched partners": 5,
+        "replicate, no partner: no subjects and relations": 5,
     }
+    assert "matched and placebo: not run; 0 % of the right answers" in caplog.text
     activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
-    for condition in ("swap", "replicate-clean", "replicate-random"):
+    for condition in (*ARMS, "replicate-clean", "replicate-random"):
         ids, states = activations.read(tmp_path / "cell", "mlp/final", condition)
         assert ids == [] and states.shape == (LAYERS, 0, WIDTH)
     facts = activations.measured(table, tmp_path / "cell")
-    assert facts["swap_partner"].isna().all() and facts["replicate_partner"].isna().all()
+    assert facts[[*(f"{arm}_partner" for arm in ARMS), "partner_source"]].isna().all(axis=None)
+    assert facts["replicate_partner"].isna().all()
 
 
 def test_conditions_that_were_not_run_are_not_measured(load, tmp_path):
     loaded = load("llama")
     table = partnered_table(loaded.tokenizer)
     activations.write(tmp_path / "cell", loaded, planned(table), ["mlp/final"])
-    for condition in ("swap", "replicate-clean"):
+    for condition in (*ARMS, "replicate-clean"):
         with pytest.raises(AnchorscopeError, match="was not measured"):
             activations.read(tmp_path / "cell", "mlp/final", condition)
     facts = activations.measured(table, tmp_path / "cell")
-    assert facts["swap_partner"].isna().all() and facts["replicate_partner"].isna().all()
+    assert facts[[*(f"{arm}_partner" for arm in ARMS), "partner_source"]].isna().all(axis=None)
+    assert facts["replicate_partner"].isna().all()
 
 
 @pytest.mark.parametrize(
@@ -229,7 +254,8 @@ def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limi
     longest = max(map(len, table["input_ids"]))
     plan = planned(table, conditions=PARTNERED, **{limit: longest})
     assert plan.counts.kept == 5
-    for name, had in (("swap", SWAPS), ("replicate-clean", WORDINGS | {"q2": "few-shot"})):
+    second = WORDINGS | {"q2": "few-shot"}
+    for name, had in (*ARMS.items(), ("replicate-clean", second)):
         fits = {id_ for id_ in had if len(expected_row(table, id_, name)[0]) <= longest}
         prompt = name.partition("-")[0]
         assert fits == {sample.id for sample in plan.samples if prompt in sample.others}
@@ -256,7 +282,7 @@ def test_the_random_cut_of_a_replicate_is_the_samples_own(byte_level):
 
 
 def test_without_a_random_control_the_replicate_has_none_either(byte_level):
-    without = {"knockout": {}, "random": None, "replicate": {}, "swap": None}
+    without = {"knockout": {}, "random": None, "replicate": {}, "matched": None}
     plan = planned(partnered_table(byte_level), conditions=without)
     passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
     assert passed == set(activations.conditions_of(without))
@@ -299,7 +325,7 @@ def numbers_table():
     return pd.DataFrame(records)
 
 
-@pytest.mark.parametrize("more", [{}, {"swap": None, "replicate": None}])
+@pytest.mark.parametrize("more", [{}, {"matched": None, "replicate": None}])
 def test_without_other_prompts_the_passes_stay_what_they_always_were(more):
     # The digests are those of the plan before there were other prompts.
     plan = planned(numbers_table(), conditions=CONDITIONS | more, batch_tokens=900, seed=3)

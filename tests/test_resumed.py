@@ -310,7 +310,7 @@ def test_halved_batches_of_verdicts_stay_counted(graded: Any, tmp_path: Path) ->
 
 N, WIDTH, DEPTH = 60, 4, 4
 SETTINGS = fitting.Settings(folds=3, inner_folds=2, grid=(0.01, 1.0))
-TO_SCORE = [("knockout", 0), ("random", 0), ("question", 0), ("noop", 0), ("swap", 0)]
+TO_SCORE = [("knockout", 0), ("random", 0), ("question", 0), ("noop", 0), ("matched", 0)]
 
 
 class Probed:
@@ -345,7 +345,7 @@ class Probed:
     def read(self, condition: str, draw: int) -> tuple[list[str], Held]:
         ids = self.answers["id"].tolist()
         moved = self.x - 0.8 * (condition == "knockout") - 0.1 * (condition == "random")
-        some = {"noop": 7, "swap": 0}.get(condition, N)
+        some = {"noop": 7, "matched": 0}.get(condition, N)
         return ids[:some], Held(moved[:, :some], self.asked)
 
     def frames(self, keep: Path | None = None) -> Iterator[pd.DataFrame]:

@@ -444,7 +444,7 @@ def test_all_answers_right_is_refused_by_name() -> None:
         scores.score(source(answers, x), answers.assign(label=0), "mlp/final", [], Settings())
 
 
-CONDITIONS = [("knockout", 0), ("random", 0), ("swap", 0), ("noop", 0), ("question", 0)]
+CONDITIONS = [("knockout", 0), ("random", 0), ("matched", 0), ("noop", 0), ("question", 0)]
 
 
 def in_parts() -> list[pd.DataFrame]:
@@ -452,10 +452,12 @@ def in_parts() -> list[pd.DataFrame]:
     answers, x = cell()
     read = source(answers, x)
 
-    def with_swap(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        return ([], x[:, :0]) if condition == "swap" else read(condition, draw)
+    def without_partners(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        return ([], x[:, :0]) if condition == "matched" else read(condition, draw)
 
-    return list(scores.frames(with_swap, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])))
+    return list(
+        scores.frames(without_partners, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1]))
+    )
 
 
 def test_each_condition_and_probe_is_a_frame_of_its_own() -> None:

@@ -18,7 +18,7 @@ from anchorscope.errors import AnchorscopeError
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
-CUTS = CONDITIONS | {"swap": {}, "replicate": {}}
+CUTS = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
 
 
 def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
@@ -88,7 +88,7 @@ def test_shared_passes_equal_the_unshared_one(load, family, blocks):
     expected, found = unshared(loaded, plan), measured(loaded, plan)
     assert expected.keys() == found.keys()
     conditions = {name.partition(".")[0] for _, name in found}
-    assert {"swap", "replicate-knockout", "replicate-random", "question"} <= conditions
+    assert {"matched", "placebo", "replicate-knockout", "question"} <= conditions
     for key, states in found.items():
         torch.testing.assert_close(states, expected[key], **CLOSE)
 

@@ -29,11 +29,11 @@ def test_calibration_measures_more_of_the_same_answers(found: dict[str, studies.
     study = found["results/calibration"]
     assert not study.owns("answers")
     assert study.owns("activations")
-    assert len(study.config.readouts) == 9
+    assert len(study.config.readouts) == 12
     conditions = study.config.conditions
     assert conditions.random is not None
     assert conditions.random.draws == CONFIG.calibration.random_draws
-    assert conditions.swap is not None
+    assert conditions.matched is not None and conditions.placebo is not None
     assert conditions.replicate is not None
     assert conditions.question == CONFIG.conditions.question
     assert study.config.probe == CONFIG.probe

@@ -41,7 +41,7 @@ def test_a_cell_without_rows_keeps_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [delta_p.CONTRASTS, controls.CONTROLS, controls.DENSITY, interchange.SWAP]
+    "columns", [delta_p.CONTRASTS, controls.CONTROLS, controls.DENSITY, interchange.INTERCHANGE]
 )
 def test_every_kind_of_table_is_joined_with_the_cell_first(columns: tuple[str, ...]) -> None:
     one = pd.DataFrame([dict.fromkeys(columns, 0.5)])
@@ -77,7 +77,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dataset": {"dataset": {"hub": "a/b"}, "local": None, "sample_size": 1000, "seed": 0},
     "prompts": {"style": "plain", "finder": "rules", "limit": None, "seed": 0},
     "answers": {"style": "plain", "dtype": "float32", "max_new_tokens": 32, "batch_tokens": 8192},
-    "activations": {"dtype": "float32", "conditions": {"knockout": {}, "swap": None}, "seed": 0},
+    "activations": {
+        "dtype": "float32",
+        "conditions": {"knockout": {}, "question": None},
+        "seed": 0,
+    },
     "scores": {"probe": PROBE, "readouts": ["mlp/final"], "seed": 0},
     "delta_p": {"bootstrap": {"draws": 1000}, "seed": 0},
     "model": {"model": {"hub": "a/b"}, "recipe": None},
@@ -101,7 +105,11 @@ def cell(folder: Path, **changed: dict[str, Any]) -> Path:
 DIFFERING = [
     ("scores", {"probe": {**PROBE, "prior": "natural"}}, "`probe.prior` of scores"),
     ("scores", {"readouts": ["mlp/final", "attn/final"]}, "`readouts` of scores"),
-    ("activations", {"conditions": {"knockout": {}, "swap": {"draws": 1}}}, "`conditions.swap"),
+    (
+        "activations",
+        {"conditions": {"knockout": {}, "question": {"draws": 1}}},
+        "`conditions.question",
+    ),
     ("answers", {"max_new_tokens": 16}, "`max_new_tokens` of answers"),
     ("prompts", {"limit": 100}, "`limit` of prompts"),
     ("delta_p", {"bootstrap": {"draws": 20}}, "`bootstrap.draws` of delta_p"),

@@ -389,9 +389,9 @@ def test_every_product_of_a_rule_is_held_against_the_record_that_seals_it(
     tmp_path: Path, damage: str, number: int
 ) -> None:
     """Not only the first, beside which the record lies."""
-    ends = [".csv", ".contrasts.csv", ".controls.csv", ".swap.csv", ".density.csv"]
+    ends = [".csv", ".contrasts.csv", ".controls.csv", ".interchange.csv", ".density.csv"]
     made = sealed(tmp_path, *[f"popqa{end}" for end in ends], "popqa-floors.csv")
-    others = sealed(tmp_path, "popqa-2.csv", "popqa-2.swap.csv")
+    others = sealed(tmp_path, "popqa-2.csv", "popqa-2.interchange.csv")
     checksums.verify([*made, *others])
     made[number].write_text("v\n9\n" if damage == "edited" else "v\n", encoding="utf-8")
     checksums.verify([*made[:number], *made[number + 1 :], *others])
@@ -402,7 +402,7 @@ def test_every_product_of_a_rule_is_held_against_the_record_that_seals_it(
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"sha256": []}'])
 def test_a_broken_record_of_another_product_stops_nobody(tmp_path: Path, text: str) -> None:
-    made = sealed(tmp_path, "popqa.csv", "popqa.swap.csv")
+    made = sealed(tmp_path, "popqa.csv", "popqa.interchange.csv")
     (tmp_path / "other.csv.provenance.json").write_text(text, encoding="utf-8")
     checksums.verify(made)
     made[1].write_text("v\n9\n", encoding="utf-8")
