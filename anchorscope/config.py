@@ -31,8 +31,8 @@ RESERVED = frozenset(
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 
 FILE_SUFFIXES = frozenset(
-    "contrasts controls csv density html json log parquet pdf png probes provenance readouts svg"
-    " swap tsv vl".split()
+    "contrasts controls csv density html interchange json log parquet pdf png probes provenance"
+    " readouts strata svg tsv vl".split()
 )
 PROJECT_FOLDERS = frozenset(
     "anchorscope benchmarks docs envs examples resources rules scripts slurm tests".split()
