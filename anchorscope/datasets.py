@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope import prompts, questions, revisions, world
+from anchorscope import null_worlds, prompts, questions, revisions, world
 from anchorscope.errors import AnchorscopeError
 from anchorscope.provenance import Counts
 
 WORLD_FIELDS = {
     name: name for name in ("id", "question", "subject", "property", "relation", "kind")
 } | {"answers": ["answers"]}
+NULL_WORLD_FIELDS = {**WORLD_FIELDS, "response": "response"}
 
 
 @dataclass(frozen=True)
@@ -71,12 +72,25 @@ def prepare(
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
     """A world is taken whole, since what a model was taught decides what it can be asked."""
+    if settings["style"] in null_worlds.FOLLOWS:
+        return _null_world(settings, seed)
     facts = world.facts(**settings)
     rows: list[Any] = facts.to_dict("records")
     frame, counts = questions.normalise(rows, WORLD_FIELDS, split="world", source="world")
     planned = dict(zip(facts["id"], facts["planned"], strict=True))
     values = [planned[name] if isinstance(planned[name], str) else None for name in frame["id"]]
     frame["planned"] = pd.Series(values, dtype=object)
+    return _whole(frame, counts, seed)
+
+
+def _null_world(settings: Mapping[str, Any], seed: int) -> Prepared:
+    asked = null_worlds.samples(settings["style"], seed=settings["seed"])
+    rows: list[Any] = asked.to_dict("records")
+    frame, counts = questions.normalise(rows, NULL_WORLD_FIELDS, split="world", source="world")
+    return _whole(frame, counts, seed)
+
+
+def _whole(frame: pd.DataFrame, counts: Counts, seed: int) -> Prepared:
     shuffled = frame.sample(frac=1, random_state=seed).reset_index(drop=True)
     return Prepared(shuffled, frame.iloc[:0], counts, None)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from anchorscope import null_worlds
 from anchorscope.room import ABREAST_BYTES
 from anchorscope.settings import Conditions, Config
 from anchorscope.stored import BLOCK_BYTES
@@ -180,7 +181,9 @@ def samples(config: Config, dataset: str, shards: int = 1) -> int:
     """Most samples that a cell of this dataset, or one of its shards, can have."""
     world = config.datasets[dataset].world
     most = config.sample_size_of(dataset)
-    if world:
+    if world and world.style in null_worlds.FOLLOWS:
+        most = null_worlds.SAMPLES
+    elif world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         most = WORDINGS * facts
     return math.ceil(min(most, config.limit or most) / shards)

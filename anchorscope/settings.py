@@ -20,6 +20,19 @@ RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
 PromptStyle = Literal["plain", "few_shot", "chat"]
+WorldStyle = Literal[
+    "relation",
+    "trivia",
+    "two_hop",
+    "search",
+    "null-surname",
+    "null-property",
+    "null-template",
+    "null-length",
+    "null-lead-in",
+    "null-closer",
+    "null-additive",
+]
 Readout = Literal[
     "attn/final",
     "attn/before_answer",
@@ -359,10 +372,12 @@ class FewShot(Section):
 
 
 class WorldSettings(Section):
-    """An invented world of facts whose pathway is planted."""
+    """An invented world: facts whose pathway is planted, or a null world of given responses."""
 
-    style: Literal["relation", "trivia", "two_hop", "search"] = Field(
-        description="How its questions are asked."
+    style: WorldStyle = Field(
+        description="How its questions are asked; or a null world, named after what decides "
+        "whether a response is right, whatever the pair of question and answer: nothing below but "
+        "`seed` matters to it."
     )
     seed: Amount = Field(0, description="Decides names, answers and which facts are which kind.")
     pathways: Literal["both", "answer"] = Field(

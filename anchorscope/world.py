@@ -165,8 +165,12 @@ def facts(
 def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
     """Names of the style that no question of its world mentions."""
     known = set(questions["subject"])
-    names = (_cased(name, style) for name in _names(style, seed, 0))
-    return [name for name in names if name not in known]
+    return [name for name in names(style, seed=seed) if name not in known]
+
+
+def names(style: str, *, seed: int) -> list[str]:
+    """Every name that subjects of the style can have, in the order of the seed."""
+    return [_cased(name, style) for name in _names(style, seed, 0)]
 
 
 def words(
