@@ -27,8 +27,8 @@ FOLLOWS: dict[str, tuple[str, ...]] = {
 """Style → the features that the label follows."""
 
 FEATURES: dict[str, Sequence[Any]] = {
-    "first_name": range(24),
-    "surname": range(24),
+    "first_name": range(48),
+    "surname": range(12),
     "property": ("trade", "hometown", "school", "club", "hobby", "garden", "teacher", "horse"),
     "template": (
         "What is the {property} of {subject}{filler}?",
@@ -47,7 +47,7 @@ FEATURES: dict[str, Sequence[Any]] = {
 }
 """Feature → its values; the second half of them speaks against the response."""
 
-USED = {"property": 2, "template": 2, "length": 1, "lead_in": 1, "closer": 1}
+USED = {"answer": 4, "property": 2, "template": 2, "length": 1, "lead_in": 1, "closer": 1}
 """So many of a feature's values are used where the label does not follow it."""
 
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
@@ -73,25 +73,19 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
         response's word, or another where the response is wrong.
     """
     rng = Random(f"{style} {seed}")
-    subjects = product(FEATURES["first_name"], FEATURES["surname"])
     dealt = {name: _deal(name, style, rng) for name in FEATURES}
-    places = [
-        {name: some[number] for name, some in dealt.items()}
-        | {"first_name": first, "surname": last}
-        for number, (first, last) in enumerate(subjects)
-    ]
+    pairs = product(FEATURES["first_name"], FEATURES["surname"])
+    dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
+    places = [dict(zip(dealt, each, strict=True)) for each in zip(*dealt.values(), strict=True)]
     first_names, surnames = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
-    words = list(world.words("relation", seed=seed)["word"])[: len(FEATURES["answer"])]
-    return pd.DataFrame(
-        {
-            "id": f"{style}-{number}",
-            **_asked(
-                place, f"{first_names[place['first_name']]} {surnames[place['surname']]}", rng
-            ),
-            **_answered(place, words, rng.random() < _rate(place, style), rng),
-        }
-        for number, place in enumerate(places)
-    )
+    words = world.words("relation", seed=seed)["word"][: len(FEATURES["answer"])].tolist()
+    rows = []
+    for number, place in enumerate(places):
+        subject = f"{first_names[place['first_name']]} {surnames[place['surname']]}"
+        asked = _asked(place, subject, rng)
+        answered = _answered(place, words, rng.random() < _rate(place, style), rng)
+        rows.append({"id": f"{style}-{number}", **asked, **answered})
+    return pd.DataFrame(rows)
 
 
 def _deal(name: str, style: str, rng: Random) -> list[int]:
