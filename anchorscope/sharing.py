@@ -175,7 +175,7 @@ def fork(planned: Plan, row: Row) -> int:
     """The first token at which a row with a cut may differ from the same row without.
 
     The tokens of the first run that is cut still see each other and all before them. A read-out
-    before that (never in an answer behind its question) is passed too.
+    before that (`prompt_end`, where only the answer is blocked) is passed too.
     """
     sample = planned.passed(row)
     cut = set(row.cut.tokens)
