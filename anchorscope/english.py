@@ -39,6 +39,22 @@ OPENERS = word_set("""
     including excluding besides despite featuring being starring based formed situated originally
     today recently first one two three four five six seven eight nine ten
 """)
+ARTICLES = word_set("a an the")
+# Prepositions and conjunctions behind which another phrase begins.
+PREPOSITIONS = word_set("in on at by for from during as since until than that which whom whose per")
+# A title may open with one of these others.
+SEPARATORS = PREPOSITIONS | word_set("""
+    after before between under over against who when where while because through throughout within
+    without via
+""")
+# What may follow a verb that nothing else follows: "come out", "take place".
+PARTICLES = word_set("out up on off down away over back place about first last again to with")
+SUBJECT_PRONOUNS = word_set("i you he she we they")
+# Words that a question hardly holds but in a title.
+IN_TITLES = word_set("i i'm i'll i've me my mine don't dont ain't aint wanna gonna let's lets")
+# Words that a title follows to the end: "who sings take me home", "in the movie far and away".
+TITLE_VERBS = word_set("sing sings sang sung wrote write writes")
+TITLE_NOUNS = word_set("movie film song show series book novel album poem musical")
 # Irregular and short verbs that questions ask with; regular ones end in -ed.
 VERBS = word_set("""
     come comes came play plays played win wins won sing sings sang sung write writes wrote written
@@ -49,7 +65,11 @@ VERBS = word_set("""
     choose chose chosen drive drove driven meet met marry appear appears occur occurs directs
     produce produces invent discover publish stars voices hosts compete competes represent
     represents contain contains sign signs take takes took release air airs aired owns shot spend
-    spent teach taught think thought keep kept send sent bring brought
+    spent teach taught think thought keep kept send sent bring brought stop stops open opens close
+    closes move moves go goes went live change changes join joins reach sail serve serves work works
+    use uses stay stays score scores return returns discover describe describes develop develops
+    cause causes film host founded occur pass passed pay paid cost turn stand stands stood sit
+    belong belongs break broke broken build born killed
 """)
 # Small words inside names.
 CONNECTORS = word_set("""

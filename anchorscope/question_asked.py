@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from anchorscope.english import VERBS, WH
+from anchorscope.english import AUXILIARIES, PREPOSITIONS, WH
 from anchorscope.own_anchors import PROPERTY, SUBJECT
+from anchorscope.question_query import phrases, verblike
 from anchorscope.question_spans import Candidate, Span, is_free, ranked
 from anchorscope.question_words import Word
 
@@ -19,25 +20,32 @@ def property_candidates(
         with_subject: whether the rest is the subject of a query without names, else mere filler.
     """
     free = [is_free(Span(w.start, w.end, "", ""), taken) for w in words]
-    rest = (SUBJECT, "query words") if with_subject else (PROPERTY, "more words")
-    kinds = {i: rest for i, word in enumerate(words) if free[i] and _counts(words, i)}
-    asked = {
-        **{i: (PROPERTY, "verb") for i in kinds if _verb(words, free, i)},
-        **dict.fromkeys(_asked(words, free), (PROPERTY, "asked words")),
-    }
-    kinds.update({i: kind for i, kind in asked.items() if i in kinds})
-    return [
-        ranked(words[run[0]].start, words[run[-1]].end, *kinds[run[0]])
-        for run in _runs(words, kinds)
-    ]
+    asked = _asked(words, free)
+    kinds = {i: (PROPERTY, "asked words") for i in asked if free[i] and _counts(words, i)}
+    verbs = {i for i in range(len(words)) if free[i] and _verb(words, free, i)}
+    names: list[range] = []
+    if with_subject:
+        names, behind = phrases(words, {i for i in range(len(words)) if not free[i]} | asked)
+        verbs = (verbs | behind) - {i for run in names for i in run}
+    else:
+        kinds = {
+            i: (PROPERTY, "more words") for i in range(len(words)) if free[i] and _counts(words, i)
+        } | kinds
+    kinds |= {i: (PROPERTY, "verb") for i in verbs - asked if words[i].content}
+    runs: list[tuple[Sequence[int], tuple[str, str]]]
+    runs = [(run, kinds[run[0]]) for run in _runs(words, kinds)]
+    runs += [(run, (SUBJECT, "query words")) for run in names]
+    return [ranked(words[run[0]].start, words[run[-1]].end, *kind) for run, kind in runs]
 
 
 def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:
     """Words that name the property: the phrase after the question word, after `'s`, before `of`."""
     wh = _question_word(words)
     asked = set() if wh is None else set(_phrase_after(words, free, wh))
+    begins = 2 if wh is None else wh + 2  # "who is jack's mother", not "in assassin's creed"
     for i in range(len(words)):
-        owned = i > 0 and words[i - 1].possessive and not words[i - 1].function
+        owned = i > 0 and words[i - 1].possessive and not (free[i - 1] and i - 1 > begins)
+        owned = owned and not words[i - 1].function
         owns = i + 2 < len(words) and words[i + 1].lower in ("of", "for") and not free[i + 2]
         if owned or owns:
             asked.add(i)
@@ -46,14 +54,10 @@ def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:
 
 def _verb(words: Sequence[Word], free: Sequence[bool], i: int) -> bool:
     """Whether word i is a verb of the question, not one inside a title written in small letters."""
-    if not _verblike(words[i]):
+    if not verblike(words[i]):
         return False
     last = i + 1 == len(words)
     return last or words[i + 1].breaks or words[i + 1].function or not free[i + 1]
-
-
-def _verblike(word: Word) -> bool:
-    return word.lower in VERBS or (len(word.lower) > 4 and word.lower.endswith("ed"))
 
 
 def _question_word(words: Sequence[Word]) -> int | None:
@@ -73,18 +77,31 @@ def _phrase_after(words: Sequence[Word], free: Sequence[bool], wh: int) -> list[
         return []
     i = wh + 1
     while i < len(words) and not _counts(words, i):
+        if words[i].lower in PREPOSITIONS:
+            return []
         i += 1
     who_does = words[wh].lower == "who" and i == wh + 1
-    if i < len(words) and free[i] and (who_does or _verblike(words[i])):
+    if not who_does and _is_name(words, free, wh, i):
+        return []
+    if i < len(words) and free[i] and (who_does or verblike(words[i])):
         return [i]
     group: list[int] = []
     while i < len(words) and (words[i].content or not free[i]):
-        if group and (words[i].breaks or _verblike(words[i])):
+        if group and (words[i].breaks or verblike(words[i])):
             break
         # Words before a name describe it: "late singer Michael Jackson's first single".
         group = [*group, i] if free[i] else []
         i += 1
     return group[-3:]
+
+
+def _is_name(words: Sequence[Word], free: Sequence[bool], wh: int, i: int) -> bool:
+    """Whether the phrase behind `who is` is the subject: no article before it, no `of` behind."""
+    known = i < len(words) and free[i] and words[i - 1].lower in AUXILIARIES and i - 1 == wh + 1
+    if not known:
+        return False
+    end = next((j for j in range(i, len(words)) if words[j].function), len(words))
+    return end == len(words) or words[end].lower not in ("of", "for", "to")
 
 
 def _runs(words: Sequence[Word], kinds: Mapping[int, tuple[str, str]]) -> Iterator[list[int]]:

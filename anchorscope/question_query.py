@@ -1,0 +1,182 @@
+"""Phrases of a question that capitals do not mark: `who wrote pride and prejudice`.
+
+A name goes on over the small words inside it. Where it begins and ends is told by the question's
+verb, by prepositions and by the words that announce a title.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from anchorscope.english import (
+    ARTICLES,
+    AUXILIARIES,
+    IN_TITLES,
+    PARTICLES,
+    PREPOSITIONS,
+    SEPARATORS,
+    SUBJECT_PRONOUNS,
+    TIMES,
+    TITLE_NOUNS,
+    TITLE_VERBS,
+    VERBS,
+    WH,
+)
+from anchorscope.question_words import Word
+
+LONGEST = 0.75  # share of a question's words that a phrase may be
+
+
+def verblike(word: Word) -> bool:
+    """Whether a word may be a verb that a question asks with."""
+    stem = word.lower.removesuffix("s").removesuffix("ing")
+    known = not {word.lower, stem, f"{stem}e"}.isdisjoint(VERBS)
+    return known or (len(word.lower) > 4 and word.lower.endswith("ed"))
+
+
+def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
+    """Phrases and verbs among the words that nothing else has taken.
+
+    Args:
+        words: the question's words, see `words_of`.
+        taken: indices of the words of names found, and of those that ask for the property.
+
+    Returns:
+        Neighbouring indices of each phrase, the subjects of verbs first, then the longest first;
+        and the indices of the verbs between them.
+    """
+    subjects: list[range] = []
+    found: list[range] = []
+    verbs: set[int] = set()
+    for start, end in _stretches(words, taken):
+        titled = _title(words, start, end) == start
+        if start - 1 in taken and verblike(words[start]) and not titled:  # "which apostle spoke at"
+            verbs.add(start)
+            start += 1
+        opening = _opening(words, start, end)
+        verb = None if opening is None else _main_verb(words, opening, end)
+        if opening is not None and verb is not None:
+            subjects.append(range(opening + 1, verb))
+            found += _parts(words, start, opening)
+            verbs.add(verb)
+            start = verb + 1
+            if (
+                words[start : start + 2]
+                and words[start].lower == "and"
+                and verblike(words[start + 1])
+            ):
+                verbs.add(start + 1)  # "begin and end"
+                start += 2
+        found += _parts(words, start, end)
+    runs = [part for run in subjects for part in _short(words, run)]
+    runs += sorted((part for run in found for part in _short(words, run)), key=len, reverse=True)
+    return [run for run in runs if any(_says(words, i) for i in run)], verbs
+
+
+def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Words [start, end) between punctuation and the words taken."""
+    start = 0
+    for i in range(len(words) + 1):
+        if i == len(words) or i in taken or words[i].breaks:
+            if start < i:
+                yield start, i
+            start = i + 1 if i in taken else i
+
+
+def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
+    """The first auxiliary of a stretch, where no title stands before it."""
+    title = _title(words, start, end)
+    return next((i for i in range(start, title) if words[i].lower in AUXILIARIES), None)
+
+
+def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
+    """The verb behind the subject that an auxiliary opens, if there is any.
+
+    `released` in `when was how deep is your love released`.
+    """
+    lower = [w.lower for w in words[:end]]
+    if lower[opening + 1 : opening + 2] and lower[opening + 1] in SUBJECT_PRONOUNS:
+        return next((i for i in range(opening + 2, end) if not words[i].function), None)
+    asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
+    if asks and opening + 1 < end and verblike(words[opening + 1]):  # "who has won the cup"
+        return opening + 1
+    verbs = [i for i in range(opening + 2, end) if verblike(words[i])]
+    closing = [i for i in verbs if i + 1 == end or lower[i + 1] in PARTICLES | SEPARATORS]
+    if closing:
+        last = closing[-1]
+        return last - 2 if lower[last - 1] == "and" and last - 2 in verbs else last
+    if verbs or lower[opening] not in ("did", "does", "do", "will", "can"):
+        return next(iter(verbs), None)
+    inner = range(opening + 2, end - 1)  # "did france and belgium invade the ruhr"
+    return next((i for i in inner if words[i].content and lower[i + 1] in ARTICLES), None)
+
+
+def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
+    """A stretch cut at prepositions, but not inside what a word announces as a title."""
+    title = _title(words, start, end)
+    cuts = [i for i in range(start, title) if _cuts(words, i)]
+    inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
+    return [*(run[1:] if run.start in cuts else run for run in inner), range(title, end)]
+
+
+def _title(words: Sequence[Word], start: int, end: int) -> int:
+    """Where a title begins that goes on to the end of the stretch; `end` where none does."""
+    for i in range(start, end):
+        before = words[i - 1].lower if i else ""
+        if before in TITLE_VERBS and not _cuts(words, i):
+            return i
+        announced = before in TITLE_NOUNS and i > start and not _cuts(words, i)
+        if announced or (words[i].lower in IN_TITLES and before not in AUXILIARIES):
+            return next((j + 1 for j in range(i, start - 1, -1) if _cuts(words, j)), start)
+    return end
+
+
+def _cuts(words: Sequence[Word], i: int) -> bool:
+    """Whether another phrase begins behind word i."""
+    lower, before = words[i].lower, words[i - 1].lower if i else ""
+    after = words[i + 1].lower if i + 1 < len(words) else ""
+    if lower in SEPARATORS:
+        return lower in PREPOSITIONS or before not in PREPOSITIONS  # "in when calls the heart"
+    if lower == "to" or before == "to":  # "warned europe to stay out"
+        return (after if lower == "to" else lower) in VERBS
+    participle = verblike(words[i]) and after in SEPARATORS  # "unix created in the 1990s"
+    return lower in AUXILIARIES or participle or (lower in ARTICLES and before in TIMES)
+
+
+def _trimmed(words: Sequence[Word], run: range) -> range:
+    """A run without the small words at its ends that are no part of a title."""
+    start, end = run.start, run.stop
+    while start < end and _falls_off(words, start, run.start):
+        start += 1
+    while start < end and words[end - 1].function and not _closes(words, end - 1):
+        end -= 1
+    return range(start, end)
+
+
+def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
+    """Whether word i at the front of a phrase is none of it: `the`, `name of`, `called the`."""
+    lower = words[i].lower
+    if (i == first > 0 and lower in SEPARATORS | WH) or lower in IN_TITLES or _says(words, i):
+        return False
+    behind = words[i + 1].lower if i + 1 < len(words) else ""
+    return words[i].function or behind in ARTICLES | {"of", "to"}
+
+
+def _closes(words: Sequence[Word], i: int) -> bool:
+    """Whether a small word may end a phrase: `world war one`, `darling buds of may`."""
+    return words[i].lower in IN_TITLES | {"us", "one"} or words[i - 1].lower == "of"
+
+
+def _says(words: Sequence[Word], i: int) -> bool:
+    """Content words, and `us`, which in a query is the country."""
+    return words[i].content or words[i].lower == "us"
+
+
+def _short(words: Sequence[Word], run: range) -> list[range]:
+    """A run, trimmed; one that is most of the question is cut at its last `of` or the like."""
+    run = _trimmed(words, run)
+    joins = [i for i in run if words[i].lower in ("of", "to", "with", "and")]
+    if len(run) <= LONGEST * len(words) or not joins:
+        return [run]
+    return [
+        _trimmed(words, range(*ends)) for ends in ((run.start, joins[-1]), (joins[-1], run.stop))
+    ]
