@@ -77,7 +77,8 @@ def _phrase_after(words: Sequence[Word], free: Sequence[bool], wh: int) -> list[
         return []
     i = wh + 1
     while i < len(words) and not _counts(words, i):
-        if words[i].lower in PREPOSITIONS:
+        much = words[wh].lower == "how" and words[i].lower in AUXILIARIES
+        if much or (words[i].lower in PREPOSITIONS and words[i].lower != "as"):
             return []
         i += 1
     who_does = words[wh].lower == "who" and i == wh + 1
@@ -101,7 +102,10 @@ def _is_name(words: Sequence[Word], free: Sequence[bool], wh: int, i: int) -> bo
     if not known:
         return False
     end = next((j for j in range(i, len(words)) if words[j].function), len(words))
-    return end == len(words) or words[end].lower not in ("of", "for", "to")
+    heads = end < len(words) and words[end].lower in ("of", "for", "to")
+    return not heads or any(
+        verblike(w) or not w.content for w in words[i:end]
+    )  # "what are bulls used for"
 
 
 def _runs(words: Sequence[Word], kinds: Mapping[int, tuple[str, str]]) -> Iterator[list[int]]:

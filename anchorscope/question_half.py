@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from anchorscope.own_anchors import PROPERTY, SUBJECT
+from anchorscope.question_query import LONGEST
 from anchorscope.question_spans import Candidate, Span, in_order, is_free
 from anchorscope.question_words import Word, word_count, word_places
 
 PROPERTY_WORDS = 4  # more than these describe the question, not its property
-LONGEST = 0.75  # of a question's words, for one name
 _CUT = ("asked words", "more words")
 
 
@@ -36,21 +36,26 @@ def within_half(
     room = total // 2
     # Which words of a query are its subject is a guess, so one word is kept for the property.
     reserve = int(room > 2 and any(c.span.role == PROPERTY for c in candidates))
-    half = _pieces(question) // 2
+    half = _pieces(question) // 2  # tokens
     chosen = _Chosen.none(question)
     for candidate in sorted(candidates, key=_precedence):
         span = candidate.span
-        kept_free = reserve if span.found_by == "query words" else 0
-        left = min(room - len(chosen.words) - kept_free, _property_room(chosen, candidate))
-        size = len(chosen.touched(span))
-        first = span.role == SUBJECT and not chosen.spans
         if not is_free(span, chosen.spans):
             continue
-        if (size <= left and span.found_by not in _CUT) or (first and size <= LONGEST * total):
+        query = span.found_by == "query words"
+        left = min(room - len(chosen.words) - reserve * query, _property_room(chosen, candidate))
+        pieces = half - chosen.pieces
+        if span.role == PROPERTY and not chosen.asked and len(chosen.words) > room:
+            left, pieces = 1, half  # the random control is incomplete anyway
+        size = len(chosen.touched(span))
+        first = span.role == SUBJECT and not chosen.spans
+        fits = size <= left and span.found_by not in _CUT
+        if fits and query and chosen.spans:
+            fits = _pieces(question[span.start : span.end]) <= pieces
+        if fits or (first and size <= LONGEST * total):
             chosen.add([span])
         elif left > 0 and span.found_by in _CUT:
-            inside = _inside(span, words)[-left:]
-            chosen.add(_tail(question, span, inside, half - chosen.pieces, chosen))
+            chosen.add(_tail(question, span, _inside(span, words)[-left:], pieces, chosen))
         elif left > 0 and first:
             chosen.add(_thinned(question, span, words, left))
     return in_order(chosen.spans)

@@ -10,9 +10,15 @@ from itertools import pairwise
 from anchorscope.english import (
     ARTICLES,
     AUXILIARIES,
+    BE,
     IN_TITLES,
+    LIGHT,
+    NO_VERBS,
     PARTICLES,
+    PASSIVES,
+    PERFORMING,
     PREPOSITIONS,
+    QUERY_VERBS,
     SEPARATORS,
     SUBJECT_PRONOUNS,
     TIMES,
@@ -23,14 +29,19 @@ from anchorscope.english import (
 )
 from anchorscope.question_words import Word
 
-LONGEST = 0.75  # share of a question's words that a phrase may be
+LONGEST = 0.8  # share of a question's words that a phrase may be
 
 
 def verblike(word: Word) -> bool:
     """Whether a word may be a verb that a question asks with."""
+    regular = len(word.lower) > 4 and word.lower.endswith("ed") and "-" not in word.lower
+    return word.lower in VERBS or (regular and word.lower not in NO_VERBS)
+
+
+def _acts(word: Word) -> bool:
+    """The same where a verb is likely: at its place in a query."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
-    known = not {word.lower, stem, f"{stem}e"}.isdisjoint(VERBS)
-    return known or (len(word.lower) > 4 and word.lower.endswith("ed"))
+    return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(QUERY_VERBS)
 
 
 def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
@@ -41,21 +52,21 @@ def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range],
         taken: indices of the words of names found, and of those that ask for the property.
 
     Returns:
-        Neighbouring indices of each phrase, the subjects of verbs first, then the longest first;
-        and the indices of the verbs between them.
+        Neighbouring indices of each phrase, the subjects of verbs first, then the longest, those
+        over half of the words last; and the indices of the verbs between them.
     """
     subjects: list[range] = []
     found: list[range] = []
     verbs: set[int] = set()
     for start, end in _stretches(words, taken):
         titled = _title(words, start, end) == start
-        if start - 1 in taken and verblike(words[start]) and not titled:  # "which apostle spoke at"
+        if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
             verbs.add(start)
             start += 1
         opening = _opening(words, start, end)
         verb = None if opening is None else _main_verb(words, opening, end)
         if opening is not None and verb is not None:
-            subjects.append(range(opening + 1, verb))
+            subjects.append(_trimmed(words, range(opening + 1, verb)))
             found += _parts(words, start, opening)
             verbs.add(verb)
             start = verb + 1
@@ -66,9 +77,15 @@ def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range],
             ):
                 verbs.add(start + 1)  # "begin and end"
                 start += 2
-        found += _parts(words, start, end)
+            found += _parts(words, start, end)
+            continue
+        parts = _parts(words, start, end)
+        says = start == 0 and words[0].lower not in WH | SEPARATORS  # "the ph scale is what"
+        subjects += parts[:says]
+        found += parts[says:]
     runs = [part for run in subjects for part in _short(words, run)]
-    runs += sorted((part for run in found for part in _short(words, run)), key=len, reverse=True)
+    others = [part for run in found for part in _short(words, run)]
+    runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run)))
     return [run for run in runs if any(_says(words, i) for i in run)], verbs
 
 
@@ -97,14 +114,16 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
     if lower[opening + 1 : opening + 2] and lower[opening + 1] in SUBJECT_PRONOUNS:
         return next((i for i in range(opening + 2, end) if not words[i].function), None)
     asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
-    if asks and opening + 1 < end and verblike(words[opening + 1]):  # "who has won the cup"
+    if asks and opening + 1 < end and _acts(words[opening + 1]):  # "who has won the cup"
         return opening + 1
-    verbs = [i for i in range(opening + 2, end) if verblike(words[i])]
+    verbs = [i for i in range(opening + 2, end) if _acts(words[i])]
     closing = [i for i in verbs if i + 1 == end or lower[i + 1] in PARTICLES | SEPARATORS]
     if closing:
         last = closing[-1]
         return last - 2 if lower[last - 1] == "and" and last - 2 in verbs else last
-    if verbs or lower[opening] not in ("did", "does", "do", "will", "can"):
+    if lower[opening] in BE:  # "is pistachio flavoured ice cream"
+        return next((i for i in verbs if words[i + 1].function), None)
+    if verbs or lower[opening] in ("has", "have", "had"):
         return next(iter(verbs), None)
     inner = range(opening + 2, end - 1)  # "did france and belgium invade the ruhr"
     return next((i for i in inner if words[i].content and lower[i + 1] in ARTICLES), None)
@@ -115,14 +134,20 @@ def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
     title = _title(words, start, end)
     cuts = [i for i in range(start, title) if _cuts(words, i)]
     inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
-    return [*(run[1:] if run.start in cuts else run for run in inner), range(title, end)]
+    runs = [_trimmed(words, run[1:] if run.start in cuts else run) for run in inner]
+    while title < end and words[title].lower in ARTICLES | {"of", "to"}:
+        title += 1
+    return [run for run in (*runs, range(title, end)) if run]
 
 
 def _title(words: Sequence[Word], start: int, end: int) -> int:
     """Where a title begins that goes on to the end of the stretch; `end` where none does."""
+    performs = False
     for i in range(start, end):
         before = words[i - 1].lower if i else ""
-        if before in TITLE_VERBS and not _cuts(words, i):
+        performs = performs or before in PERFORMING
+        by_work = performs and before in ("in", "on") and not words[i].number
+        if by_work or (before in TITLE_VERBS and words[i].lower not in PREPOSITIONS):
             return i
         announced = before in TITLE_NOUNS and i > start and not _cuts(words, i)
         if announced or (words[i].lower in IN_TITLES and before not in AUXILIARIES):
@@ -137,9 +162,10 @@ def _cuts(words: Sequence[Word], i: int) -> bool:
     if lower in SEPARATORS:
         return lower in PREPOSITIONS or before not in PREPOSITIONS  # "in when calls the heart"
     if lower == "to" or before == "to":  # "warned europe to stay out"
-        return (after if lower == "to" else lower) in VERBS
+        return (after if lower == "to" else lower) in QUERY_VERBS
     participle = verblike(words[i]) and after in SEPARATORS  # "unix created in the 1990s"
-    return lower in AUXILIARIES or participle or (lower in ARTICLES and before in TIMES)
+    light = lower in LIGHT and after in ARTICLES  # "photosynthesis means the making of"
+    return lower in AUXILIARIES or participle or light or (lower in ARTICLES and before in TIMES)
 
 
 def _trimmed(words: Sequence[Word], run: range) -> range:
@@ -148,6 +174,8 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
     while start < end and _falls_off(words, start, run.start):
         start += 1
     while start < end and words[end - 1].function and not _closes(words, end - 1):
+        end -= 1
+    if end < run.stop and end - start > 1 and _acts(words[end - 1]):  # "the roadrunner belongs to"
         end -= 1
     return range(start, end)
 
@@ -158,12 +186,15 @@ def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
     if (i == first > 0 and lower in SEPARATORS | WH) or lower in IN_TITLES or _says(words, i):
         return False
     behind = words[i + 1].lower if i + 1 < len(words) else ""
-    return words[i].function or behind in ARTICLES | {"of", "to"}
+    if lower == "one":
+        return behind == "of"
+    return words[i].function or lower in PASSIVES or behind in ARTICLES | {"of", "to"}
 
 
 def _closes(words: Sequence[Word], i: int) -> bool:
     """Whether a small word may end a phrase: `world war one`, `darling buds of may`."""
-    return words[i].lower in IN_TITLES | {"us", "one"} or words[i - 1].lower == "of"
+    before_of = words[i - 1].lower == "of" and words[i].lower not in WH
+    return before_of or words[i].lower in IN_TITLES | {"us", "one"}
 
 
 def _says(words: Sequence[Word], i: int) -> bool:
@@ -172,11 +203,11 @@ def _says(words: Sequence[Word], i: int) -> bool:
 
 
 def _short(words: Sequence[Word], run: range) -> list[range]:
-    """A run, trimmed; one that is most of the question is cut at its last `of` or the like."""
-    run = _trimmed(words, run)
-    joins = [i for i in run if words[i].lower in ("of", "to", "with", "and")]
-    if len(run) <= LONGEST * len(words) or not joins:
+    """A run; one that is most of the question is cut at its first `of`, or the like, in two."""
+    if len(run) <= LONGEST * len(words):
         return [run]
-    return [
-        _trimmed(words, range(*ends)) for ends in ((run.start, joins[-1]), (joins[-1], run.stop))
-    ]
+    for joint in ("of", "to", "with", "and"):
+        if at := next((i for i in run[1:] if words[i].lower == joint), None):
+            parts = [_trimmed(words, range(run.start, at)), _trimmed(words, range(at, run.stop))]
+            return sorted(parts, key=len, reverse=True)
+    return [run]
