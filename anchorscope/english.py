@@ -47,8 +47,8 @@ SEPARATORS = PREPOSITIONS | word_set("""
     without via
 """)
 # What may follow a verb that nothing else follows: "come out", "take place".
-PARTICLES = word_set("out up on off down away over back place about first last again to with")
-# Light words at the front of what they introduce: "what element is often called quicksilver".
+PARTICLES = word_set("out up on off down away over back place about first last again to with being")
+# Light words at the edges of what they introduce: "what element is often called quicksilver".
 PASSIVES = word_set("called named known often usually commonly located said")
 SUBJECT_PRONOUNS = word_set("i you he she we they")
 # Words that a question hardly holds but in a title.

@@ -97,9 +97,10 @@ def _phrase_after(words: Sequence[Word], free: Sequence[bool], wh: int) -> list[
 
 
 def _is_name(words: Sequence[Word], free: Sequence[bool], wh: int, i: int) -> bool:
-    """Whether the phrase behind `who is` is the subject: no article before it, no `of` behind."""
-    known = i < len(words) and free[i] and words[i - 1].lower in AUXILIARIES and i - 1 == wh + 1
-    if not known:
+    """Whether the phrase behind `who is` is the subject: no `the` before it, no `of` behind."""
+    between = [w.lower for w in words[wh + 1 : i]]
+    bare = len(between) == 1 or between[1:] in (["a"], ["an"])
+    if not (i < len(words) and free[i] and bare and between[0] in AUXILIARIES):
         return False
     end = next((j for j in range(i, len(words)) if words[j].function), len(words))
     heads = end < len(words) and words[end].lower in ("of", "for", "to")

@@ -79,8 +79,11 @@ def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range],
                 start += 2
             found += _parts(words, start, end)
             continue
+        says = start == 0 and words[0].lower not in WH | SEPARATORS | AUXILIARIES
+        if opening is not None and not says:  # "where in the bible are the disciples"
+            found += _parts(words, start, opening)
+            start, says = opening, True
         parts = _parts(words, start, end)
-        says = start == 0 and words[0].lower not in WH | SEPARATORS  # "the ph scale is what"
         subjects += parts[:says]
         found += parts[says:]
     runs = [part for run in subjects for part in _short(words, run)]
@@ -173,10 +176,11 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
     start, end = run.start, run.stop
     while start < end and _falls_off(words, start, run.start):
         start += 1
-    while start < end and words[end - 1].function and not _closes(words, end - 1):
+    while start < end and not _closes(words, end - 1):
         end -= 1
-    if end < run.stop and end - start > 1 and _acts(words[end - 1]):  # "the roadrunner belongs to"
-        end -= 1
+    behind = words[end].lower if end < run.stop else ""
+    if behind in PARTICLES | PREPOSITIONS and end - start > 1 and _acts(words[end - 1]):
+        end -= 1  # "the roadrunner belongs to"
     return range(start, end)
 
 
@@ -192,9 +196,11 @@ def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
 
 
 def _closes(words: Sequence[Word], i: int) -> bool:
-    """Whether a small word may end a phrase: `world war one`, `darling buds of may`."""
-    before_of = words[i - 1].lower == "of" and words[i].lower not in WH
-    return before_of or words[i].lower in IN_TITLES | {"us", "one"}
+    """Whether word i may end a phrase: `world war one`, `darling buds of may`."""
+    lower = words[i].lower
+    if lower in IN_TITLES | {"us", "one"} or (words[i - 1].lower == "of" and lower not in WH):
+        return True
+    return not words[i].function and lower not in PASSIVES
 
 
 def _says(words: Sequence[Word], i: int) -> bool:
