@@ -50,6 +50,7 @@ SEPARATORS = PREPOSITIONS | word_set("""
 PARTICLES = word_set("out up on off down away over back place about first last again to with being")
 # Light words at the edges of what they introduce: "what element is often called quicksilver".
 PASSIVES = word_set("called named known often usually commonly located said")
+NAMING = word_set("list name names kind kinds type types sort")  # before `of`
 SUBJECT_PRONOUNS = word_set("i you he she we they")
 # Words that a question hardly holds but in a title.
 IN_TITLES = word_set("i i'm i'll i've me my mine don't dont ain't aint wanna gonna let's lets")

@@ -42,10 +42,12 @@ def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:
     """Words that name the property: the phrase after the question word, after `'s`, before `of`."""
     wh = _question_word(words)
     asked = set() if wh is None else set(_phrase_after(words, free, wh))
-    begins = 2 if wh is None else wh + 2  # "who is jack's mother", not "in assassin's creed"
+    # "who is jack's mother", not "in assassin's creed"
+    begins = wh + 2 if wh is not None and words[wh].lower in ("who", "what") else 0
     for i in range(len(words)):
-        owned = i > 0 and words[i - 1].possessive and not (free[i - 1] and i - 1 > begins)
-        owned = owned and not words[i - 1].function
+        owner = words[i - 1] if i else None
+        owned = owner and owner.possessive and not owner.function
+        owned = owned and not (free[i - 1] and i - 1 > begins)
         owns = i + 2 < len(words) and words[i + 1].lower in ("of", "for") and not free[i + 2]
         if owned or owns:
             asked.add(i)

@@ -13,6 +13,7 @@ from anchorscope.english import (
     BE,
     IN_TITLES,
     LIGHT,
+    NAMING,
     NO_VERBS,
     PARTICLES,
     PASSIVES,
@@ -88,7 +89,7 @@ def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range],
         found += parts[says:]
     runs = [part for run in subjects for part in _short(words, run)]
     others = [part for run in found for part in _short(words, run)]
-    runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run)))
+    runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
     return [run for run in runs if any(_says(words, i) for i in run)], verbs
 
 
@@ -192,7 +193,8 @@ def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
     behind = words[i + 1].lower if i + 1 < len(words) else ""
     if lower == "one":
         return behind == "of"
-    return words[i].function or lower in PASSIVES or behind in ARTICLES | {"of", "to"}
+    names = behind in ARTICLES | {"to"} or (behind == "of" and lower in NAMING)
+    return words[i].function or lower in PASSIVES or names
 
 
 def _closes(words: Sequence[Word], i: int) -> bool:

@@ -1,5 +1,6 @@
 """The command that measures the finders: what it counts, and what it reaches on real rows."""
 
+import csv
 import json
 from pathlib import Path
 
@@ -139,3 +140,15 @@ def test_nearly_every_real_question_has_something_usable(name: str, share: float
     rows = real_rows(name)
     result = usable((row["question"], find(row["question"])) for row in rows)
     assert result.rows == len(rows) and result.usable >= share
+
+
+def test_nine_in_ten_main_subjects_of_nq_are_whole() -> None:
+    """`nq_subjects.csv` says where a reader sees the main subject: row, characters [start, end)."""
+    rows = real_rows("NQ")
+    with (Path(__file__).parent / "data" / "nq_subjects.csv").open() as file:
+        judged = [tuple(map(int, line)) for line in list(csv.reader(file))[1:]]
+    whole = 0
+    for row, start, end in judged:
+        spans = finders.subjects(find(rows[row]["question"]))
+        whole += any(s.start <= start and end <= s.end for s in spans)
+    assert len(judged) == 100 and whole >= 90
