@@ -3,7 +3,7 @@
 A user's own spans go first. Else there are two finders. The *metadata* finder is used where the
 dataset names the subject: it marks the subject and the property asked for. The *offline* finder
 reads the question alone, with a short list of English function words and no model: quoted text,
-capitalised runs, titles that the row carries, content words of lower-case queries, and the words
+capitalised runs, titles that the row carries, phrases that capitals do not mark, and the words
 that ask for the property. None of them sees gold answers, model answers or labels.
 """
 

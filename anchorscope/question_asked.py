@@ -12,7 +12,7 @@ from anchorscope.question_words import Word
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[Candidate]:
-    """Runs of content words outside `taken`: what asks for the property, and the rest.
+    """Runs of words outside `taken`: what asks for the property, and the rest.
 
     Args:
         words: the question's words, see `words_of`.
