@@ -64,33 +64,37 @@ def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range],
         if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
             verbs.add(start)
             start += 1
-        opening = _opening(words, start, end)
-        verb = None if opening is None else _main_verb(words, opening, end)
-        if opening is not None and verb is not None:
-            subjects.append(_trimmed(words, range(opening + 1, verb)))
-            found += _parts(words, start, opening)
-            verbs.add(verb)
-            start = verb + 1
-            if (
-                words[start : start + 2]
-                and words[start].lower == "and"
-                and verblike(words[start + 1])
-            ):
-                verbs.add(start + 1)  # "begin and end"
-                start += 2
-            found += _parts(words, start, end)
-            continue
-        says = start == 0 and words[0].lower not in WH | SEPARATORS | AUXILIARIES
-        if opening is not None and not says:  # "where in the bible are the disciples"
-            found += _parts(words, start, opening)
-            start, says = opening, True
-        parts = _parts(words, start, end)
-        subjects += parts[:says]
-        found += parts[says:]
+        first, rest, behind = _read(words, start, end)
+        subjects += first
+        found += rest
+        verbs |= behind
     runs = [part for run in subjects for part in _short(words, run)]
     others = [part for run in found for part in _short(words, run)]
     runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
     return [run for run in runs if any(_says(words, i) for i in run)], verbs
+
+
+def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
+    """The subject of a stretch, its other phrases and the verbs between them."""
+    opening = _opening(words, start, end)
+    verb = None if opening is None else _main_verb(words, opening, end)
+    if opening is not None and verb is not None:
+        verbs = {verb, *_second_verb(words, verb, end)}
+        others = [*_parts(words, start, opening), *_parts(words, max(verbs) + 1, end)]
+        return [_trimmed(words, range(opening + 1, verb))], others, verbs
+    if start == 0 and words[0].lower not in WH | SEPARATORS | AUXILIARIES:  # a statement
+        parts = _parts(words, start, end)
+        return parts[:1], parts[1:], set()
+    if opening is None:
+        return [], _parts(words, start, end), set()
+    parts = _parts(words, opening, end)  # "where in the bible are the disciples"
+    return parts[:1], [*_parts(words, start, opening), *parts[1:]], set()
+
+
+def _second_verb(words: Sequence[Word], verb: int, end: int) -> list[int]:
+    """`end` in `when did it begin and end`."""
+    joined = verb + 2 < end and words[verb + 1].lower == "and"
+    return [verb + 2] if joined and verblike(words[verb + 2]) else []
 
 
 def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:
