@@ -6,10 +6,9 @@ def word_set(words: str) -> frozenset[str]:
 
 
 WH = word_set("what which who whom whose when where why how")
+BE = word_set("is are was were")
 # Words that open a yes/no question.
-AUXILIARIES = word_set("""
-    is are was were do does did has have had can could will would should
-""")
+AUXILIARIES = BE | word_set("do does did has have had can could will would should")
 # Nouns that ask for a time: "In what year".
 TIMES = word_set("year date day month decade century time")
 # Words that build sentences and name nothing, contractions included.
@@ -39,6 +38,30 @@ OPENERS = word_set("""
     including excluding besides despite featuring being starring based formed situated originally
     today recently first one two three four five six seven eight nine ten
 """)
+ARTICLES = word_set("a an the")
+# Prepositions and conjunctions behind which another phrase begins.
+PREPOSITIONS = word_set("in on at by for from during as since until than that which whom whose per")
+# A title may open with one of these others.
+SEPARATORS = PREPOSITIONS | word_set("""
+    after before between under over against who when where while because through throughout within
+    without via
+""")
+# What may follow a verb that nothing else follows: "come out", "take place".
+PARTICLES = word_set("out up on off down away over back place about first last again to with being")
+# Light words at the edges of what they introduce: "what element is often called quicksilver".
+PASSIVES = word_set("called named known often usually commonly located said")
+NAMING = word_set("list name names kind kinds type types sort")  # before `of`
+SUBJECT_PRONOUNS = word_set("i you he she we they")
+# Words that a question hardly holds but in a title.
+IN_TITLES = word_set("i i'm i'll i've me my mine don't dont ain't aint wanna gonna let's lets")
+# Words that a title follows to the end: "who sings take me home", "in the movie far and away".
+TITLE_VERBS = word_set("sing sings sang sung wrote write writes")
+# Words by which `in` and `on` lead to a work: "who plays the beast in beauty and the beast".
+PERFORMING = word_set("""
+    play plays played sing sings sang star stars starred voice voices voiced cast actor actress
+    character characters judge judges guy girl host hosts
+""")
+TITLE_NOUNS = word_set("movie film song show series book novel album poem musical")
 # Irregular and short verbs that questions ask with; regular ones end in -ed.
 VERBS = word_set("""
     come comes came play plays played win wins won sing sings sang sung write writes wrote written
@@ -49,13 +72,22 @@ VERBS = word_set("""
     choose chose chosen drive drove driven meet met marry appear appears occur occurs directs
     produce produces invent discover publish stars voices hosts compete competes represent
     represents contain contains sign signs take takes took release air airs aired owns shot spend
-    spent teach taught think thought keep kept send sent bring brought
+    spent teach taught think thought keep kept send sent bring brought attend attends
+""")
+NO_VERBS = word_set("united hundred sacred")  # for all their ending
+# Verbs, and forms of them, that are nouns as well where a question is not a query in small letters.
+QUERY_VERBS = VERBS | word_set("""
+    stop open close move go went change join reach sail serve work use stay score return discover
+    describe develop cause occur pass pay paid turn stand stood sit belong break broke broken hit
+    host star voice
 """)
 # Small words inside names.
 CONNECTORS = word_set("""
     of the de la le les du des der den von van di da del della dos al el y e zu for & bin ibn ter
     af av og och und et
 """)
+# Small words that join two capitalised words to a title: "Pride and Prejudice", "Face to Face".
+JOINING = word_set("and to but with a an no not than")
 ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 # Ranks and the like that go on with a name after a comma: "Adele Capell, Countess of Essex".
 RANKS = word_set("""

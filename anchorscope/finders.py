@@ -248,8 +248,8 @@ CLASSES: dict[str, Callable[[str, Sequence[Span]], bool]] = {
     "more than half of the words": _over_half,
     "no subject": lambda _, spans: bool(spans) and not subjects(spans),
     "no property": lambda _, spans: bool(spans) and all(s.role != PROPERTY for s in spans),
-    "subject guessed from a query's content words": _by("query words"),
-    "name thinned to fit half of the words": _by("thinned"),
+    "subject guessed from phrases": _by("query words"),
+    "name thinned": _by("thinned"),
     "one word only": lambda question, spans: words_in(question, spans) == 1,
 }
 """What makes a row unusable (the first two), and what makes it weaker."""

@@ -3,7 +3,7 @@
 A user's own spans go first. Else there are two finders. The *metadata* finder is used where the
 dataset names the subject: it marks the subject and the property asked for. The *offline* finder
 reads the question alone, with a short list of English function words and no model: quoted text,
-capitalised runs, titles that the row carries, content words of lower-case queries, and the words
+capitalised runs, titles that the row carries, phrases that capitals do not mark, and the words
 that ask for the property. None of them sees gold answers, model answers or labels.
 """
 
@@ -15,7 +15,7 @@ from anchorscope.english import FUNCTION
 from anchorscope.own_anchors import PROPERTY, SUBJECT
 from anchorscope.question_asked import property_candidates
 from anchorscope.question_half import within_half
-from anchorscope.question_names import name_candidates
+from anchorscope.question_names import is_aside, name_candidates
 from anchorscope.question_spans import RANK, Candidate, Span, in_order, is_free, ranked
 from anchorscope.question_words import Word, occurrences, trim, word_places, words_of
 
@@ -94,9 +94,10 @@ def _offline(question: str, words: Sequence[Word], titles: Sequence[str]) -> lis
 def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Candidate]:
     """All that the offline finder finds, before it keeps the best within half of the words."""
     names = name_candidates(question, words, titles)
-    named = any(c.rank <= RANK["capitalised word"] for c in names)
-    if not named:  # the numbers then belong to the query's words: "2014 world cup"
-        names = [c for c in names if c.span.found_by != "number"]
+    sure = [c for c in names if c.rank <= RANK["capitalised word"]]
+    named = not all(is_aside(words, c.span) for c in sure)
+    if not named:  # numbers and the like then belong to phrases: "2014 world cup"
+        names = sure
     spans = [c.span for c in names]
     return _with_a_subject(names + property_candidates(words, spans, with_subject=not named))
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from anchorscope.own_anchors import PROPERTY, SUBJECT
-from anchorscope.question_spans import RANK, Candidate, Span, in_order, is_free
+from anchorscope.question_query import LONGEST
+from anchorscope.question_spans import Candidate, Span, in_order, is_free
 from anchorscope.question_words import Word, word_count, word_places
 
 PROPERTY_WORDS = 4  # more than these describe the question, not its property
+_CUT = ("asked words", "more words")
 
 
 def within_half(
@@ -17,9 +19,10 @@ def within_half(
 ) -> list[Span]:
     """The best candidates that fit into half of the question's words.
 
-    A name that is too long for that is thinned to its content words. Other runs are cut to their
-    last words, and to half of the question's tokens as well as they can be guessed, so that a
-    random knockout of as many other tokens is possible.
+    A name is kept whole or not at all; the first of them even where it is more than half, up to
+    `LONGEST` of the words, beyond which it is thinned to its content words. Words that ask are cut
+    to their last ones, and to half of the question's tokens as well as they can be guessed, so that
+    a random knockout of as many other tokens is possible.
 
     Args:
         question: the question's text.
@@ -29,26 +32,39 @@ def within_half(
     Returns:
         Spans sorted, none overlapping.
     """
-    room = word_count(question) // 2
+    total = word_count(question)
+    room = total // 2
     # Which words of a query are its subject is a guess, so one word is kept for the property.
     reserve = int(room > 2 and any(c.span.role == PROPERTY for c in candidates))
-    half = _pieces(question) // 2
+    half = _pieces(question) // 2  # tokens
     chosen = _Chosen.none(question)
-    for candidate in sorted(candidates, key=lambda c: (c.rank, c.span.start)):
+    for candidate in sorted(candidates, key=_precedence):
         span = candidate.span
-        kept_free = reserve if span.found_by == "query words" else 0
-        left = room - len(chosen.words) - kept_free
-        left = min(left, _property_room(chosen, candidate))
-        if left <= 0 or not is_free(span, chosen.spans):
+        if not is_free(span, chosen.spans):
             continue
-        if span.found_by in ("query words", "asked words", "more words"):
-            inside = _inside(span, words)[-left:]
-            chosen.add(_tail(question, span, inside, half - kept_free - chosen.pieces, chosen))
-        elif len(chosen.touched(span)) <= left:
+        query = span.found_by == "query words"
+        left = min(room - len(chosen.words) - reserve * query, _property_room(chosen, candidate))
+        pieces = half - chosen.pieces
+        if span.role == PROPERTY and not chosen.asked and len(chosen.words) > room:
+            left, pieces = 1, half  # the random control is incomplete anyway
+        size = len(chosen.touched(span))
+        first = span.role == SUBJECT and not chosen.spans
+        fits = size <= left and span.found_by not in _CUT
+        if fits and query and chosen.spans:
+            fits = _pieces(question[span.start : span.end]) <= pieces
+        if fits or (first and size <= LONGEST * total):
             chosen.add([span])
-        elif not chosen.spans and candidate.rank < RANK["query words"]:
+        elif left > 0 and span.found_by in _CUT:
+            chosen.add(_tail(question, span, _inside(span, words)[-left:], pieces, chosen))
+        elif left > 0 and first:
             chosen.add(_thinned(question, span, words, left))
     return in_order(chosen.spans)
+
+
+def _precedence(candidate: Candidate) -> tuple[int, int]:
+    """The surest rule first; the phrases of a query come in their own order."""
+    query = candidate.span.found_by == "query words"
+    return candidate.rank, 0 if query else candidate.span.start
 
 
 @dataclass

@@ -4,9 +4,18 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from anchorscope.english import CONNECTORS, FUNCTION, OPENERS, WH, word_set
+from anchorscope.english import (
+    ARTICLES,
+    AUXILIARIES,
+    CONNECTORS,
+    FUNCTION,
+    JOINING,
+    OPENERS,
+    WH,
+    word_set,
+)
 from anchorscope.own_anchors import SUBJECT
-from anchorscope.question_spans import Candidate, ranked
+from anchorscope.question_spans import Candidate, Span, ranked
 from anchorscope.question_words import Word, case_tells, occurrences, trim
 
 _QUOTES = re.compile(
@@ -21,7 +30,7 @@ _QUOTES = re.compile(
 )
 _NEVER_ALONE = WH | word_set("i a not and or")  # as names, although written with a capital
 _DEMONYM = re.compile(
-    r"\w+(?:an|ish|ese)|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
+    r"\w{3,}(?:ian|ish|ese)|\w+(?:ean|ican)|(?:afr|mor)\w+can|german|roman|cuban|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
 )
 
 
@@ -35,6 +44,12 @@ def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str])
     """
     found = [*_titles(question, titles), *_quoted(question), *_names(words, case_tells(words))]
     return _merge(found)
+
+
+def is_aside(words: Sequence[Word], name: Span) -> bool:
+    """Whether a name only says where or when: `in Scotland`, `during the Great War`."""
+    before = [w.lower for w in words if w.end <= name.start and w.lower not in ARTICLES]
+    return bool(before) and before[-1] in ("in", "at", "during", "on")
 
 
 def _titles(question: str, titles: Sequence[str]) -> Iterator[Candidate]:
@@ -105,11 +120,22 @@ def _run_end(words: Sequence[Word], i: int) -> int:
         if following.breaks and not (following.joins and last == j and not words[j].number):
             break
         j += 1
-        if words[j].capital:
+        if words[j].capital and not (words[j].number and words[j - 1].lower in JOINING):
             last = j
-        elif words[j].lower not in CONNECTORS or j - last > 2 or words[last].number:
+        elif words[last].number or j - last > 2 or not _connects(words, i, last, j):
             break
     return last
+
+
+def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
+    """Whether a name goes on over small word j; `and` joins single words, not two persons."""
+    lower = words[j].lower
+    if lower in CONNECTORS:
+        return True
+    before = words[first - 1].lower if first else ""
+    apart = before in AUXILIARIES or before in ("between", "both")
+    beside = words[j].start - words[j - 1].end == 1 and not words[j].breaks
+    return lower in JOINING and first == last and beside and not apart
 
 
 def _name(words: Sequence[Word], first: int, last: int) -> Candidate:

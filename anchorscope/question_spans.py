@@ -9,7 +9,7 @@ RULES = (
     "quoted",
     "capitalised run",
     "capitalised word",
-    "query words",  # content words of a question without names
+    "query words",  # phrases of a question without names
     "asked words",
     "verb",
     "restriction",  # "Which European city": restricts what is asked for

@@ -26,7 +26,7 @@ def proxies(questions: pd.DataFrame) -> pd.DataFrame:
 
     Two questions of one `relation` ask for the same sort of answer by the same property word:
     "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
-    `subject` is the text of all names in the question, or of its content words where it has none.
+    `subject` is the text of all names in the question, or of its phrases where it has none.
 
     Args:
         questions: a table with the columns `id` and `question`; others are not read.

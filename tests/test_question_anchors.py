@@ -91,8 +91,23 @@ def test_a_subject_that_does_not_occur_leaves_the_offline_finder() -> None:
          ["J. R. R. Tolkien"]),
         ("Romansh is a native and official language of which country?", ["Romansh"]),
         ("Which novel about the war was published by Лев Толстой back then?", ["Лев Толстой"]),
-        ("who sings does he love me with reba", ["love", "reba"]),
-        ("when was the dome of the rock completed", ["dome", "rock"]),
+        ("who sings does he love me with reba", ["does he love me with reba"]),
+        ("when was the dome of the rock completed", ["dome of the rock"]),
+        ("who wrote pride and prejudice", ["pride and prejudice"]),
+        ("when was how deep is your love released", ["how deep is your love"]),
+        ("when did come fly with me come out", ["come fly with me"]),
+        ("who plays the grandmother in game of thrones", ["game of thrones"]),
+        ("who is currently serving as president of pakistan", ["president of pakistan"]),
+        ("what mall did they use in back to the future", ["back to the future"]),
+        ("where is the tv show the office filmed", ["tv show the office"]),
+        ("when did the dallas cowboys win their last game", ["dallas cowboys"]),
+        ("who warned europe to stay out of the americas", ["europe", "americas"]),
+        ("how many times has real madrid won it", ["real madrid"]),
+        ("who was tammy from basketball wives", ["tammy"]),
+        ("Who was the director of Pride and Prejudice?", ["Pride and Prejudice"]),
+        ("Are Ann Lee and Bo Diddley from one country?", ["Ann Lee", "Bo Diddley"]),
+        ("What was then the best result of Japan players there?", ["Japan"]),
+        ("In Scotland, what is a haggis usually served with?", ["Scotland", "haggis"]),
     ],
 )  # fmt: skip
 def test_the_offline_finder_names_what_a_reader_would(question: str, subjects: list[str]) -> None:
@@ -106,6 +121,8 @@ def test_the_offline_finder_names_what_a_reader_would(question: str, subjects: l
         ("What element is often called quicksilver?", ["element"]),
         ("How many Oscars did the director of Titanic win in his life?", ["director", "win"]),
         ("who wrote knock knock knocking on heavens door", ["wrote"]),
+        ("who is the president of pakistan", ["president"]),
+        ("when did the dallas cowboys win their last playoff game", ["win"]),
     ],
 )
 def test_the_offline_finder_names_the_property(question: str, properties: list[str]) -> None:
@@ -258,19 +275,30 @@ def test_nothing_is_found_where_there_is_nothing(question: str) -> None:
     assert find(question) == []
 
 
-def test_a_name_too_long_for_half_the_words_is_thinned_not_dropped() -> None:
-    question = "Who wrote The Luncheon of the Boating Party?"
+def test_a_name_that_is_more_than_half_of_the_words_is_whole_and_alone() -> None:
+    spans = find("Who wrote The Luncheon of the Boating Party in 1990?")
+    assert [(s.start, s.end) for s in spans if s.role == SUBJECT] == [(10, 43)]
+
+
+def test_a_name_that_is_nearly_the_whole_question_is_thinned_not_dropped() -> None:
+    question = "Luncheon of the Boating Party who?"
     spans = find(question)
     assert words_in(question, spans) <= word_count(question) / 2
     assert {s.found_by for s in spans if s.role == SUBJECT} == {"capitalised run, thinned"}
 
 
+def names(spans: list[Span]) -> int:
+    return sum(s.role == SUBJECT for s in spans)
+
+
 @settings(deadline=None)
 @given(st.text(max_size=80))
-def test_spans_of_any_text_are_well_formed_and_within_half(question: str) -> None:
+def test_spans_of_any_text_are_well_formed_and_only_one_name_goes_beyond_half(
+    question: str,
+) -> None:
     spans = find(question)
     assert_well_formed(question, spans)
-    assert words_in(question, spans) <= word_count(question) / 2
+    assert words_in(question, spans) <= word_count(question) / 2 or names(spans) == 1
 
 
 AWKWARD = (
@@ -288,7 +316,7 @@ def test_spans_of_awkward_questions_are_well_formed(words: list[str], end: str) 
 
 
 @pytest.mark.parametrize("name", SETS)
-def test_real_questions_all_have_anchors_within_half_of_their_words(name: str) -> None:
+def test_real_questions_all_have_anchors_and_only_one_name_goes_beyond_half(name: str) -> None:
     rows = real_rows(name)
     begin = time.perf_counter()
     found = []
@@ -298,7 +326,8 @@ def test_real_questions_all_have_anchors_within_half_of_their_words(name: str) -
     assert time.perf_counter() - begin < 10, "a second is usual; ten allow for a busy machine"
     for row, spans in zip(rows, found, strict=True):
         assert_well_formed(row["question"], spans)
-        assert words_in(row["question"], spans) <= word_count(row["question"]) / 2
+        within = words_in(row["question"], spans) <= word_count(row["question"]) / 2
+        assert within or names(spans) == 1
     assert sum(map(bool, found)) >= 0.99 * len(rows)
     assert sum(any(s.role == PROPERTY for s in spans) for spans in found) >= 0.6 * len(rows)
 
