@@ -318,12 +318,12 @@ def test_spans_of_awkward_questions_are_well_formed(words: list[str], end: str) 
 @pytest.mark.parametrize("name", SETS)
 def test_real_questions_all_have_anchors_and_only_one_name_goes_beyond_half(name: str) -> None:
     rows = real_rows(name)
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = []
     for row in rows:
         titles = row.get("supporting_facts", {}).get("title", [])
         found.append(find(row["question"], titles=titles))
-    assert time.perf_counter() - begin < 10, "a second is usual; ten allow for a busy machine"
+    assert time.process_time() - begin < 10, "a second is usual"
     for row, spans in zip(rows, found, strict=True):
         assert_well_formed(row["question"], spans)
         within = words_in(row["question"], spans) <= word_count(row["question"]) / 2
