@@ -78,7 +78,10 @@ _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
 # `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
-_TAG = r"<[/|]?[A-Za-z][^<>\n]{0,40}>|\[/?[A-Z]{2,}\](?=[^\S\n]*\w)|\[/[A-Z]{2,}\]|\\[a-z]+\{"
+_TAG = (
+    r"<[/|]?[A-Za-z][^<>\n]{0,40}>(?:(?<=\|>)assistant\b)?|"
+    r"\[/?[A-Z]{2,}\](?=[^\S\n]*\w)|\[/[A-Z]{2,}\]|\\[a-z]+\{"
+)
 _TAGS = re.compile(_TAG)
 _THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
 _MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
@@ -93,7 +96,7 @@ _YES_NO = re.compile(rf"[{re.escape(''.join(_OPENERS))}]*(?i:yes|no)(?=,\s+[^\W\
 # What a model adds to its answer: doubt, or what the answer is not.
 _I = r"I(?:['’][a-z]+)? "  # a first person's clause; titles go on with a capital
 _AFTERTHOUGHT = re.compile(
-    rf"\s*[,–—]\s?(?:(?:but|though|although|if) )?{_I}[a-z]"
+    rf"\s*[,–—]\s?(?:(?:(?:but|though|although|if) )?{_I}[a-z]|but don['’]t )"
     rf"|(?:\s-)?\s(?:(?:but|though|although) {_I}[a-z]|{_I}(?:would )?{lead_ins.THINK}\b)"
     r"|\s*[,–—]\s?(?:(?:maybe|perhaps|probably|possibly|presumably)\W*$|(?:and )?not\s)"
 )

@@ -106,10 +106,12 @@ _ONE = (
     r"thousand|[mb]illion|first|second|third|fifth|ninth|twelfth|(?:thir|fif|six|seven|eigh|nine)"
     r"(?:teen|ty)|fourteen|eighth|\w+(?:teen|tie|four|six|seven|ten|leven|hundred|thousand)th)"
 )
-_SPELT = rf"(?i:\b(?<!\d\s){_ONE}(?:(?:\s+and)?[\s-]+{_ONE})*)"
+_SPELT = rf"(?i:\b(?<!\d\s){_ONE}(?:(?:\s+and)?[\s-]+{_ONE}){{0,8}})"
 _DIGITS = r"[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
 # One number spelt both ways: "twelve (12)", "12 (twelve)".
-TWO_SPELLINGS = re.compile(rf"(?:{_SPELT}\s*[(\[]{_DIGITS}|\b{_DIGITS}\s*[(\[]{_SPELT})[)\]]")
+TWO_SPELLINGS = re.compile(
+    rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
+)
 # Words that deny what follows; "not only" and "not until 1971" do not.
 DENIAL = re.compile(
     r"(?:\b(?:[Nn]ot|never|Never(?=\s[^\W\d_A-Z])|cannot|[Nn]either|nor|no|none|[Nn]o one|"

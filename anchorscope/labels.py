@@ -30,7 +30,7 @@ _INITIAL = re.compile(
     r"(?<![\w'’])(?:([^\W\d_]\.)\s+(?=[^\W\d_]\.)|([A-Z]\.?)\s+(?=[A-Z](?!['’\w])))"
 )
 _CLAUSE_END = re.compile(
-    r"[,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b"
+    r"([,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b)"
 )
 _IDENTITY = re.compile(r"\b(?:is|was|are|were)\s?$")
 _DENIED = "¦"  # what the denied words leave; keeps the words beside them apart
@@ -99,10 +99,9 @@ def _day_first(date: re.Match[str]) -> str:
 @lru_cache(maxsize=4096)
 def _readings(answer: str) -> tuple[str, ...]:
     """The normalised answer, and its variants where it spells a number twice: "twelve (12)"."""
-    texts = [answer]
-    for number in TWO_SPELLINGS.finditer(answer):
-        for spelling in re.split(r"[(\[]", number[0]):
-            texts += [spelling, answer[: number.start()] + spelling + answer[number.end() :]]
+    alone = (text for number in TWO_SPELLINGS.finditer(answer) for text in number.groups(""))
+    inside = (TWO_SPELLINGS.sub(one, answer) for one in (r"\1\3", r"\2\4"))
+    texts = dict.fromkeys((answer, *alone, *inside))
     return tuple(map(_normalise, texts))
 
 
@@ -113,13 +112,15 @@ def _without_denials(answer: str) -> str:
     A denial reaches to the end of its clause; "X is not Y" denies X as well, since a model that
     says so gives neither for an answer.
     """
-    while denial := DENIAL.search(answer):
-        before, after = answer[: denial.start()], answer[denial.end() :]
-        if _IDENTITY.search(before):
-            before = before[: max((m.end() for m in _CLAUSE_END.finditer(before)), default=0)]
-        end = _CLAUSE_END.search(after)
-        answer = f"{before} {_DENIED} {after[end.start() :] if end else ''}"
-    return answer
+    return "".join(map(_without_denial, _CLAUSE_END.split(answer)))
+
+
+def _without_denial(clause: str) -> str:
+    denial = DENIAL.search(clause)
+    if denial is None:
+        return clause
+    before = clause[: denial.start()]
+    return f"{'' if _IDENTITY.search(before) else before} {_DENIED} "
 
 
 def _contains(text: str, words: str) -> bool:

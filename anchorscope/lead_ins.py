@@ -16,7 +16,7 @@ _CLAUSE = rf"(?:[^,;()\[\]]|{_ASIDE})"
 _ADVERB = r"(?:probably|possibly|likely|perhaps|maybe)"
 _COPULA = (
     r"(?<!that )(?<!which )(?<!who )(?:is|was|are|were|has been|have been|"
-    rf"(?:would|might|may|could|must|should)(?: have)? be(?:en)?)(?: {_ADVERB}(?= ))?"
+    rf"(?:would|might|may|could|must|should|can|will)(?: have)? be(?:en)?)(?: {_ADVERB}(?= ))?"
 )
 _BY = r"(?:in|at|on|by|from|to|as)"
 _PASSIVE = (
@@ -26,6 +26,7 @@ _PASSIVE = (
 _BE = rf"{_COPULA}(?: {_PASSIVE})?"
 THINK = r"(?:think|believe|guess|suppose|assume|suspect|reckon|(?:would|['’]d) (?:say|guess|think))"
 _SMALL = "the|and|for|from|with|into|but|nor|yet|over|than|upon"  # small letters in a title, too
+_PRONOUN = "(?:it|he|she|they|this|that)"
 _MARKUP = r"[*_]*"
 
 # Nothing may be left behind these: the answer is missing.
@@ -33,7 +34,7 @@ LABELS = (
     re.compile(
         r"(?i:(?:so,? |and )?(?:the |my )?(?:correct |right |final |short |best )?ans(?:wer)?"
         rf"(?: to (?:the|this|that|your) question)?)(?: (?:{_ASIDE}))?"
-        rf"(?:{_MARKUP}\s*[:：]{_MARKUP}| (?:is|was|would be)\b:?)"
+        rf"(?:{_MARKUP}\s*[:：]{_MARKUP}| [-–—](?= )| (?:is|was|would be)\b:?)"
     ),
     re.compile(r"(?:A|a|(?i:response|output|result|solution|assistant))\s*[:：](?=\s|$)"),
     # A question that the model asks itself, up to its mark: "Q: ...?", "Question: ...".
@@ -53,7 +54,10 @@ _OPENINGS = (
     ),
     re.compile(r"[Tt]he [a-z][^?]*\?(?=[^\S\n]+\w)"),
     re.compile(r"(?i:sure|certainly|of course|(?:great|good) question)[!,.:](?=\s+[^\W_])"),
-    re.compile(r"(?i:hm+|well|um+|oh|okay|ok|so),(?=\s)"),
+    re.compile(
+        r"(?i:hm+|well|um+|oh|okay|ok|so|actually|apparently|currently|historically|honestly|"
+        r"officially|originally|technically|today),(?=\s)"
+    ),
     # Where it is known from, or as of when.
     re.compile(
         r"(?i:as of|according to|based on|as far as|to (?:the best of )?my|from what|in my|if i|"
@@ -64,7 +68,11 @@ _OPENINGS = (
     re.compile(
         r"(?i:i\b|i['’]m|not|unsure|sorry)[^.;!?]{0,80}?"
         r"\b(?:sure|certain|know|remember|recall|positive|confident|wrong|mistaken)\b[^.;!?]{0,40}?"
-        rf",? (?:but|though|however),?(?= )(?! I\b(?! {THINK}))"
+        rf"(?:,? (?:but|though|however),?(?= )(?! I\b(?! {THINK}))|,(?= {_ADVERB}\b))"
+    ),
+    re.compile(
+        r"I(?:['’]m| am) (?!not)(?:[a-z]+ ){0,2}(?:sure|certain|confident|positive)(?: that\b)?"
+        r"(?= )"
     ),
     re.compile(rf"I(?: {_ADVERB})?[ ]?{THINK}(?: that\b)?[,:]?(?= )"),
     re.compile(rf"[Mm]y (?:best |first )?(?:guess|bet) {_COPULA}(?: that\b)?:?(?=\s)"),
@@ -72,14 +80,13 @@ _OPENINGS = (
     re.compile(r"(?:Perhaps|Maybe)(?:,|(?= [a-z\d]))(?=\s)"),
     # What it is not: the answer comes after the "but".
     re.compile(
-        rf"[Nn]ot (?!only|just|merely){_CLAUSE}{{1,60}}?"
-        rf"(?:,? but(?: rather)?|[,;] (?:rather|(?:it|he|she|they)(?: {_COPULA}|['’]s)(?! not)))"
-        r"(?= )"
+        rf"(?:[Nn]ot|(?i:{_PRONOUN}) \w+n['’]t) (?!only|just|merely){_CLAUSE}{{1,60}}?"
+        rf"(?:,? but(?: rather)?|[,;] (?:rather|{_PRONOUN}(?: {_COPULA}|['’]s)(?! not)))(?= )"
     ),
 )
 # Case matters: "It is Paris" leads in, the title "It Is What It Is" does not.
 _CLAUSES = (
-    re.compile(rf"(?:[Ii]t|[Hh]e|[Ss]he|[Tt]hey)(?: (?:{_ASIDE}))? {_BE}(?=\s|$)"),
+    re.compile(rf"(?i:{_PRONOUN}|(?:his|her|its|their) [a-z]+)(?: (?:{_ASIDE}))? {_BE}(?=\s|$)"),
     re.compile(r"[Ii]t['’]s (?=[a-z])(?!an? [A-Z])"),
     re.compile(r"it['’]s(?=\s)"),
     # "The <lower-case word> ... is": a clause; "The Who ...": a name.
