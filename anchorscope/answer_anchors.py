@@ -2,26 +2,32 @@
 
 One procedure for every answer, right or wrong:
 
-1. skip spaces, bullets, the "1." of a list, opening punctuation and a courtesy ("Sure! ...");
-2. strip a lead-in (`LEAD_INS`: "The answer is", "A:", "It was written by", "The capital of X is");
-3. cut at the first line break, bracket or sentence end;
-4. drop articles, then quotes, markup and punctuation at both ends.
+1. start behind the model's thoughts, at its own mark of the answer (`<answer>`) where it set one;
+2. skip spaces, bullets, tags, the "1." of a list, the "(B)" of a choice, opening punctuation;
+3. strip lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
+4. cut at the first line break, bracket, tag or sentence end, at the end of what is emphasised,
+   before an afterthought ("X, I think", "X, not Y"), but keep a number's other spelling with it
+   ("12 (twelve)");
+5. drop articles, then quotes, markup and punctuation at both ends.
 
 A full stop ends a sentence where white space, a closing quote or the end of the text follows,
 unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
-a title or the like ("St. Louis"), "No." before a digit. Even then it ends the sentence where a word
-such as "It" or "The" follows ("U.S. It is ..."), and always where a space stands before it. A full
-stop inside a number or word ("3.5", "S.p.A") has no space after it. `!` and `?` end a sentence
-unless a small letter follows ("Panic! at the Disco").
+a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
+then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
+where a space stands before it. A full stop inside a number or word ("3.5", "S.p.A") has no space
+after it. `!` and `?` end a sentence unless a small letter follows ("Panic! at the Disco").
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
-Limits, on purpose: other commas, dashes and colons never cut ("Yes, Minister"); lead-ins and
-articles are English.
+Limits, on purpose: what follows the answer in its own clause stays ("Paris is the capital"); other
+commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are English.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+
+from anchorscope import lead_ins
+from anchorscope.english import MONTHS, TWO_SPELLINGS
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -54,6 +60,7 @@ _CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
 _ABBREVIATIONS = frozenset(
     "st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres "
     "jr sr bros mt ft ave blvd vs vol approx ca pop etc inc ltd co corp "
+    "op feat dept univ mme mlle wm chas geo thos "
     "jan feb mar apr jun jul aug sep sept oct nov dec".split()
 )
 _KEEP_STOP = frozenset("jr sr bros inc ltd co corp etc".split())
@@ -62,40 +69,38 @@ _SENTENCE_OPENERS = frozenset(
 )
 
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
-_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_]*$")
+_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
 _NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(\w+)")  # on the same line
 
-_COPULA = r"(?:is|was|are|were|has been|would be)"
-_PASSIVE = (
-    r"(?:(?:born|located|situated|based|found|held|set|written|directed|produced|composed|created|"
-    r"invented|discovered|founded|painted|designed|built|performed|sung|recorded|played|portrayed|"
-    r"voiced|published|released|developed|called|named)\b(?: (?:in|at|on|by|from))?)"
-)
-LABELS = (
-    re.compile(
-        r"(?i:(?:so,? |and )?(?:the |my )?(?:correct |right |final |short |best )?answer"
-        r"(?: to (?:the|this|that|your) question)?)(?:\s*[:：]| (?:is|was|would be)\b:?)"
-    ),
-    re.compile(r"(?:A|a)\s*[:：](?=\s|$)"),
-)
-# Case matters in the copula: "It is Paris" leads in, the title "It Is What It Is" does not.
-LEAD_INS = (
-    *LABELS,
-    re.compile(rf"(?:[Ii]t|[Hh]e|[Ss]he|[Tt]hey) {_COPULA}(?: {_PASSIVE})?(?=\s|$)"),
-    # "The <lower-case word> ... is": a clause; "The Who ...": a name.
-    re.compile(rf"[Tt]he [a-z][^,;]{{0,80}}? {_COPULA}(?: {_PASSIVE})?:?(?=\s)"),
-    re.compile(rf"[^,;]{{1,60}}?['’]s? [a-z]+(?: [a-z]+)? {_COPULA}(?: {_PASSIVE})?:?(?=\s)"),
-    re.compile(rf"[^,;]{{1,80}}? {_COPULA} {_PASSIVE}(?=\s)"),
-)
 _MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
 _ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
 # A list starts at 1; "1. There is one" is an answer and a new sentence.
 _FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
-_SKIP = re.compile(rf"(?:{_FIRST_ITEM}|[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+")
+# `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
+_TAG = (
+    r"<[/|]?[A-Za-z][^<>\n]{0,40}>(?:(?<=\|>)assistant\b)?|"
+    r"\[/?[A-Z]{2,}\](?=[^\S\n]*\w)|\[/[A-Z]{2,}\]|\\[a-z]+\{"
+)
+_TAGS = re.compile(_TAG)
+_THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
+_MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
+_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
+_CHOICE = r"\([A-Ea-e1-5]\)\s+(?=\w)"
+_SKIP = re.compile(
+    rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
+)
 
-_COURTESY = re.compile(r"(?i:sure|certainly|of course)[!,.:][^\S\n]+(?=[^\W_])")
 _YES_NO = re.compile(rf"[{re.escape(''.join(_OPENERS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
+
+# What a model adds to its answer: doubt, or what the answer is not.
+_I = r"I(?:['’][a-z]+)? "  # a first person's clause; titles go on with a capital
+_AFTERTHOUGHT = re.compile(
+    rf"\s*[,–—]\s?(?:(?:(?:but|though|although|if) )?{_I}[a-z]|but don['’]t )"
+    rf"|(?:\s-)?\s(?:(?:but|though|although) {_I}[a-z]|{_I}(?:would )?{lead_ins.THINK}\b)"
+    r"|\s*[,–—]\s?(?:(?:maybe|perhaps|probably|possibly|presumably)\W*$|(?:and )?not\s)"
+)
+_FIRST_PERSON = re.compile(rf"{_I}[a-z]")  # "I'm sorry, but I can't say": no answer before "but"
 
 
 def find(answer: str) -> tuple[int, int] | None:
@@ -107,15 +112,14 @@ def find(answer: str) -> tuple[int, int] | None:
     Returns:
         Characters [start, end), no white space at either edge; None if nothing is left.
     """
-    start = _skip(answer, 0)
-    if courtesy := _COURTESY.match(answer, start):
-        start = _skip(answer, courtesy.end())
-    end = _cut(answer, start)
+    start = _skip(answer, _opening(answer))
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
-        if (after := _after_lead_in(answer, start, end)) == start:
+        if (after := _after_lead_in(answer, start)) == start:
             break
         start = _skip(answer, after)
-        end = _cut(answer, start)
+    emphasis = _EMPHASIS.match(answer, start)
+    start = emphasis.start(2) if emphasis else start
+    end = min(_cut(answer, start), emphasis.end(2) if emphasis else len(answer))
     start, end = _strip(answer, start, end)
     while article := _ARTICLE.match(answer, start, end):
         start, end = _strip(answer, article.end(), end)
@@ -205,6 +209,8 @@ def _abbreviated(text: str, place: int) -> bool:
     word = _last_word(text, place)
     if word.casefold() == "no":
         return following[1][0].isdigit()
+    if word.isdecimal():
+        return len(word) <= 2 and following[1].casefold() in MONTHS
     one_letter = len(word) == 1 and word.isalpha()
     return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in _ABBREVIATIONS
 
@@ -232,28 +238,47 @@ def _skip(text: str, start: int) -> int:
         start = after
 
 
-def _cut(text: str, start: int) -> int:
-    """The first line break, bracket or sentence end at or after a character."""
-    if yes_no := _YES_NO.match(text, start):
-        return yes_no.end()
+def _opening(text: str) -> int:
+    """Where to begin: behind the model's thoughts, or at its own mark of the answer."""
+    thoughts = _THOUGHTS.match(text)
+    start = thoughts.end() if thoughts else 0
+    marked = _MARKED.search(text, start)
+    return marked.end() if marked else start
+
+
+def _sentence_end(text: str, start: int) -> int:
+    """The first line break or sentence end at or after a character."""
     for place in range(start, len(text)):
-        if text[place] in NEWLINES or text[place] in _BRACKETS or ends_sentence(text, place):
+        if text[place] in NEWLINES or ends_sentence(text, place):
             return place
     return len(text)
 
 
-def _after_lead_in(text: str, start: int, end: int) -> int:
-    """Where a lead-in ends, else `start`; a line break after its colon is no end of the answer."""
+def _after_lead_in(text: str, start: int) -> int:
+    """Where a lead-in ends, else `start`; quotes and markup may open before it."""
+    if _YES_NO.match(text, start):
+        return start
     opened = start
-    while opened < end and text[opened] in _OPENERS:
+    while opened < len(text) and text[opened] in _OPENERS:
         opened += 1
-    for lead_in in LEAD_INS:
-        found = lead_in.match(text, opened)
-        if found and found.end() <= end:
-            # Of "Answer:" nothing is left; a whole clause without an object is the answer itself.
-            empty = not text[found.end() : end].strip()
-            return start if empty and lead_in not in LABELS else found.end()
-    return start
+    after = lead_ins.after(text, opened, _sentence_end(text, opened))
+    return start if after == opened else after
+
+
+def _cut(text: str, start: int) -> int:
+    """Where the answer that starts at a character ends."""
+    if yes_no := _YES_NO.match(text, start):
+        return yes_no.end()
+    end = _sentence_end(text, start)
+    both = {place for m in TWO_SPELLINGS.finditer(text, start, end) for place in range(*m.span())}
+    for place in range(start, end):
+        if (text[place] in _BRACKETS and place not in both) or _TAGS.match(text, place):
+            end = place
+            break
+    if _FIRST_PERSON.match(text, start):
+        return end
+    afterthought = _AFTERTHOUGHT.search(text, start + 1, end)
+    return afterthought.start() if afterthought else end
 
 
 def _strip(text: str, start: int, end: int) -> tuple[int, int]:

@@ -1,4 +1,6 @@
-"""Short lists of English words that the offline finder of question anchors reads by."""
+"""Short lists of English words that the finders of E_Q and E_A and the label read by."""
+
+import re
 
 
 def word_set(words: str) -> frozenset[str]:
@@ -95,3 +97,24 @@ RANKS = word_set("""
     marquis marchioness viscount viscountess elector margrave landgrave archduke archduchess emperor
     empress sultan tsar
 """)
+MONTHS = tuple(
+    "january february march april may june july august september october november december".split()
+)
+# A number in words, cardinal or ordinal: "forty-eight", "one hundred and one", "third".
+_ONE = (
+    r"(?:zero|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|twenty|forty|hundred|"
+    r"thousand|[mb]illion|first|second|third|fifth|ninth|twelfth|(?:thir|fif|six|seven|eigh|nine)"
+    r"(?:teen|ty)|fourteen|eighth|\w+(?:teen|tie|four|six|seven|ten|leven|hundred|thousand)th)"
+)
+_SPELT = rf"(?i:\b(?<!\d\s){_ONE}(?:(?:\s+and)?[\s-]+{_ONE}){{0,8}})"
+_DIGITS = r"[$€£]?\d[\d,.]*(?:st|nd|rd|th)?"
+# One number spelt both ways: "twelve (12)", "12 (twelve)".
+TWO_SPELLINGS = re.compile(
+    rf"(?:({_SPELT})\s*[(\[]({_DIGITS})|\b({_DIGITS})\s*[(\[]({_SPELT}))[)\]]"
+)
+# Words that deny what follows; "not only" and "not until 1971" do not.
+DENIAL = re.compile(
+    r"(?:\b(?:[Nn]ot|never|Never(?=\s[^\W\d_A-Z])|cannot|[Nn]either|nor|no|none|[Nn]o one|"
+    r"[Nn]obody|rather than|instead of)\b|n['’]t\b)"
+    r"(?!\s(?:only|just|merely|simply|until|till|before|other)\b)"
+)
