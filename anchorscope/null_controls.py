@@ -14,7 +14,8 @@ from anchorscope.strength import LEAST_AUC
 COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
     "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
-    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q",
+    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "matched_follows",
+    "matched_n",
 )  # fmt: skip
 
 OF_CELL = {
@@ -36,12 +37,14 @@ class Null:
             there), `shuffled` (whether the probes are those that learned shuffled labels).
         controls: the cell's controls.
         curve: the cell's curve.
+        interchange: the cell's interchange.
     """
 
     name: str
     settings: Mapping[str, Any]
     controls: pd.DataFrame
     curve: pd.DataFrame
+    interchange: pd.DataFrame
 
 
 def table(nulls: Iterable[Null]) -> pd.DataFrame:
@@ -55,7 +58,9 @@ def table(nulls: Iterable[Null]) -> pd.DataFrame:
         probes that learned them, there: its AUCs are theirs against those labels, it has a signal
         where `auc_low` lies above 0.6, and it has no floor and no flips.
         `n`, flips and `delta_p_q` (percentage points) are those of the curve's knockout by layer,
-        blank where the group is empty.
+        blank where the group is empty. `matched_follows`: of the Q-Anchored right answers with a
+        counted pair, `matched_n`, the share whose class follows a matched partner; blank where
+        there are none.
 
     Raises:
         AnchorscopeError: a read-out has no headline layer, no such probes, or no curve there.
@@ -103,7 +108,16 @@ def _measured(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
         "flip_share": flipped["share"],
         "random_flip_share": float("nan") if random is None else random["share"],
         "delta_p_q": flipped["delta_p"],
+        **_matched(null, found),
     }
+
+
+def _matched(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
+    """What the Q-Anchored right answers do behind a matched partner, at the headline layer."""
+    rows = _at(null.interchange, found, arm="matched", label="0", anchor="Q")
+    if rows.empty:
+        return {}
+    return {"matched_follows": rows["follows"].iloc[0], "matched_n": rows["n_paired"].iloc[0]}
 
 
 def _verdict(signal: bool) -> dict[str, object]:
@@ -119,12 +133,16 @@ def _group(
     null: Null, found: Mapping[str, Any], anchor: str, condition: str
 ) -> pd.Series[Any] | None:
     """The curve's row of a group at the headline layer; None if there is none."""
-    wanted = {name: found[name] for name in ("site", "position", "layer")}
-    wanted |= {"anchor": anchor, "condition": condition, "grouping": "per_layer"}
-    rows = null.curve
-    for name, value in wanted.items():
-        rows = rows[rows[name] == value]
+    rows = _at(null.curve, found, anchor=anchor, condition=condition, grouping="per_layer")
     return rows.iloc[0] if len(rows) else None
+
+
+def _at(table: pd.DataFrame, found: Mapping[str, Any], **wanted: str) -> pd.DataFrame:
+    """The rows of a table at a read-out's headline layer that have the values wanted."""
+    place = {name: found[name] for name in ("site", "position", "layer")}
+    for name, value in (place | wanted).items():
+        table = table[table[name] == value]
+    return table
 
 
 def _broken(null: Null, what: str) -> AnchorscopeError:

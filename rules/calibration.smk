@@ -100,6 +100,10 @@ rule null_controls:
             f"{CALIBRATION}/delta_p/{n.model}/{n.dataset}.controls.csv"
             for n in cfg.calibration.nulls.values()
         ],
+        interchange=[
+            f"{CALIBRATION}/delta_p/{n.model}/{n.dataset}.interchange.csv"
+            for n in cfg.calibration.nulls.values()
+        ],
     output:
         table=f"{ROOT}/tables/null-controls.csv",
         provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",

@@ -11,9 +11,9 @@ with stage(snakemake):
     given, nulls = snakemake.input, snakemake.params.nulls
     check_settings(given.curve)
     cells = [
-        null_controls.Null(name, null, read_csv(controls), read_csv(curve))
-        for (name, null), controls, curve in zip(
-            nulls.items(), given.controls, given.curve, strict=True
+        null_controls.Null(name, null, *map(read_csv, tables))
+        for (name, null), *tables in zip(
+            nulls.items(), given.controls, given.curve, given.interchange, strict=True
         )
     ]
     write_csv(null_controls.table(cells), snakemake.output.table)

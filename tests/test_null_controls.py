@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -61,8 +63,22 @@ def curve() -> pd.DataFrame:
     return table
 
 
+def interchange() -> pd.DataFrame:
+    """What Q-Anchored right answers do at the headline layer, among other rows."""
+    keys = itertools.product(
+        ("mlp", "attn"), range(3), ("matched", "placebo"), ("all", "0", "1"), ("Q", "A", "all")
+    )
+    rows = [(site, "final", *key, 0.77, 99) for site, *key in keys]
+    names = ["site", "position", "layer", "arm", "label", "anchor", "follows", "n_paired"]
+    table = pd.DataFrame(rows, columns=names)
+    place = ["layer", "arm", "label", "anchor"]
+    table.loc[table[place].eq([1, "matched", "0", "Q"]).all(axis=1), names[-2:]] = (0.04, 25)
+    return table
+
+
 def null(name: str = "untrained", shuffled: bool = False, **changed: Any) -> Null:
-    return Null(name, SETTINGS | {"shuffled": shuffled}, controls(**changed), curve())
+    settings = SETTINGS | {"shuffled": shuffled}
+    return Null(name, settings, controls(**changed), curve(), interchange())
 
 
 def mlp(*nulls: Null) -> dict[str, Any]:
@@ -100,9 +116,22 @@ def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
     assert not mlp(null("shuffled", shuffled=True, auc_shuffled_low=0.61))["empty"]
 
 
+def test_the_share_that_follows_a_matched_partner_is_of_q_anchored_right_answers() -> None:
+    row = mlp(null())
+    assert (row["matched_follows"], row["matched_n"]) == (0.04, 25)
+    bare = replace(null(), interchange=interchange().query("arm != 'matched'"))
+    assert np.isnan(mlp(bare)["matched_follows"])
+
+
 def test_a_run_without_the_random_control_leaves_its_share_blank() -> None:
     found = null()
-    bare = Null(found.name, SETTINGS, found.controls, found.curve.query("condition != 'random'"))
+    bare = Null(
+        found.name,
+        SETTINGS,
+        found.controls,
+        found.curve.query("condition != 'random'"),
+        interchange(),
+    )
     assert np.isnan(mlp(bare)["random_flip_share"])
 
 
@@ -115,7 +144,9 @@ def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
         "layer 1 is not in the curve": found.controls,
     }
     for what, table in cases.items():
-        broken = Null("untrained", SETTINGS, table, found.curve[found.curve["layer"] != 1])
+        broken = Null(
+            "untrained", SETTINGS, table, found.curve[found.curve["layer"] != 1], interchange()
+        )
         with pytest.raises(AnchorscopeError, match=f"{what}(.|\n)*untrained, m on d"):
             null_controls.table([broken])
     with pytest.raises(AnchorscopeError, match="no probe was fitted to shuffled labels"):

@@ -495,7 +495,7 @@ TABLES: dict[str, Callable[[list[str]], dict[str, Any]]] = {
         "params": {"cells": CELLS},
     },
     "null_controls": lambda two: {
-        "input": {"curve": two, "controls": two},
+        "input": {"curve": two, "controls": two, "interchange": two},
         "params": {"nulls": {}},
     },
     "sensitivity": lambda two: {

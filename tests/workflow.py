@@ -16,6 +16,9 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
+SHIPPED_NULLS = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))[
+    "calibration"
+]["nulls"]
 TINY: dict[str, Any] = {
     "targets": ["tiny"],
     "batch_tokens": 512,  # more batches than any test has shards
@@ -26,10 +29,7 @@ TINY: dict[str, Any] = {
         "datasets": ["tiny-world"],
         "random_draws": 2,
         "bootstrap_draws": 20,
-        "nulls": {
-            name: {"model": "tiny-llama", "dataset": "tiny-world"}
-            for name in ("untrained", "ungraded", "question-irrelevant", "shuffled")
-        },
+        "nulls": {name: {"model": "tiny-llama", "dataset": "tiny-world"} for name in SHIPPED_NULLS},
     },
     "sensitivity": {"models": ["tiny-llama"], "datasets": ["tiny-world"]},
     "probe": {"folds": 3, "inner_folds": 3, "grid": [0.01, 1.0]},
