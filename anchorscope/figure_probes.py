@@ -216,8 +216,7 @@ def _views(
         rows = column.measures[name]
         domain, ticks = _domain(name, rows + column.also if name == "auc" else rows)
         y = value_axis("value", title, domain, ticks, look, number=form)
-        title = "Layer" if k == len(shown) - 1 else None
-        x = layer_axis(column.layers, title)
+        x = layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
         size = replace(look, panel_height=round(1.6 * look.panel_height)) if name == "auc" else look
         view = _measure(rows, column.also if name == "auc" else [], x, y, shared, size)
         heading = row_heading(said, look, shown=first) if k else panel_heading(column.label, look)
@@ -245,7 +244,7 @@ def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[f
 def _measure(
     rows: Sequence[Row], also: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
 ) -> alt.LayerChart:
-    """One measure of one model by layer; below its lines those of `also`, in dashes of their own."""
+    """One measure of one model by layer; under its lines, dashed and dotted, those of `also`."""
     views: list[Any] = [empty_note("not measured", look, look.panel_width, look.panel_height)]
     if rows:
         views = _also_layers(also, x, y, shared, look) if also else []
