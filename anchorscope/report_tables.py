@@ -191,36 +191,42 @@ AUCS = (
     Column("probe AUC", "clean activations"),
     Column("under knockout", "AUC of the same probe on knocked-out activations"),
     Column("refitted", "AUC of a probe fitted to knocked-out activations"),
-    Column("prompt's end", "AUC of the probe before the answer is read"),
-    Column("answer adds", "AUC above that, paired"),
+    Column("shuffled", "AUC of a probe that learned shuffled labels: one half"),
+    Column("calibration error", "expected error of p, in ten bins"),
+)
+BESIDE = (
+    *NAMES,
     Column("floor: answer", "AUC from the exact answer and the relation alone"),
     Column("floor: question", "AUC from the question's text alone"),
     Column("floor: response", "AUC from all that stands behind the prompt alone"),
     Column("floor: text", "AUC from question and response together"),
     Column("above the hardest", "AUC of the probe above the floor hardest to beat, paired"),
-    Column("shuffled", "AUC of a probe that learned shuffled labels: one half"),
-    Column("calibration error", "expected error of p, in ten bins"),
+    Column("prompt's end", "AUC of the probe before the answer is read"),
+    Column("answer adds", "AUC of the probe above that, paired"),
 )
 
 
 def controls(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
-    """The controls at the headline layer: a table of flips, a table of AUCs."""
+    """The controls at the headline layer: tables of flips, of AUCs, and of what the text tells."""
     shares = "flip offset_flip random_flip question_flip null".split()
-    flips, aucs = [], []
+    flips, aucs, beside = [], [], []
     for row in rows.to_dict("records"):
         names = _names(row, models, datasets)
         noise = number(row["noise_floor"], 2)
         flips.append([*names, *(_percent(row[f"{name}_share"]) for name in shares), noise])
         clean = interval(row, "probe_auc", "auc_low", "auc_high", 2)
-        cells = [clean, *(number(row[name], 2) for name in ("auc_knockout", "auc_refit"))]
-        cells.append(interval(row, "prompt_end_auc", "prompt_end_low", "prompt_end_high", 2))
-        cells.append(interval(row, "added_auc", "added_low", "added_high", 2))
-        cells += [number(row[f"{name}_auc"], 2) for name in FLOORS]
-        cells.append(interval(row, "gain", "gain_low", "gain_high", 2))
-        aucs.append([*names, *cells, *(number(row[name], 2) for name in ("auc_shuffled", "ece"))])
+        others = "auc_knockout auc_refit auc_shuffled ece".split()
+        aucs.append([*names, clean, *(number(row[name], 2) for name in others)])
+        ends = (
+            ("gain", "gain_low", "gain_high"),
+            *((f"{name}_auc", f"{name}_low", f"{name}_high") for name in ("prompt_end", "added")),
+        )
+        floors = [number(row[f"{name}_auc"], 2) for name in FLOORS]
+        beside.append([*names, *floors, *(interval(row, *three, 2) for three in ends)])
     made = (
         ("controls", "What flips by itself.", FLIPS, flips),
         ("aucs", "What the probes know.", AUCS, aucs),
+        ("floors", "What the text alone tells, and the probe beyond it.", BESIDE, beside),
     )
     return "".join(
         table(f"{name}-{figure}", f"{said} {AT_HEADLINE}", columns, cells)

@@ -37,6 +37,7 @@ WORDS = {
     "contrasts": "What carries",
     "controls": "What flips by itself. At",
     "aucs": "What the probes know. At",
+    "floors": "What the text alone tells, and the probe beyond it. At",
 }
 
 
@@ -361,7 +362,7 @@ def test_models_trained_here_are_said_to_be_tests_of_the_instrument(
 
 def test_what_a_column_holds_can_be_read_without_a_pointer() -> None:
     made = report_tables.controls("f", pd.DataFrame(), {}, {})
-    for column in report_tables.FLIPS + report_tables.AUCS:
+    for column in report_tables.FLIPS + report_tables.AUCS + report_tables.BESIDE:
         told = f"<dt>{escape(column.name)}</dt><dd>{escape(column.about)}</dd>"
         assert told in made and column.about
 
