@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from anchorscope import provenance
+from anchorscope import cell_words, provenance
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_csv
 from anchorscope.settings import Config
 
-TABLES = {"curve": ".csv", "contrasts": ".contrasts.csv", "controls": ".controls.csv"}
+TABLES = {
+    "curve": ".csv",
+    "contrasts": ".contrasts.csv",
+    "controls": ".controls.csv",
+    "interchange": ".interchange.csv",
+}
+ARMS = ("matched", "placebo", "matched-placebo")
+ENDS = ("auc", "low", "high")
 STAGES = ("data", "prompts", "answers", "activations")
+WIDTH = 80
 
 
 def summary(
@@ -27,6 +36,9 @@ def summary(
     files: Sequence[str] = (),
 ) -> dict[str, Any]:
     """What a cell's tables say, as plain data; shares are fractions, ΔP percentage points.
+
+    `signal`, `probe_auc`, `floor` and `gain` are those of the cell, each sample scored at its own
+    fold's layer; `layer_signal` and all contrasts are those of the headline layer.
 
     Args:
         config: the checked config, which says where the tables lie, and the grouping.
@@ -48,20 +60,32 @@ def summary(
         )
     site, position = chosen.split("/")
     at = {n: t[(t["site"] == site) & (t["position"] == position)] for n, t in tables.items()}
-    headline = at["controls"][at["controls"]["headline"].astype(bool)].to_dict("records")[0]
+    beside = at["controls"]
+    headline = beside[beside["headline"].astype(bool)].to_dict("records")[0]
+    layer = int(headline["layer"])
     return {
         "model": model,
         "dataset": dataset,
         "readout": chosen,
-        "headline_layer": int(headline["layer"]),
-        "layers": len(at["controls"]),
+        "headline_layer": layer,
+        "layers": len(beside),
         "samples": _samples(stem),
         "n": int(headline["n"]),
         "share_wrong": _number(headline["share_wrong"]),
-        "probe_auc": _interval(headline, "probe_auc", "auc_low", "auc_high"),
-        "text_auc": _interval(headline, "text_auc", "text_auc_low", "text_auc_high"),
-        "signal": bool(headline["signal"]),
-        "flips": _flips(at["contrasts"], int(headline["layer"])),
+        "signal": bool(headline["cell_signal"]),
+        "probe_auc": _interval(headline, "cell_auc", "cell_low", "cell_high"),
+        "floor": {
+            "name": "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"],
+            "auc": _number(headline["cell_floor_auc"]),
+        },
+        "gain": _interval(headline, "cell_gain", "cell_gain_low", "cell_gain_high"),
+        "layer_signal": bool(headline["signal"]),
+        "layers_without_signal": [int(k) for k in beside["layer"][~beside["signal"].astype(bool)]],
+        "prompt_end": _interval(headline, *(f"prompt_end_{end}" for end in ENDS)),
+        "added": _interval(headline, *(f"added_{end}" for end in ENDS)),
+        "flips": _flips(at["contrasts"], layer),
+        "no_effect": _no_effect(at["contrasts"], layer),
+        "follows": _follows(at["interchange"], layer),
         "delta_p": _delta_p(at["curve"], config.grouping, f"{stem}.csv"),
     }
 
@@ -104,10 +128,11 @@ def _interval(row: Mapping[Any, Any], *names: str) -> dict[str, float | None]:
 
 def _flips(contrasts: pd.DataFrame, layer: int) -> dict[str, Any] | None:
     """Shares of flips at the headline layer as fractions; None where `random` was not run."""
+    names = ("knockout", "random", "knockout-random")
     rows = contrasts[(contrasts["quantity"] == "share") & (contrasts["layer"] == layer)]
-    if rows.empty:
+    by_name = {row["contrast"]: row for row in rows.to_dict("records") if row["contrast"] in names}
+    if "knockout-random" not in by_name:
         return None
-    by_name = {row["contrast"]: row for row in rows.to_dict("records")}
     found = {
         name.replace("-", "_minus_"): {
             key: None if v is None else v / 100
@@ -116,6 +141,28 @@ def _flips(contrasts: pd.DataFrame, layer: int) -> dict[str, Any] | None:
         for name, row in by_name.items()
     }
     return found | {"pairs": int(by_name["knockout-random"]["n"])}
+
+
+def _no_effect(contrasts: pd.DataFrame, layer: int) -> bool | None:
+    """Whether random cuts are shown to leave the mean ΔP alone; None where not measured."""
+    rows = contrasts[(contrasts["quantity"] == "delta_p") & (contrasts["layer"] == layer)]
+    rows = rows[rows["contrast"] == "random"]
+    return None if rows.empty else bool(rows["no_effect"].astype(bool).all())
+
+
+def _follows(interchange: pd.DataFrame, layer: int) -> dict[str, Any]:
+    """Q-Anchored right answers that follow another question, by arm; None where not measured."""
+    here = interchange[(interchange["layer"] == layer) & (interchange["anchor"] == "Q")]
+    here = here[here["label"].astype(str) == "0"]
+    by_arm = {row["arm"]: row for row in here.to_dict("records")}
+    return {
+        arm: None
+        if (row := by_arm.get(arm)) is None
+        else _interval(row, "follows", "follows_low", "follows_high")
+        | {"pairs": int(row["n_paired"]), "coverage": _number(row["coverage"])}
+        | {"source": row["source"]}
+        for arm in ARMS
+    }
 
 
 def _delta_p(curve: pd.DataFrame, grouping: str, path: str) -> dict[str, Any]:
@@ -146,13 +193,10 @@ def text(found: Mapping[str, Any]) -> str:
         "",
         *_sample_lines(found["samples"]),
         _line("labels", f"{_percent(1 - wrong)} right, {_percent(wrong)} wrong of {found['n']:,}"),
-        _line("probe AUC", _shown(found["probe_auc"], "{:.3f}")),
-        _line(
-            "text baseline",
-            f"{_shown(found['text_auc'], '{:.3f}')} (answer words and relation alone)",
-        ),
-        _line("signal", _signal(found["signal"])),
-        *_flip_lines(found["flips"]),
+        *_wrapped("signal", cell_words.signal(found), cell_words.unseen(found)),
+        *_wrapped("before the answer", cell_words.added(found)),
+        *_flip_lines(found),
+        *_wrapped("matched questions", cell_words.follows(found)),
         *_delta_lines(found["delta_p"]),
     ]
     return "\n".join(lines)
@@ -162,10 +206,10 @@ def _line(name: str, said: str) -> str:
     return f"{name:<18}{said}"
 
 
-def _signal(signal: bool) -> str:
-    if signal:
-        return "yes: the probe is surely above 0.6 and above the text baseline"
-    return "NO: the probe is not surely above 0.6 and the text baseline; do not read the curve"
+def _wrapped(name: str, *sentences: str) -> list[str]:
+    """Sentences in lines of a terminal's width, the first behind their name; none for none."""
+    lines = textwrap.wrap(" ".join(filter(None, sentences)), WIDTH)
+    return [_line(name if i == 0 else "", line) for i, line in enumerate(lines)]
 
 
 def _sample_lines(counts: Mapping[str, Any] | None) -> list[str]:
@@ -182,16 +226,20 @@ def _sample_lines(counts: Mapping[str, Any] | None) -> list[str]:
     return lines
 
 
-def _flip_lines(flips: Mapping[str, Any] | None) -> list[str]:
+def _flip_lines(found: Mapping[str, Any]) -> list[str]:
+    flips = found["flips"]
     if flips is None:
         return [_line("flips", "no random control was measured")]
+    difference = f"{_share(flips['knockout_minus_random'], 'points')}, {flips['pairs']:,} pairs"
+    effect = "no effect on the mean ΔP" if found["no_effect"] else "an effect is not ruled out"
+    if not found["layer_signal"]:
+        difference = f"{cell_words.NOT_INTERPRETABLE}: the headline layer has no signal"
+        effect = cell_words.NOT_INTERPRETABLE
     return [
         _line("flips, knockout", _share(flips["knockout"])),
         _line("flips, random", _share(flips["random"])),
-        _line(
-            "difference",
-            f"{_share(flips['knockout_minus_random'], 'points')}, {flips['pairs']:,} pairs",
-        ),
+        _line("difference", difference),
+        _line("random tokens", effect),
     ]
 
 

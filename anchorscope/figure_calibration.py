@@ -253,8 +253,8 @@ def _marks(
         bars = data.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.7)
         drawn.append(bars.encode(x, low, y2="high:Q", color=shared.colour))
     shape = alt.Shape("marker:N", scale=None)
-    point = data.mark_point(filled=True, opacity=1, size=size)
-    drawn.append(point.encode(x, y, color=shared.colour, shape=shape))
+    point = data.mark_point(filled=False, opacity=1, size=size, strokeWidth=1)
+    drawn.append(point.encode(x, y, color=shared.colour, fill=shared.fill, shape=shape))
     key = data.mark_point(filled=True, opacity=0, size=3 * size)
     drawn.append(key.encode(x, y, color=shared.legend, shape=shared.shape, tooltip=tips))
     return drawn
@@ -305,7 +305,7 @@ def _caption(
                 if not _seen(row)
             ]
     blank = int(shown[list(MEASURES)].isna().sum().sum())
-    notes = ((f"{UNSEEN}, grey", unseen), ("Not measured", missing))
+    notes = ((f"{UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
     told += [f"{what}: {few(items)}." for what, items in notes if items]
     return [*told, f"Left out: {blank} values without a sample of that truth."] if blank else told
 

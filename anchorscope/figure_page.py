@@ -33,6 +33,8 @@ NAMES = {
     "random": "as many random question tokens cut",
     "question": "every question token cut",
     "noop": "nothing cut (noise)",
+    "matched": "same answer, matched question",
+    "placebo": "same answer, placebo question",
     "per_layer": "at each layer",
     "reference_layer": "at one reference layer",
     "replicate": "by a second prompt",
@@ -378,7 +380,7 @@ def _rows_of(choice: Choice, panels: Sequence[Panel]) -> dict[str, list[str]]:
 
 
 def _parts(rows: Sequence[Row]) -> list[list[Row]]:
-    """The rows of each condition: those of random tokens belong to every choice."""
+    """The rows of each condition: those of controls belong to several choices."""
     names = dict.fromkeys(row.get("condition") for row in rows)
     return [[row for row in rows if row.get("condition") == name] for name in names]
 

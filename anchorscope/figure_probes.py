@@ -8,12 +8,24 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figure_data import at_readout, distinct, line_rows, number, require, select, true
+from anchorscope.figure_data import (
+    Row,
+    at_readout,
+    distinct,
+    line_rows,
+    number,
+    require,
+    select,
+    true,
+    unseen_at,
+    unseen_note,
+)
 from anchorscope.figure_fit import fitted
 from anchorscope.figure_style import (
     ANCHORS,
+    BANDS,
+    DASHES,
     DOTTED,
-    UNSEEN,
     Encodings,
     Figure,
     Style,
@@ -39,10 +51,19 @@ from anchorscope.figure_style import (
 from anchorscope.figures import GROUPINGS
 
 Pair = tuple[str, str]
-Row = dict[str, Any]
-CONTROLS = "model dataset site position layer n signal probe_auc auc_low auc_high ece"
+CONTROLS = (
+    "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
+    "floor_auc prompt_end_auc added_auc added_low added_high ece"
+)
 DENSITY = "model dataset site position condition layer x density"
-TIPS = {"series": ("line", ""), "value": ("value", ".3~f")}
+TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
+# beside the read-out's own AUC: column, what it is, dash pattern
+ALSO = (
+    ("prompt_end_auc", "AUC at the prompt's end", DASHES["A"]),
+    ("floor_auc", "AUC of the hardest floor", DOTTED),
+)
+KEY = "AUC: solid this read-out,{before} dotted the hardest floor (what the text alone tells)."
+BEFORE = " dashed the same site at the prompt's end (before the answer is read),"
 HUMPS = (
     "AUC, calibration error and density in the colour of the Q-Anchored line. "
     "Two humps in a density do not show two mechanisms."
@@ -64,6 +85,7 @@ class Column:
     layers: int
     measures: dict[str, list[Row]]
     density: list[Row]
+    also: list[Row]
 
 
 @fitted
@@ -109,9 +131,11 @@ def probes_chart(
     basics = (
         f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sample_count(_sizes(checked, panels, datasets))} samples a cell; "
-        f"bands: pointwise {100 * level:g}\u00a0% bootstrap intervals, probes held fixed."
+        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}."
     )
-    caption = [basics, *_untold(checked, panels, datasets), HUMPS]
+    before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
+    caption = [basics, KEY.format(before=before), *_added(checked, panels, datasets)]
+    caption += [*_untold(checked, panels, datasets), HUMPS]
     return figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
@@ -126,18 +150,21 @@ def _column(
     key, label = model
     mine, groups, humps = (table[table["model"] == key] for table in (controls, curve, density))
     layers = int(mine["layer"].max()) + 1 if len(mine) else 1
-    column = Column(label, layers, {name: [] for name in MEASURES}, [])
+    column = Column(label, layers, {name: [] for name in MEASURES}, [], [])
     for i, (dataset, name) in enumerate(datasets):
         cell = mine[mine["dataset"] == dataset]
         common: Row = {"model": label, "dataset": name, "marker": marker_of(i)}
-        common["signal"] = bool(true(cell["signal"]).any())
         shown = common | {"series": series_name("Q", name)}
         band = ("auc_low", "auc_high")
         for measure, name, ends in (("auc", "probe_auc", band), ("ece", "ece", None)):
             told = shown | {"measure": _named(measure)}
             column.measures[measure].extend(line_rows(cell, name, told, layers, i, band=ends))
+        for source, said, dash in ALSO:
+            told = shown | {"measure": said, "dotted": dash == DOTTED}
+            column.also.extend(line_rows(cell, source, told, layers, i, probe=False))
         _add_groups(column, groups[groups["dataset"] == dataset], common, i)
-        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i))
+        seen = set(cell["layer"][true(cell["signal"])])
+        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i, seen))
     return column
 
 
@@ -161,8 +188,11 @@ def _named(measure: str) -> str:
     return said or title
 
 
-def _density_rows(cell: pd.DataFrame, shown: Row, offset: int) -> list[Row]:
-    """The points of a cell's densities; a marker at about six of each, staggered by series."""
+def _density_rows(cell: pd.DataFrame, shown: Row, offset: int, seen: set[int]) -> list[Row]:
+    """The points of a cell's densities; a marker at about six of each, staggered by series.
+
+    `seen` are the layers with a signal.
+    """
     rows: list[Row] = []
     for condition, hump in cell.dropna(subset=["density"]).groupby("condition"):
         step = max(1, len(hump) // 6)
@@ -170,7 +200,7 @@ def _density_rows(cell: pd.DataFrame, shown: Row, offset: int) -> list[Row]:
             shown
             | {"measure": "density of Δlogit", "condition": condition, "layer": int(row["layer"])}
             | {"x": number(row["x"], 4), "density": number(row["density"], 5)}
-            | {"mark": k % step == offset * step // 4 % step}
+            | {"mark": k % step == offset * step // 4 % step, "signal": row["layer"] in seen}
             for k, row in enumerate(hump.sort_values("x").to_dict("records"))
         ]
     return rows
@@ -184,9 +214,11 @@ def _views(
     for k, name in enumerate(shown):
         said, title, form = MEASURES[name]
         rows = column.measures[name]
-        domain, ticks = _domain(name, rows)
+        domain, ticks = _domain(name, rows + column.also if name == "auc" else rows)
         y = value_axis("value", title, domain, ticks, look, number=form)
-        view = _measure(rows, column.layers, y, shared, look, last=k == len(shown) - 1)
+        x = layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
+        size = replace(look, panel_height=round(1.6 * look.panel_height)) if name == "auc" else look
+        view = _measure(rows, column.also if name == "auc" else [], x, y, shared, size)
         heading = row_heading(said, look, shown=first) if k else panel_heading(column.label, look)
         views.append(view.properties(title=heading))
     said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
@@ -210,15 +242,30 @@ def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[f
 
 
 def _measure(
-    rows: Sequence[Row], layers: int, y: alt.Y, shared: Encodings, look: Style, *, last: bool
+    rows: Sequence[Row], also: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
 ) -> alt.LayerChart:
-    """One measure of one model by layer; the last one names the layer axis for all."""
-    x = layer_axis(layers, "Layer" if last else None)
+    """One measure of one model by layer; under its lines, dashed and dotted, those of `also`."""
+    views: list[Any] = [empty_note("not measured", look, look.panel_width, look.panel_height)]
     if rows:
-        views: list[Any] = line_layers(rows, x, y, shared, look, tooltips(**TIPS))
-    else:
-        views = [empty_note("not measured", look, look.panel_width, look.panel_height)]
+        views = _also_layers(also, x, y, shared, look) if also else []
+        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS))
     return alt.LayerChart(layer=views, width=look.panel_width, height=look.panel_height)
+
+
+def _also_layers(
+    rows: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
+) -> list[alt.Chart]:
+    """Dashed and dotted lines with hollow markers, and tooltips."""
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "measure:N"])
+    views = []
+    for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
+        line = data.transform_filter(test).mark_line(
+            strokeWidth=0.6 * look.line_width, strokeDash=dash, opacity=0.8
+        )
+        views.append(line.encode(x, y, color=shared.colour))
+    views.append(marker_layer(data, x, y, shared, 0.45 * look.marker_size, hollow=True))
+    points = data.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
+    return [*views, points.encode(x, y, tooltip=tooltips(**TIPS))]
 
 
 def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerChart:
@@ -252,15 +299,36 @@ def _sizes(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pa
     return [int(n) for n in controls[drawn].groupby(["model", "dataset"])["n"].max()]
 
 
+def _cells(
+    controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]
+) -> list[tuple[str, str, pd.DataFrame]]:
+    """Model, dataset and rows of every cell."""
+    by_cell = dict(iter(controls.groupby(["model", "dataset"])))
+    return [
+        (label, name, by_cell.get((model, dataset), controls.iloc[:0]))
+        for model, label in panels
+        for dataset, name in datasets
+    ]
+
+
+def _added(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
+    """What reading the answer adds to the AUC at the headline layer, cell by cell."""
+    said = []
+    for model, dataset, cell in _cells(controls, panels, datasets):
+        head = cell[true(cell["headline"])].dropna(subset=["added_auc"])
+        for ends in head[["added_auc", "added_low", "added_high"]].to_numpy():
+            value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
+            said.append(f"{model} on {dataset} {value}\u00a0[{low},\u00a0{high}]")
+    where = "AUC that reading the answer adds at the headline layer"
+    return [f"{where}: {few(said, 8)}."] if said else []
+
+
 def _untold(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
-    """Cells without a signal, and cells that were not measured."""
-    unseen, missing = [], []
-    for model, label in panels:
-        for dataset, name in datasets:
-            cell = controls[(controls["model"] == model) & (controls["dataset"] == dataset)]
-            if cell.empty:
-                missing.append(f"{label} on {name}")
-            elif not true(cell["signal"]).any():
-                unseen.append(f"{label} on {name}")
-    told = ((f"{UNSEEN}, grey", unseen), ("Not measured", missing))
-    return [f"{what}: {few(cells)}." for what, cells in told if cells]
+    """Where there is no signal, and cells that were not measured."""
+    cells = [(f"{a} on {b}", cell) for a, b, cell in _cells(controls, panels, datasets)]
+    known = [(name, cell) for name, cell in cells if len(cell)]
+    weak = [(name, where) for name, cell in known for where in unseen_at(cell)]
+    blank = [name for name, cell in known if not true(cell["cell_signal"]).any()]
+    missing = [name for name, cell in cells if cell.empty]
+    said = unseen_note(weak, blank, len(known))
+    return said + ([f"Not measured: {few(missing)}."] if missing else [])

@@ -23,13 +23,13 @@ from anchorscope.figure_style import (
     value_axis,
 )
 from anchorscope.figures import (
-    basics,
+    FLIP_TIPS,
     delta_range,
     delta_ticks,
     delta_view,
-    share_note,
-    share_view,
-    untold,
+    flip_note,
+    flip_view,
+    told,
 )
 
 Pair = tuple[str, str]
@@ -38,6 +38,7 @@ POSITIONS = {
     "final": "final token",
     "before_answer": "token before the answer",
     "last_answer": "last answer token",
+    "prompt_end": "last token of the prompt",
 }
 
 
@@ -52,7 +53,7 @@ def readouts_chart(
     grouping: str | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """Every read-out in the table at once: ΔP above the share of flips, as in the main figure.
+    """Every read-out in the table at once: ΔP above flips, as in the main figure.
 
     A model's panels have one range of ΔP, so that read-outs can be compared by eye.
 
@@ -87,8 +88,8 @@ def readouts_chart(
         _model(label, model, shared, small) for (_, label), model in zip(panels, found, strict=True)
     ]
     every = [panel for model in found for line in model for panel in line]
-    said = f"{_count(every)}; {share_note('random' in set(rows['condition'])).lower()}"
-    caption = [basics(every, said, grouping, level), *untold(every)]
+    said = f"{_count(every)}; {flip_note(rows).lower()}"
+    caption = told([replace(panel, follows=[]) for panel in every], said, grouping, level)
     return figure_of(views, 1, title=title, caption=caption, look=look, width=width)
 
 
@@ -139,17 +140,17 @@ def _readout(
     first: bool,
     last: bool,
 ) -> alt.VConcatChart:
-    """ΔP above the share of flips of one read-out."""
+    """ΔP above flips of one read-out."""
     y = value_axis(
         "delta_p", "ΔP" if first else None, domain, delta_ticks(*domain), look, labels=first
     )
-    below = value_axis("share", "Flips" if first else None, (0, 100), (0, 100), look, labels=first)
+    below = value_axis("flips", "Flips" if first else None, (0, 100), (0, 100), look, labels=first)
     x = layer_axis(panel.layers, None, labels=False)
     named = layer_axis(panel.layers, "Layer" if last else None)
     heading = panel_heading(panel.label.rpartition(" at ")[2], look)
     heading["fontSize"] = look.label_size
     views = (
         delta_view(panel, y, x, shared, look).properties(title=heading),
-        share_view(panel, below, named, shared, look),
+        flip_view(panel.flips, below, named, shared, look, FLIP_TIPS),
     )
     return alt.VConcatChart(vconcat=views, spacing=6, resolve=one_legend())

@@ -22,7 +22,12 @@ DOTTED = [1.5, 2.5]
 MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
 NO_SIGNAL = "#bdbdbd"
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
-UNSEEN = "No signal (probe AUC not above max(0.6, text baseline))"
+UNSEEN = "No signal"
+UNTOLD = (
+    "At these layers the probe is not shown to know more than the text alone, so its contrasts are "
+    "not interpretable."
+)
+BANDS = "bootstrap intervals, with the probe's own variance"
 NOTES_SHOWN = 3
 
 
@@ -228,6 +233,7 @@ class Encodings:
 
     legend: alt.Color
     colour: alt.ColorValue
+    fill: alt.FillValue
     dash: alt.StrokeDash
     shape: alt.Shape
 
@@ -252,9 +258,11 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
     shapes = [legend_symbol(one.marker, one.line) for one in series]
     colour: dict[str, Any] = {"field": "series", "type": "nominal", "legend": legend.to_dict()}
     colour["scale"] = {"domain": names, "range": [one.colour for one in series]}
+    seen: dict[str, Any] = {"test": "datum.signal", **colour}
     return Encodings(
         alt.Color(**colour),
-        alt.ColorValue(NO_SIGNAL, condition={"test": "datum.signal", **colour}),
+        alt.ColorValue(NO_SIGNAL, condition=seen),
+        alt.FillValue("white", condition=seen | {"legend": None}),
         alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
     )
@@ -276,18 +284,22 @@ def one_legend() -> alt.Resolve:
 
 def key_layer(data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Style) -> alt.Chart:
     """Invisible points that carry the legend; the caller adds its tooltips."""
-    points = data.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
+    own = data.transform_filter("!datum.edge")
+    points = own.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
     return points.encode(x, y, color=shared.legend, strokeDash=shared.dash, shape=shared.shape)
 
 
 def marker_layer(
     data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, size: float, *, hollow: bool = False
 ) -> alt.Chart:
-    """Markers at the rows whose `mark` is true, in the shape that `marker` names."""
-    look: dict[str, Any] = {"strokeWidth": 1, "opacity": 0.8} if hollow else {"opacity": 1}
+    """Markers at the rows whose `mark` is true, in the shape that `marker` names.
+
+    Without a signal they are hollow and grey; `hollow` ones keep the colour of their series.
+    """
     kept = data.transform_filter("datum.mark")
-    points = kept.mark_point(filled=not hollow, size=size, **look)
-    return points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
+    points = kept.mark_point(filled=False, size=size, strokeWidth=1, opacity=0.8 if hollow else 1)
+    drawn = points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
+    return drawn if hollow else drawn.encode(fill=shared.fill)
 
 
 def line_layers(
@@ -299,7 +311,7 @@ def line_layers(
     tips: Sequence[alt.Tooltip],
 ) -> list[alt.Chart]:
     """Bands where there are any, lines, markers and legend of rows with value, low and high."""
-    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail="series:N")
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "run:N"])
     width, drawn = 0.75 * look.line_width, []
     if any(row["low"] is not None for row in rows):
         low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
@@ -378,10 +390,16 @@ def sample_count(counts: Sequence[int]) -> str:
     return f"{least:,}" if least == most else f"{least:,} to {most:,}"
 
 
-def few(items: Sequence[str]) -> str:
+def span(values: Sequence[float]) -> str:
+    """Whole numbers: `38 to 77`, or `77` where all are that."""
+    ends = dict.fromkeys(f"{end:.0f}" for end in (min(values, default=0), max(values, default=0)))
+    return " to ".join(ends)
+
+
+def few(items: Sequence[str], most: int = NOTES_SHOWN) -> str:
     """The first of them in words, and how many more there are."""
-    more = len(items) - NOTES_SHOWN
-    shown = "; ".join(items[:NOTES_SHOWN])
+    more = len(items) - most
+    shown = "; ".join(items[:most])
     return f"{shown}; and {more} more" if more > 0 else shown
 
 

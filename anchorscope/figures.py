@@ -1,8 +1,9 @@
-"""The figure: ΔP by layer for each model, and below it the share of flips; drawn from the table.
+"""The figure: ΔP by layer for each model, below it flips, and what follows another question.
 
 Panels, axes, colours, line styles and the order of the legend follow the figures of
-arXiv 2601.07422; the share of flips under a random knockout is added, so that no curve is shown
-without what flips by itself.
+arXiv 2601.07422. Two rows are added: flips of the paired samples beside those under a random
+knockout, so that no curve is shown without what flips by itself; and, where it was measured, the
+share of Q-Anchored right answers that follow a matched question.
 """
 
 import json
@@ -16,13 +17,23 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.errors import AnchorscopeError
-from anchorscope.figure_data import KEYS, Panel, distinct, panel_of, select, true
+from anchorscope.figure_data import (
+    BESIDE,
+    KEYS,
+    Panel,
+    Row,
+    distinct,
+    panel_of,
+    select,
+    true,
+    unseen_note,
+)
 from anchorscope.figure_data import NUMBERS as COLUMNS
 from anchorscope.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width
 from anchorscope.figure_page import Choice, PanelChoice, page
 from anchorscope.figure_style import (
+    BANDS,
     DOTTED,
-    UNSEEN,
     Encodings,
     Figure,
     Style,
@@ -41,6 +52,7 @@ from anchorscope.figure_style import (
     row_heading,
     rule_at,
     sample_count,
+    span,
     style_of,
     tooltips,
     value_axis,
@@ -65,7 +77,21 @@ DELTA_TIPS = {
     **NUMBERS,
     "probe_auc": ("probe AUC", ".3f"),
 }
-SHARE_TIPS = {"condition": ("condition", ""), **NUMBERS}
+FLIP_TIPS = {
+    "condition": ("condition", ""),
+    "flips": ("flips (%)", ".1f"),
+    "low": ("interval from", ".1f"),
+    "high": ("interval to", ".1f"),
+    "n": ("paired samples", ",d"),
+}
+FOLLOW_TIPS = FLIP_TIPS | {
+    "flips": ("follow (%)", ".1f"),
+    "n": ("pairs", ",d"),
+    "of": ("Q-Anchored right answers", ",d"),
+}
+FOLLOWS = "Q-Anchored right answers that follow a matched question"
+# conditions that few samples, or some alone, are measured under: offered after all others
+LAST = ("noop", "matched", "placebo")
 # range and ticks of the panels of flips, in percent
 SHARES: tuple[tuple[float, float], list[float]] = ((0, 100), [0, 50, 100])
 CUTS = {
@@ -73,6 +99,8 @@ CUTS = {
     "random": "ΔP when attention to as many random question tokens is cut",
     "question": "ΔP when attention to every question token is cut",
     "noop": "ΔP when nothing is cut",
+    "matched": "ΔP when the same answer stands behind a matched question",
+    "placebo": "ΔP when the same answer stands behind a placebo question",
 }
 
 
@@ -88,11 +116,11 @@ def chart(
     grouping: str | None = None,
     level: float = 0.95,
 ) -> Figure:
-    """The figure of one read-out: a column per model, ΔP above the share of flips.
+    """The figure of one read-out: a column per model, ΔP above flips and what follows.
 
     Args:
-        table: rows of `results/tables/<figure>.csv`. Points marked `thin` break the line; cells
-            without `signal` are drawn grey; both are named in the caption.
+        table: rows of `results/tables/<figure>.csv`. Points marked `thin` break the line; layers
+            without `signal` are drawn hollow and grey; both are named in the caption.
         title: the figure's title.
         panels: (model key, label) in the order of the panels.
         datasets: (dataset key, label) in the order of the legend.
@@ -111,13 +139,13 @@ def chart(
     across = columns_across(len(columns), look.columns)
     width = across * (look.panel_width + look.spacing + 40)
     shared = encodings(paper_series(datasets), look, width)
-    note = share_note("random" in set(rows["condition"]))
+    notes = [flip_note(rows)]
+    notes += [FOLLOWS] if any(panel.follows for panel in columns) else []
     views = [
-        _column(panel, shared, look, row_heading(note, look, shown=i % across == 0))
+        _column(panel, shared, look, [row_heading(n, look, shown=i % across == 0) for n in notes])
         for i, panel in enumerate(columns)
     ]
-    caption = [basics(columns, f"Read-out {'/'.join(readout)}", grouping, level)]
-    caption += untold(columns)
+    caption = told(columns, f"Read-out {'/'.join(readout)}", grouping, level)
     return figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
@@ -144,23 +172,21 @@ def choices(
     """
     del style
     panels, datasets = distinct(panels), distinct(datasets)
-    _, grouping = select(table, readout, grouping)
+    drawn, grouping = select(table, readout, grouping)
+    drawn = drawn[drawn["model"].isin([model for model, _ in panels])]
+    follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
     table = table[f"{KEYS} {COLUMNS}".split()].assign(
-        **{name: true(table[name]) for name in ("thin", "signal")}
+        **{name: true(table[name]) for name in ("thin", "signal", "cell_signal", "headline")}
     )
     keys = ["site", "position", "condition", "grouping"]
     first = (*readout, "knockout", grouping)
     known = table[table["condition"].isin(CUTS)]
     found = sorted(
         dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
-        key=lambda one: (one != first, one[3] != grouping, one[2] == "noop", one[:2] != readout),
+        key=lambda one: (one != first, one[3] != grouping, one[2] in LAST, one[:2] != readout),
     )
-    return [
-        _choice(
-            table, one, title if one[2] == "knockout" else CUTS[one[2]], panels, datasets, level
-        )
-        for one in found
-    ]
+    titles = CUTS | {"knockout": title}
+    return [_choice(table, one, titles[one[2]], panels, datasets, level, follows) for one in found]
 
 
 def _choice(
@@ -170,22 +196,23 @@ def _choice(
     panels: Sequence[tuple[str, str]],
     datasets: Sequence[tuple[str, str]],
     level: float,
+    follows: bool,
 ) -> Choice:
     """One view of the table, by site, position, condition and grouping."""
     site, position, condition, grouping = key
     rows, _ = select(table, (site, position), grouping)
-    rows = rows[rows["condition"].isin([condition, "random"])]
     columns = [panel_of(rows, model, label, datasets, condition) for model, label in panels]
     drawn = []
     for panel in columns:
         domain = delta_range(panel.curves)
         drawn += [
             PanelChoice(panel.curves, domain, list(delta_ticks(*domain))),
-            PanelChoice(panel.shares, *SHARES),
+            PanelChoice(panel.flips, *SHARES),
+            *([PanelChoice(panel.follows, *SHARES)] if follows else []),
         ]
     readout = f"{site}/{position}"
-    caption = [basics(columns, f"Read-out {readout}", grouping, level), *untold(columns)]
-    note = share_note("random" in set(rows["condition"]), condition)
+    caption = told(columns, f"Read-out {readout}", grouping, level, condition)
+    note = flip_note(rows, condition)
     return Choice(readout, condition, grouping, title, caption, drawn, {"said": note})
 
 
@@ -208,24 +235,24 @@ def delta_ticks(low: float, high: float) -> list[int]:
 
 
 def _column(
-    panel: Panel, shared: Encodings, look: Style, note: alt.TitleParams
+    panel: Panel, shared: Encodings, look: Style, notes: Sequence[alt.TitleParams]
 ) -> alt.VConcatChart:
-    """One model: ΔP above, share of flips below."""
+    """One model: ΔP above; below, under their headings, flips and, if noted, what follows."""
     low, high = delta_range(panel.curves)
     y = value_axis("delta_p", "ΔP", (low, high), delta_ticks(low, high), look)
     above = delta_view(panel, y, layer_axis(panel.layers, "Layer"), shared, look)
-    below = value_axis("share", "Flips (%)", *SHARES, look)
-    shares = share_view(panel, below, layer_axis(panel.layers, None), shared, look)
-    views = (
-        above.properties(title=panel_heading(panel.label, look)),
-        shares.properties(title=note),
-    )
+    views = [above.properties(title=panel_heading(panel.label, look))]
+    below = (("Flips (%)", panel.flips, FLIP_TIPS), ("Follow (%)", panel.follows, FOLLOW_TIPS))
+    for note, (title, rows, tips) in zip(notes, below, strict=False):
+        share = value_axis("flips", title, *SHARES, look)
+        x = layer_axis(panel.layers, None)
+        views.append(flip_view(rows, share, x, shared, look, tips).properties(title=note))
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=one_legend())
 
 
 def delta_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style) -> alt.LayerChart:
     """ΔP of one panel: bands, lines, markers; an invisible layer carries tooltips and legend."""
-    data = alt.Chart(pd.DataFrame(panel.curves)).encode(detail="series:N")
+    data = alt.Chart(pd.DataFrame(panel.curves)).encode(detail=["series:N", "run:N"])
     layers: list[Any] = [rule_at(y, "delta_p")]
     if panel.layers <= 30:
         layers.append(minor_ticks(panel.layers, x, look.panel_height))
@@ -247,54 +274,97 @@ def delta_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style)
     return alt.LayerChart(layer=layers, width=look.panel_width, height=look.panel_height)
 
 
-def share_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style) -> alt.LayerChart:
-    """Share of flips of one panel, in the colour of the dataset's Q-Anchored line."""
-    data = alt.Chart(pd.DataFrame(panel.shares)).encode(detail=["series:N", "condition:N"])
+def flip_view(
+    rows: Sequence[Row],
+    y: alt.Y,
+    x: alt.X,
+    shared: Encodings,
+    look: Style,
+    tips: Mapping[str, tuple[str, str]],
+) -> alt.LayerChart:
+    """Flips of one panel, in the colour of the dataset's Q-Anchored line; dotted: by `chance`."""
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
     exact = data.transform_filter("!datum.chance")
     chance = data.transform_filter("datum.chance")
+    band = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
     width = 0.75 * look.line_width
     views: list[Any] = [
+        data.mark_area(opacity=look.band_opacity).encode(x, band, y2="high:Q", color=shared.colour),
         chance.mark_line(strokeWidth=width, strokeDash=DOTTED, opacity=0.65).encode(
             x, y, color=shared.colour
         ),
         exact.mark_line(strokeWidth=width).encode(x, y, color=shared.colour),
         marker_layer(chance, x, y, shared, 0.5 * look.marker_size, hollow=True),
         marker_layer(exact, x, y, shared, 0.5 * look.marker_size),
-        data.mark_point(filled=True, opacity=0, size=3 * look.marker_size).encode(
-            x, y, tooltip=tooltips(**SHARE_TIPS)
-        ),
+        data.transform_filter("!datum.edge")
+        .mark_point(filled=True, opacity=0, size=3 * look.marker_size)
+        .encode(x, y, tooltip=tooltips(**tips)),
     ]
-    if not panel.shares:
+    if not rows:
         views.append(empty_note("nothing measured", look, look.panel_width, look.share_height))
     return alt.LayerChart(layer=views, width=look.panel_width, height=look.share_height)
 
 
-def share_note(controls: bool, condition: str = "knockout") -> str:
-    """What the lines of the flips' panels are."""
-    name = {"random": "random tokens", "question": "whole question"}.get(condition, condition)
-    beside = controls and condition != "random"
-    key = f"solid: {name}, dotted: random tokens" if beside else f"under {name}"
-    return f"Share of flips ({key})"
+def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
+    """What the lines of the flips' panels are, of the conditions in a table's rows."""
+    names = {"random": "random tokens", "question": "whole question"}
+    name, beside = names.get(condition, condition), BESIDE.get(condition, "random")
+    if beside == condition or beside not in set(rows["condition"]):
+        return f"Flips among paired samples ({name})"
+    return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
 
 
-def basics(columns: Sequence[Panel], readout: str, grouping: str, level: float) -> str:
-    """The caption's first sentence: read-out, grouping, n and interval."""
+def told(
+    columns: Sequence[Panel], subject: str, grouping: str, level: float, condition: str = "knockout"
+) -> list[str]:
+    """The caption: read-out, grouping, n and interval; what follows; what is grey or missing.
+
+    Args:
+        columns: what is drawn.
+        subject: what begins the caption, as `Read-out mlp/final`.
+        grouping, level, condition: of what is drawn.
+    """
+    groups = GROUPINGS.get(grouping, grouping)
+    if condition in BESIDE:
+        groups = "groups formed by the knockout's flips, of right answers with a counted pair"
     counts = [count for panel in columns for count in panel.samples]
-    return (
-        f"{readout}; {GROUPINGS.get(grouping, grouping)}; "
-        f"n\u00a0=\u00a0{sample_count(counts)} samples a cell; "
-        f"bands: pointwise {100 * level:g}\u00a0% bootstrap intervals, probes held fixed."
+    paired = [count for panel in columns for count in panel.paired]
+    lower = f", lower row: n\u00a0=\u00a0{sample_count(paired)} paired samples" if paired else ""
+    basics = (
+        f"{subject}; {groups}; n\u00a0=\u00a0{sample_count(counts)} samples a cell{lower}; "
+        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}."
     )
+    return [basics, *_followed(columns), *_untold(columns)]
 
 
-def untold(columns: Sequence[Panel]) -> list[str]:
-    """The caption's further sentences: what is grey, and what is not drawn."""
-    told = (
-        (f"{UNSEEN}, grey", [w for p in columns for w in p.weak]),
+def _followed(columns: Sequence[Panel]) -> list[str]:
+    """What the row of following answers shows, and of how many."""
+    if not any(panel.follows for panel in columns):
+        return []
+    said = (
+        "Lowest row: the same answer behind a matched question, for which it is wrong "
+        "(dotted: behind a placebo, for which it stays right)"
+    )
+    covered = [pair for panel in columns for pair in panel.covered]
+    if not covered:
+        return [f"{said}."]
+    shares = [100 * n / of for n, of in covered if of]
+    return [
+        f"{said}; headline layer: n\u00a0=\u00a0{sample_count([n for n, _ in covered])} pairs, "
+        f"{span(shares)}\u00a0% of the Q-Anchored right answers."
+    ]
+
+
+def _untold(columns: Sequence[Panel]) -> list[str]:
+    """The caption's last sentences: what is grey, and what is not drawn."""
+    weak = [cell for panel in columns for cell in panel.weak]
+    blank = [name for panel in columns for name in panel.blank]
+    said = unseen_note(weak, blank, sum(len(panel.samples) for panel in columns))
+    notes = (
         ("Not drawn, too few samples", [t for p in columns for t in p.thin]),
         ("Not measured", [m for p in columns for m in p.missing]),
     )
-    return [f"{what}: {few(items)}." for what, items in told if items]
+    return said + [f"{what}: {few(items)}." for what, items in notes if items]
 
 
 RUNTIME = "window.vegaEmbed = vegaEmbed;"

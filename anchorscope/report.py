@@ -50,13 +50,15 @@ VIEWS = {
     "controls": (
         "What flips by itself, and what the probes know",
         "Flips under the knockout beside those under random cuts, chance and the whole question; "
-        "AUC of the probes on clean and on knocked-out activations. A curve is worth reading "
-        "where the knockout's flips stand clear of those under random cuts.",
+        "right answers that follow a matched question and a placebo; AUC of the probes on clean "
+        "and on knocked-out activations, beside the hardest floor. A curve is worth reading where "
+        "there is a signal and the knockout's flips stand clear of those under random cuts.",
     ),
     "probes": (
         "The probes",
-        "How well each layer's probe tells right from wrong, how its probabilities are "
-        "calibrated, and how the score moves under the knockout and under random cuts.",
+        "How well each layer's probe tells right from wrong, beside what it knows before the "
+        "answer is read and what the text alone tells; how its probabilities are calibrated, and "
+        "how the score moves under the knockout and under random cuts.",
     ),
     "readouts": (
         "ΔP at every read-out",
@@ -281,8 +283,9 @@ def _heading(figure: str, view: str) -> tuple[str, str]:
         return f"{figure}: {title[0].lower()}{title[1:]}", about
     about = (
         "Mean ΔP by layer when attention to the exact question tokens is cut: Q-Anchored samples, "
-        "whose verdict flips, and A-Anchored ones, whose verdict stays; below, the share that "
-        "flips, beside the share under random cuts."
+        "whose verdict flips, and A-Anchored ones, whose verdict stays; below, the share of the "
+        "paired samples that flips, beside the share under random cuts, and, where measured, the "
+        "share of Q-Anchored right answers that follow a matched question. Hollow grey: no signal."
     )
     return (f"{figure}: ΔP by layer" + (f", read-out {view}" if view else "")), about
 
@@ -303,7 +306,7 @@ def _basics(run: Run, figure: str, view: str) -> str:
     return (
         f"Read-out {readout}; {GROUPINGS[config.grouping]}; n = {sample_count(counts)} samples a "
         f"cell; bands: pointwise {100 * drawn.level:g} % intervals from {drawn.draws:,} bootstrap "
-        "draws clustered by subject or question, probes held fixed."
+        "draws clustered by subject or question, with the probe's own variance."
     )
 
 
@@ -416,7 +419,7 @@ def _explorer(cells: Sequence[Mapping[str, Any]]) -> str:
     """The choice of cells; all else is made by the page's script."""
     options = "".join(
         f'<option value="{i}">{escaped(cell["model"])} on {escaped(cell["dataset"])}'
-        f"{'' if cell['signal'] else ' (probe too weak)'}</option>"
+        f"{'' if cell['signal'] else ' (no signal)'}</option>"
         for i, cell in enumerate(cells)
     )
     counts = sample_count([len(cell["samples"]) for cell in cells])

@@ -30,7 +30,7 @@ class Source:
         model, dataset: labels.
         readout: `<site>/<position>`.
         prompts, answers, scores: paths of the tables.
-        signal: whether the cell's probe is sound.
+        signal: whether the cell has a signal.
     """
 
     model: str

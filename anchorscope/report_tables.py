@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.cell_words import FLOORS
+from anchorscope.cell_words import NOT_INTERPRETABLE as NO_WORD
 from anchorscope.figure_data import true
-from anchorscope.knockout import ARMS
 from anchorscope.report_data import STAGES, Funnel, duration, stated
 from anchorscope.report_html import Cell, Column, blank, figures, interval, number, table, word
 
@@ -21,17 +22,21 @@ GLANCE = (
     *NAMES,
     Column("samples", "answers that were measured"),
     Column("answers right", "share of answers that match a gold answer"),
-    Column("probe AUC", "how well the probe tells right from wrong at the headline layer"),
-    Column("text AUC", "the same from the answer's words and the relation alone"),
-    Column("probe", "sound if its AUC is surely above 0.6 and above the text's", numeric=False),
+    Column("probe AUC", "how well the probe tells right from wrong, each fold at its own layer"),
+    Column("hardest floor", "what of the text is hardest to beat, and the AUC that it reaches"),
+    Column("above it", "AUC of the probe above that floor, paired"),
+    Column("signal", "if the AUC is surely above 0.6 and above every floor's", numeric=False),
+    Column("answer adds", "AUC above that of the probe at the prompt's end, paired"),
     Column("flips", "samples whose predicted class flips when the exact question tokens are cut"),
     Column("random flips", "the same when as many other question tokens are cut"),
     Column("difference", "flips less random flips, paired, percentage points"),
+    Column("follow", "Q-Anchored right answers that follow a matched question, percent"),
     Column("ΔP of Q, deepest", "lowest mean ΔP of the Q-Anchored over the layers"),
     Column("|ΔP| of A, mean", "size of the mean ΔP of the A-Anchored, mean over the layers"),
 )
-AT_HEADLINE = "At the headline layer, the deepest whose probe is nearly as good as the best."
-TOO_WEAK = "✗\u00a0too\u00a0weak"
+AT_HEADLINE = "At the headline layer, a deep one whose probe is nearly as good as the best."
+NO_SIGNAL = "✗\u00a0no\u00a0signal"
+NOT_INTERPRETABLE = Cell(NO_WORD, look="weak")
 Labels = Mapping[str, str]
 
 
@@ -45,17 +50,25 @@ def _glance_row(cell: Mapping[str, Any], models: Labels, datasets: Labels) -> li
     flips, trough = cell["flips"] or {}, cell["delta_p"]["q_trough"]
     at = f", layer {trough['layer']}" if trough else ""
     deepest = number(trough and trough["value"], 1)
+    difference = _ends(flips.get("knockout_minus_random", {}), 1, 100)
+    matched = _ends(cell["follows"]["matched"] or {}, 0, 100)
+    if not cell["layer_signal"]:
+        difference = matched = NOT_INTERPRETABLE
+    floor = cell["floor"]
     return [
         word(models[cell["model"]]),
         word(datasets[cell["dataset"]]),
         number(cell["n"]),
         _percent(1 - cell["share_wrong"]),
         _ends(cell["probe_auc"], 2),
-        number(cell["text_auc"]["value"], 2),
+        Cell(f"{number(floor['auc'], 2).text} {floor['name']}", floor["auc"]),
+        _ends(cell["gain"], 2),
         _signal(cell["signal"]),
+        _ends(cell["added"], 2),
         _percent(flips.get("knockout", {}).get("value")),
         _percent(flips.get("random", {}).get("value")),
-        _ends(flips.get("knockout_minus_random", {}), 1, 100),
+        difference,
+        matched,
         Cell(deepest.text + at, deepest.value),
         number(cell["delta_p"]["a_mean_abs"], 1),
     ]
@@ -71,17 +84,17 @@ def _ends(found: Mapping[str, Any], digits: int, factor: float = 1) -> Cell:
 
 
 def _signal(signal: bool) -> Cell:
-    return Cell("✓\u00a0sound", 1, "good") if signal else Cell(TOO_WEAK, 0, "weak")
+    return Cell("✓\u00a0yes", 1, "good") if signal else Cell(NO_SIGNAL, 0, "weak")
 
 
 def headline(frame: pd.DataFrame, controls: pd.DataFrame, readout: str) -> pd.DataFrame:
-    """Rows of a figure's table at each cell's headline layer of the read-out, with `signal`."""
+    """Rows of a figure's table at each cell's headline layer of the read-out, with its signals."""
     site, position = readout.split("/")
     keys = ["model", "dataset", "site", "position", "layer"]
     chosen = controls[true(controls["headline"])]
     chosen = chosen[(chosen["site"] == site) & (chosen["position"] == position)]
-    told = keys if "signal" in frame else [*keys, "signal"]
-    return frame.merge(chosen[told], on=keys)
+    told = [name for name in ("signal", "cell_signal") if name not in frame]
+    return frame.merge(chosen[[*keys, *told]], on=keys)
 
 
 CURVE = (
@@ -133,7 +146,11 @@ CONTRASTS = (
     Column("quantity", "share of flips, or mean ΔP of all samples", numeric=False),
     Column("pairs", "samples compared"),
     Column("estimate", "percentage points, with its interval"),
-    Column("no effect", "shown if the 90 % interval lies within ±5 points", numeric=False),
+    Column(
+        "no effect",
+        "shown if the 90 % interval lies within ±5 points; not interpretable without a signal",
+        numeric=False,
+    ),
 )
 QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
 
@@ -141,6 +158,7 @@ QUANTITIES = {"share": "share of flips", "delta_p": "ΔP of all samples"}
 def contrasts(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The contrasts at the headline layer."""
     none: list[bool] = [] if rows.empty else list(true(rows["no_effect"]))
+    seen: list[bool] = [] if rows.empty else list(true(rows["signal"]))
     made = [
         [
             *_names(row, models, datasets),
@@ -148,11 +166,14 @@ def contrasts(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels)
             word(QUANTITIES.get(row["quantity"], row["quantity"])),
             number(row["n"]),
             interval(row, "estimate", "ci_low", "ci_high", 1),
-            word("shown" if nothing else "not shown"),
+            word("shown" if nothing else "not shown") if signal else NOT_INTERPRETABLE,
         ]
-        for row, nothing in zip(rows.to_dict("records"), none, strict=True)
+        for row, nothing, signal in zip(rows.to_dict("records"), none, seen, strict=True)
     ]
-    said = "What carries the claim: more flips under the knockout than under random cuts, paired."
+    said = (
+        "What carries the claim: more flips under the knockout than under random cuts, and more "
+        "right answers that follow a matched question than a placebo, paired."
+    )
     return table(f"contrasts-{figure}", f"{said} {AT_HEADLINE}", CONTRASTS, made)
 
 
@@ -170,26 +191,42 @@ AUCS = (
     Column("probe AUC", "clean activations"),
     Column("under knockout", "AUC of the same probe on knocked-out activations"),
     Column("refitted", "AUC of a probe fitted to knocked-out activations"),
-    Column("text", "AUC from the answer's words and the relation alone"),
     Column("shuffled", "AUC of a probe that learned shuffled labels: one half"),
     Column("calibration error", "expected error of p, in ten bins"),
+)
+BESIDE = (
+    *NAMES,
+    Column("floor: answer", "AUC from the exact answer and the relation alone"),
+    Column("floor: question", "AUC from the question's text alone"),
+    Column("floor: response", "AUC from all that stands behind the prompt alone"),
+    Column("floor: text", "AUC from question and response together"),
+    Column("above the hardest", "AUC of the probe above the floor hardest to beat, paired"),
+    Column("prompt's end", "AUC of the probe before the answer is read"),
+    Column("answer adds", "AUC of the probe above that, paired"),
 )
 
 
 def controls(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
-    """The controls at the headline layer: a table of flips, a table of AUCs."""
+    """The controls at the headline layer: tables of flips, of AUCs, and of what the text tells."""
     shares = "flip offset_flip random_flip question_flip null".split()
-    flips, aucs = [], []
+    flips, aucs, beside = [], [], []
     for row in rows.to_dict("records"):
         names = _names(row, models, datasets)
         noise = number(row["noise_floor"], 2)
         flips.append([*names, *(_percent(row[f"{name}_share"]) for name in shares), noise])
         clean = interval(row, "probe_auc", "auc_low", "auc_high", 2)
-        others = "auc_knockout auc_refit text_auc auc_shuffled ece".split()
+        others = "auc_knockout auc_refit auc_shuffled ece".split()
         aucs.append([*names, clean, *(number(row[name], 2) for name in others)])
+        ends = (
+            ("gain", "gain_low", "gain_high"),
+            *((f"{name}_auc", f"{name}_low", f"{name}_high") for name in ("prompt_end", "added")),
+        )
+        floors = [number(row[f"{name}_auc"], 2) for name in FLOORS]
+        beside.append([*names, *floors, *(interval(row, *three, 2) for three in ends)])
     made = (
         ("controls", "What flips by itself.", FLIPS, flips),
         ("aucs", "What the probes know.", AUCS, aucs),
+        ("floors", "What the text alone tells, and the probe beyond it.", BESIDE, beside),
     )
     return "".join(
         table(f"{name}-{figure}", f"{said} {AT_HEADLINE}", columns, cells)
@@ -199,36 +236,42 @@ def controls(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) 
 
 INTERCHANGE = (
     *NAMES,
-    Column("partner", "behind its question the truth turns (matched), or stays (placebo)", False),
-    Column("answers", "right or wrong ones", numeric=False),
-    Column("group", "Q: flips under the knockout; A: does not", numeric=False),
-    Column("pairs", "samples whose partner is classified as they are"),
-    Column("coverage", "of the group's samples"),
-    Column("follows", "share of the pairs whose predicted class flips"),
-    Column("ΔP", "mean, percentage points"),
+    Column("behind", "matched: its label is the other there; placebo: the same", numeric=False),
+    Column("label", "right or wrong answers", numeric=False),
+    Column("group", "by the knockout's flips at this layer", numeric=False),
+    Column("answers", "of that group and label"),
+    Column("pairs", "those with a partner that the probe puts in the same class"),
+    Column("covered", "pairs as a share of the answers"),
+    Column("follows", "share of the pairs whose predicted class turns"),
+    Column("ΔP", "mean over the pairs, percentage points"),
+    Column("partners", "found by the dataset's relations, or by wording", numeric=False),
 )
 
 
 def interchange(figure: str, rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
     """The interchange at the headline layer; nothing where it was not measured."""
-    rows = rows[(rows["label"].astype(str) != "all") & (rows["anchor"] != "all")]
-    rows = rows[rows["arm"].isin(ARMS) & (rows["n_paired"] > 0)]
+    rows = rows[rows["label"].astype(str).isin(["0", "1"]) & rows["anchor"].isin(["Q", "A"])]
+    rows = rows[rows["n_paired"] > 0]
     if rows.empty:
         return ""
     made = [
         [
             *_names(row, models, datasets),
-            word(row["arm"]),
+            word(str(row["arm"]).replace("-", " − ")),
             word({"0": "right", "1": "wrong"}[str(row["label"])]),
             word(f"{row['anchor']}-Anchored"),
+            number(row["n"]),
             number(row["n_paired"]),
             _percent(row["coverage"]),
-            interval(row, "follows", "follows_low", "follows_high", 1, factor=100),
+            interval(row, "follows", "follows_low", "follows_high", 1, factor=100)
+            if signal
+            else NOT_INTERPRETABLE,
             interval(row, "delta_p", "delta_p_low", "delta_p_high", 1),
+            word(row["source"]),
         ]
-        for row in rows.to_dict("records")
+        for row, signal in zip(rows.to_dict("records"), true(rows["signal"]), strict=True)
     ]
-    said = "The same answer behind another question of its relation."
+    said = "The same answer behind another question of its relation: does the verdict turn with it?"
     return table(f"interchange-{figure}", f"{said} {AT_HEADLINE}", INTERCHANGE, made)
 
 
@@ -237,9 +280,10 @@ NULLS = (
     Column("why nothing", "the reason", False, True),
     *NAMES,
     Column("read-out", "site / position", numeric=False),
-    Column("AUC", "at the headline layer"),
-    Column("must not surely exceed", "the larger of 0.6 and the text's AUC"),
-    Column("came out", "empty, as it must, or not", numeric=False),
+    Column("AUC", "of the read-out, each fold at its own layer"),
+    Column("hardest floor", "what of the text is hardest to beat, and the AUC that it reaches"),
+    Column("above it", "AUC of the probe above that floor, paired"),
+    Column("came out", "empty, as it must: without a signal; or not", numeric=False),
 )
 
 
@@ -255,10 +299,11 @@ def nulls(rows: pd.DataFrame, models: Labels, datasets: Labels) -> str:
                 word(row["control"]),
                 word(row["expectation"]),
                 # that its probe is weak is what it is there for
-                *_names({**row, "signal": True}, models, datasets),
+                *_names({**row, "cell_signal": True}, models, datasets),
                 word(f"{row['site']}/{row['position']}"),
                 interval(row, "probe_auc", "auc_low", "auc_high", 2),
-                number(row["threshold"], 2),
+                Cell(f"{number(row['floor_auc'], 2).text} {word(row['floor']).text}"),
+                interval(row, "gain", "gain_low", "gain_high", 2),
                 verdict,
             ]
         )
@@ -365,25 +410,25 @@ WIDER = {
 
 
 def widening(rows: pd.DataFrame) -> str:
-    """In words: how much wider intervals are when the probes are fitted anew in every draw."""
+    """In words: how much wider intervals are than with fixed probes when C and T change too."""
     known = rows.dropna(subset=["inflation"])
     wider = known.groupby("quantity")["inflation"].median()
     said = [f"{words}: {figures(wider[name], 2)}" for name, words in WIDER.items() if name in wider]
     if not said:
         return ""
     return (
-        "Intervals hold the probes fixed. Were they fitted anew in every draw, intervals at the "
-        f"headline layer would be so many times as wide (medians over cells): {'; '.join(said)}."
+        "Beside probes held fixed, probes fitted anew in every draw, C and T too, make intervals "
+        f"at the headline layer so many times as wide (medians over cells): {'; '.join(said)}."
     )
 
 
 def _names(row: Mapping[Any, Any], models: Labels, datasets: Labels) -> list[Cell]:
     """Model and dataset by their labels; a key that the config no longer knows stays a key.
 
-    A cell whose probe is too weak says so beside its name.
+    A cell without a signal says so beside its name.
     """
     model, dataset = str(row["model"]), str(row["dataset"])
     name = datasets.get(dataset, dataset)
-    weak = "signal" in row and not true(pd.Series([row["signal"]])).all()
-    named = Cell(f"{name} {TOO_WEAK}", name, "weak") if weak else word(name)
+    weak = "cell_signal" in row and not true(pd.Series([row["cell_signal"]])).all()
+    named = Cell(f"{name} {NO_SIGNAL}", name, "weak") if weak else word(name)
     return [word(models.get(model, model)), named]

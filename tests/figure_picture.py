@@ -28,7 +28,7 @@ def drawn() -> bytes:
     from anchorscope.figures import CUTS, chart
 
     figure = chart(
-        curve_of(MODELS, DATASETS, 12),
+        curve_of(MODELS, DATASETS, 12, blind=2),
         title=CUTS["knockout"],
         panels=MODELS,
         datasets=DATASETS,

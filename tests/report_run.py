@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
+from figure_tables import contrasts_of, controls_of, curve_of, density_of, interchange_of
 
-from anchorscope import controls, delta_p, interchange, provenance, samples, strata, tables
+from anchorscope import provenance, samples, strata, tables
 from anchorscope.files import write_csv, write_json, write_parquet
 from anchorscope.settings import Config
 
@@ -27,6 +27,14 @@ HOSTILE = (
     "\u2028line\u2029paragraph",
     "$title ${style} {0} %s",
 )
+TABLES = {
+    ".csv": curve_of,
+    ".contrasts.csv": contrasts_of,
+    ".controls.csv": controls_of,
+    ".interchange.csv": interchange_of,
+    ".strata.csv": lambda *_: pd.DataFrame(columns=["model", "dataset", *strata.STRATA]),
+    ".density.csv": lambda models, datasets, _: density_of(models, datasets),
+}
 CELLS = [(model, dataset) for model in ("first", "second") for dataset in ("easy", "hard")]
 
 
@@ -61,8 +69,7 @@ def finished(root: Path, *, random: bool = True) -> Config:
     for model, dataset in CELLS:
         signal = (model, dataset) != ("second", "hard")
         _cell(root, model, dataset, signal=signal, random=random)
-    names = ("", ".contrasts", ".controls", ".interchange", ".strata", ".density")
-    for end in (f"{name}.csv" for name in names):
+    for end in TABLES:
         frames = [pd.read_csv(root / "delta_p" / m / f"{d}{end}") for m, d in CELLS]
         write_csv(tables.join(CELLS, frames), root / "tables" / f"pair{end}")
     provenance.record(root / "tables" / "pair.csv", identity="t", settings={})
@@ -91,20 +98,16 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool, random: bool) -
     scores = _scores(answers["id"].tolist(), z, rng, signal)
     if not random:
         scores = scores[scores["condition"] != "random"].reset_index(drop=True)
-    text = pd.DataFrame({"id": answers["id"], "s": rng.normal(0, 1, SAMPLES)})
     write_parquet(answers, root / "answers" / model / f"{dataset}.parquet")
     write_parquet(prompts, root / "prompts" / model / f"{dataset}.parquet")
     write_parquet(scores, root / "scores" / model / f"{dataset}.parquet")
-    drawn: dict[str, Any] = {"draws": 20, "level": 0.95, "seed": 0}
-    stem = root / "delta_p" / model / dataset
-    curve = delta_p.curve(scores, answers, text=text, min_n=3, min_clusters=2, **drawn)
-    write_csv(curve, f"{stem}.csv")
-    write_csv(delta_p.contrasts(scores, answers, **drawn), f"{stem}.contrasts.csv")
-    beside = controls.controls(scores, text, answers, balanced=True, **drawn)
-    write_csv(beside, f"{stem}.controls.csv")
-    write_csv(interchange.report(scores, answers, **drawn), f"{stem}.interchange.csv")
-    write_csv(strata.report(scores, answers, **drawn), f"{stem}.strata.csv")
-    write_csv(controls.density(scores, answers), f"{stem}.density.csv")
+    for end, made in TABLES.items():
+        table = made([(model, "")], [(dataset, "")], LAYERS).drop(columns=["model", "dataset"])
+        told = [name for name in ("signal", "cell_signal") if name in table and not signal]
+        table[told] = False
+        if not random and "contrast" in table:
+            table = table[~table["contrast"].str.contains("random")]
+        write_csv(table, root / "delta_p" / model / f"{dataset}{end}")
     _records(root, model, dataset, int(z.sum()))
 
 
@@ -163,6 +166,7 @@ def _scores(ids: list[str], z: np.ndarray, rng: np.random.Generator, signal: boo
             rows.append(frame)
     found = pd.concat(rows, ignore_index=True)
     fixed = {"readout": "mlp/final", "draw": 0, "probe": "clean", "c": 1.0, "t": 1.0}
+    fixed["inner_auc"] = 0.8
     return found.assign(p=samples.sigmoid(found["s"].to_numpy()), **fixed)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-import test_controls as cell
 import yaml
+from figure_tables import contrasts_of, controls_of, curve_of, interchange_of
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError, OfflineModeIsEnabled
 from snakemake.common.configfile import load_configfile
@@ -28,9 +28,7 @@ from anchorscope import (
     cli_add,
     cli_check,
     config,
-    controls,
     cost,
-    delta_p,
     provenance,
     sizes,
 )
@@ -590,14 +588,14 @@ COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
 
 @pytest.fixture
 def built(clone: Path) -> Path:
-    """A cell's tables, from simulated scores, where the workflow would put them."""
+    """A cell's tables, made up, where the workflow would put them."""
     folder = clone / "results/delta_p/near"
-    drawn = {"draws": 60, "seed": 3}
-    scores, text, answers = cell.scores(), cell.text(), cell.answers()
-    curve = delta_p.curve(scores, answers, text=text, min_n=3, min_clusters=2, **drawn)
-    write_csv(curve, folder / "rows.csv")
-    write_csv(delta_p.contrasts(scores, answers, **drawn), folder / "rows.contrasts.csv")
-    write_csv(controls.controls(scores, text, answers, **drawn), folder / "rows.controls.csv")
+    cell = ([("near", "")], [("rows", "")], 6)
+    for end, made in (
+        ("", curve_of), (".contrasts", contrasts_of), (".controls", controls_of),
+        (".interchange", interchange_of),
+    ):  # fmt: skip
+        write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
     sampled = {"counts": Counts(120, 100, {"outside the sample": 20}).as_dict(), "identity": ""}
     provenance.record(
         folder / "rows.csv",
@@ -631,19 +629,22 @@ def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -
     )
     found = run("show", "near", "rows", "--json").json
     head = beside[beside["headline"]].iloc[0]
-    assert (found["headline_layer"], found["n"]) == (head["layer"], 80)
-    assert found["probe_auc"] == {
-        "value": head["probe_auc"],
-        "low": head["auc_low"],
-        "high": head["auc_high"],
-    }
-    assert found["signal"] == head["signal"]
+    assert (found["headline_layer"], found["n"]) == (head["layer"], head["n"])
+    for name, source in (("probe_auc", "cell"), ("gain", "cell_gain")):
+        value = head["cell_auc" if name == "probe_auc" else "cell_gain"]
+        ends = {end: head[f"{source}_{end}"] for end in ("low", "high")}
+        assert found[name] == {"value": value} | ends
+    assert (found["signal"], found["layer_signal"]) == (head["cell_signal"], head["signal"])
+    assert found["floor"] == {"name": head["cell_floor"], "auc": head["cell_floor_auc"]}
+    assert found["layers_without_signal"] == list(beside["layer"][~beside["signal"]])
     at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
     paired = at[at["contrast"] == "knockout-random"].iloc[0]
     difference = found["flips"]["knockout_minus_random"]
     assert difference["value"] == pytest.approx(paired["estimate"] / 100)
     assert difference["low"] == pytest.approx(paired["ci_low"] / 100)
-    assert found["flips"]["knockout"]["value"] == pytest.approx(head["flip_share"], rel=1e-4)
+    assert set(found["flips"]) == {"knockout", "random", "knockout_minus_random", "pairs"}
+    follows = found["follows"]["matched"]
+    assert (follows["value"], follows["pairs"], follows["coverage"]) == (0.95, 90, 0.75)
     lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
     assert found["delta_p"]["q_trough"]["value"] == lines.query("anchor == 'Q'")["delta_p"].min()
     assert found["delta_p"]["a_mean_abs"] == pytest.approx(
@@ -657,12 +658,21 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
     said = run("show", "near", "rows").out
     for part in ("120 rows, 100 sampled", "100 in, 80 kept", "15 dropped: no answer anchor"):
         assert part in said
-    table = pd.read_csv(built / "rows.controls.csv").assign(signal=False, text_auc=float("nan"))
+    words = " ".join(said.split())
+    for part in (
+        "The probe knows more than the text: AUC", "reading it adds", "no effect on the mean ΔP",
+        "follow a matched question (90 pairs, coverage 75 %); placebo 3 %",
+    ):  # fmt: skip
+        assert part in words
+    table = pd.read_csv(built / "rows.controls.csv")
+    table = table.assign(signal=False, cell_signal=False, cell_gain_low=-0.01)
     write_csv(table, built / "rows.controls.csv")
     provenance.beside(built / "rows.csv").unlink()
-    weak = run("show", "near", "rows").out
-    assert "NO: the probe" in weak and "NO: the probe" not in said
-    assert "no provenance" in weak and "unknown" in weak
+    weak = " ".join(run("show", "near", "rows").out.split())
+    assert "No signal: AUC" in weak and "No signal" not in said
+    assert "Nothing of this cell's figure can be interpreted." in weak
+    assert weak.count("not interpretable") == 3 and "no effect" not in weak
+    assert "no provenance" in weak
 
 
 def test_show_survives_empty_groups_and_no_random_control(

@@ -100,7 +100,7 @@ def test_no_signal_blanks_and_missing_cells_are_told() -> None:
     grey = {row["readout"] for row in drawn if not row["signal"]}
     assert grey == {name for name in NAMES if name.startswith("attn")}
     said = caption(spec)
-    assert "text baseline)), grey: Model on Alpha at attn/final;" in said
+    assert "No signal (hollow grey): Model on Alpha at attn/final;" in said
     assert "Not measured: Model on Beta." in said
     assert said.endswith("Left out: 1 values without a sample of that truth.")
 

@@ -27,7 +27,7 @@ SVG = '<svg viewBox="0 0 800 500">'
 
 @lru_cache
 def table() -> pd.DataFrame:
-    """Two read-outs, three controls, two groupings."""
+    """Two read-outs, six conditions, of which one is noise, two groupings."""
     curve = curve_of(MODELS, DATASETS, LAYERS, [READOUTS[0], READOUTS[3]])
     noise = curve[curve["condition"] == "random"].assign(condition="noop", delta_p=0.25)
     curve = pd.concat([curve, noise], ignore_index=True)
@@ -118,17 +118,19 @@ def test_every_choice_holds_its_own_numbers_of_the_table() -> None:
         here = table()[(table()[list(asked)] == pd.Series(asked)).all(axis=1)]
         for p, (model, _) in enumerate(MODELS):
             cell = here[here["model"] == model]
-            rows = rows_of(choice, f"rows{2 * p}_0")
+            rows = rows_of(choice, f"rows{3 * p}_0")
             curves = cell[cell["anchor"].isin(["Q", "A"])]
             assert sorted(row["delta_p"] for row in rows) == pytest.approx(
                 sorted(curves["delta_p"]), abs=0.006
             )
-            low, high = choice["values"][f"y{2 * p}"]
+            low, high = choice["values"][f"y{3 * p}"]
             assert low <= min(row["ci_low"] for row in rows)
             assert high >= max(row["ci_high"] for row in rows)
-            solid = [r["share"] for r in rows_of(choice, f"rows{2 * p + 1}_0") if not r["chance"]]
-            shares = 100 * cell[cell["anchor"] == "Q"]["share"]
+            solid = [r["flips"] for r in rows_of(choice, f"rows{3 * p + 1}_0") if not r["chance"]]
+            shares = 100 * cell[cell["anchor"] == "all"]["flip_share"]
             assert sorted(solid) == pytest.approx(sorted(shares), abs=0.06)
+            follow = rows_of(choice, f"rows{3 * p + 2}_0")
+            assert {row["condition"] for row in follow} == {"matched", "placebo"}
 
 
 def test_what_does_not_fit_is_counted_and_the_figure_itself_stays(
@@ -182,7 +184,7 @@ def test_axes_follow_parameters_that_begin_at_the_figures_ends() -> None:
     values = {one["name"]: one["value"] for one in live["params"]}
     assert values["singled"] == [] and values["at"] == -1 and values["zoomed"] is False
     assert [(panel.x, panel.y) for panel in panels] == [
-        ("x0", "y0"), ("x0", "y1"), ("x1", "y2"), ("x1", "y3")
+        ("x0", "y0"), ("x0", "y1"), ("x0", "y2"), ("x1", "y3"), ("x1", "y4"), ("x1", "y5")
     ]  # fmt: skip
     for column, still in zip(live["concat"], drawn()["concat"], strict=True):
         for view, before in zip(column["vconcat"], still["vconcat"], strict=True):

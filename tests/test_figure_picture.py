@@ -33,7 +33,7 @@ def test_the_picture_is_the_stored_one() -> None:
 def test_a_line_moved_or_a_legend_lost_would_be_seen() -> None:
     stored = pixels(STORED.read_bytes())
     cut = stored.copy()
-    cut[-40:] = 255
+    cut[-90:] = 255
     moved = stored.copy()
     area = moved[120:230, 60:280]
     moved[120:230, 60:280] = np.roll(area, 4, axis=0)

@@ -42,7 +42,11 @@ def panel(spec: dict[str, Any], title: str) -> dict[str, Any]:
 
 
 def drawn(spec: dict[str, Any], title: str) -> pd.DataFrame:
-    return pd.DataFrame(points(spec, panel(spec, title)))
+    """The rows of its lines; of the AUC those of the read-out's own."""
+    view = panel(spec, title)
+    lines = list(views(view, "line"))
+    own = next((line for line in lines if "strokeDash" in line["encoding"]), lines[0])
+    return pd.DataFrame(spec["datasets"][(own.get("data") or view["data"])["name"]])
 
 
 def test_auc_and_its_band_are_the_tables() -> None:
@@ -53,6 +57,27 @@ def test_auc_and_its_band_are_the_tables() -> None:
     assert list(views(panel(usual(), "Probe AUC"), "area"))
     low, high = next(views(panel(usual(), "Probe AUC"), "line"))["encoding"]["y"]["scale"]["domain"]
     assert low <= controls["auc_low"].min() and controls["auc_high"].max() <= high
+
+
+def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
+    controls, _, _ = tables()
+    spec = usual()
+    rows = pd.DataFrame(points(spec, panel(spec, "Probe AUC")))
+    for said, column in (("prompt's end", "prompt_end_auc"), ("hardest floor", "floor_auc")):
+        got = rows[rows["measure"].str.endswith(said)]["value"]
+        assert list(got) == pytest.approx(list(controls[column]), abs=6e-5)
+    head = controls[controls["headline"] & (controls["dataset"] == "a")].iloc[0]
+    value, low, high = (f"{head[f'added_{name}']:.2f}" for name in ("auc", "low", "high"))
+    assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in caption(spec)
+    assert "dashed the same site at the prompt's end" in caption(spec)
+
+
+def test_without_the_prompts_end_nothing_is_said_of_it() -> None:
+    controls, curve, density = tables()
+    blank = [name for name in controls if name.startswith(("prompt_end", "added"))]
+    controls[blank] = float("nan")
+    said = caption(draw((controls, curve, density)))
+    assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
 
 
 def test_groups_are_those_of_the_knockout_with_thin_ones_left_out() -> None:
@@ -100,13 +125,13 @@ def test_calibration_error_fits_its_axis() -> None:
 
 def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
     controls, curve, density = tables()
-    controls["signal"] = controls["dataset"] != "b"
+    controls["signal"] = controls["cell_signal"] = controls["dataset"] != "b"
     two = [*MODELS, ("other", "Other")]
     spec = draw((controls, curve, density.iloc[:0]), panels=two)
-    got = pd.DataFrame(points(spec, spec["concat"][0]["vconcat"][0]))
+    got = drawn(spec, "Probe AUC")
     assert set(got[~got["signal"]]["dataset"]) == {"Beta"}
     said = caption(spec)
-    assert "max(0.6, text baseline)), grey: Model on Beta." in said
+    assert "No signal (hollow grey): Model on Beta at every layer." in said
     assert "Not measured: Other on Alpha; Other on Beta." in said
     notes = [view["mark"]["text"] for view in views(spec["concat"][1], "text")]
     assert notes == ["not measured"] * 5

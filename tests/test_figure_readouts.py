@@ -46,9 +46,9 @@ def test_each_panel_draws_its_own_readouts_rows() -> None:
         wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
         got = [row["delta_p"] for row in points(usual(), cell["vconcat"][0])]
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
-        shares = [row["share"] for row in points(usual(), cell["vconcat"][1])]
-        wanted = here[(here["anchor"] == "Q") & here["condition"].isin(["knockout", "random"])]
-        assert sorted(shares) == pytest.approx(sorted(100 * wanted["share"]), abs=0.06)
+        flips = [row["flips"] for row in points(usual(), cell["vconcat"][1])]
+        wanted = here[(here["anchor"] == "all") & here["condition"].isin(["knockout", "random"])]
+        assert sorted(flips) == pytest.approx(sorted(100 * wanted["flip_share"]), abs=0.06)
 
 
 def test_panels_of_a_model_share_one_range_and_the_main_figures_colours() -> None:
@@ -71,14 +71,15 @@ def test_only_measured_sites_and_positions_have_panels_and_gaps_are_named() -> N
     (model,) = spec["concat"]
     assert len(model["concat"]) == 4 and model["columns"] == 2
     said = caption(spec)
-    assert said.startswith("3 read-outs; share of flips (solid: knockout, dotted: random tokens)")
+    assert said.startswith("3 read-outs; flips among paired samples (dotted: random tokens);")
     assert said.endswith("Not measured: Model at attn/last_answer.")
 
 
 def test_a_readout_without_signal_is_named() -> None:
     curve = curve_of(MODELS, DATASETS, LAYERS, [("attn", "final"), ("mlp", "final")])
-    curve["signal"] = curve["site"] == "mlp"
-    assert "grey: Model at attn/final on Alpha." in caption(draw(curve))
+    curve["signal"] = curve["cell_signal"] = curve["site"] == "mlp"
+    said = "No signal (hollow grey): Model at attn/final on Alpha at every layer."
+    assert said in caption(draw(curve))
 
 
 def test_bad_tables_are_refused_by_name() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figure_tables import caption, drawing, points, views
+from figure_tables import caption, curve_of, drawing, points, views
 
 from anchorscope.errors import AnchorscopeError
 from anchorscope.figures import chart, save
@@ -44,6 +44,8 @@ def cell(model: str, dataset: str, layers: int, *, samples: int = 1000, seed: in
                     | {"layer": layer, "n": n, "share": n / samples, "delta_p": mean}
                     | {"ci_low": mean - half, "ci_high": mean + half, "probe_auc": 0.6 + 0.25 * at}
                     | {"answer_accuracy": 0.5, "n_blocked": 5.0, "thin": n < 20, "signal": True}
+                    | {"flip_share": share, "flip_low": 0.9 * share, "flip_high": 1.1 * share}
+                    | {"n_paired": 800 + seed, "cell_signal": True, "headline": layer == 2}
                 )
     return rows
 
@@ -70,8 +72,8 @@ def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
     return chart(table, **settings).to_dict()
 
 
-def columns(spec: dict[str, Any]) -> list[tuple[Any, Any]]:
-    """(ΔP panel, share panel) of each model."""
+def columns(spec: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """(ΔP panel, panel of flips) of each model."""
     return [tuple(column["vconcat"]) for column in spec["concat"]]
 
 
@@ -211,27 +213,58 @@ def test_a_model_with_nothing_to_draw_keeps_its_panel_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("no", [False, "False", 0], ids=["bool", "text", "number"])
-def test_a_cell_without_signal_is_grey_and_named(no: Any) -> None:
+def test_layers_without_signal_are_hollow_and_grey_and_named(no: Any) -> None:
     table = table_of().astype({"signal": object})
     weak = (table["model"] == "llama-3.2-3b") & (table["dataset"] == "hotpotqa")
-    table.loc[weak, "signal"] = no
+    table.loc[weak & table["layer"].isin([0, 1, 2, 9]), "signal"] = no
     spec = draw(table)
     for index in (0, 1):
         for part in columns(spec)[index]:
-            grey = {r["dataset"] for r in points(spec, part) if not r["signal"]}
-            assert grey == ({"HotpotQA"} if index else set())
-    colour = line_of(columns(spec)[1][0])["color"]
-    assert colour["condition"]["test"] == "datum.signal" and colour["value"] not in CYCLE
-    assert (
-        "No signal (probe AUC not above max(0.6, text baseline)), grey: Llama-3.2-3B on HotpotQA."
-        in caption(spec)
-    )
+            rows = [row for row in points(spec, part) if not row["edge"]]
+            grey = {(row["dataset"], row["layer"]) for row in rows if not row["signal"]}
+            assert grey == ({("HotpotQA", k) for k in (0, 1, 2, 9)} if index else set())
+            assert all(row["mark"] for row in rows if row["layer"] == 9 and not row["signal"])
+            for view in views(part, "point"):
+                if "fill" in view["encoding"]:
+                    fill, stroke = (view["encoding"][name] for name in ("fill", "color"))
+                    assert fill["value"] == "white" and stroke["value"] not in CYCLE
+                    assert fill["condition"]["test"] == stroke["condition"]["test"]
+    said = "No signal (hollow grey): Llama-3.2-3B on HotpotQA at layers 0–2, 9. At these layers"
+    assert said in caption(spec) and "contrasts are not interpretable." in caption(spec)
 
 
-def test_share_row_sets_knockout_against_random_on_0_to_100() -> None:
+def test_a_line_without_signal_is_grey_as_far_as_the_points_beside_it() -> None:
+    table = pd.DataFrame(cell("m", "d", 7))
+    table.loc[table["layer"].isin([2, 3, 5]), "signal"] = False
+    spec = draw(table, panels=[("m", "M")], datasets=[("d", "D")])
+    for part in columns(spec)[0]:
+        rows = [r for r in points(spec, part) if not (r["series"][0] == "A" or r.get("chance"))]
+        runs = [[r["layer"] for r in rows if r["run"] == run] for run in range(5)]
+        assert runs == [[0, 1], [1, 2, 3, 4], [4], [4, 5, 6], [6]]
+        for row in rows:
+            assert row["signal"] == (row["run"] % 2 == 0) and not (row["edge"] and row["mark"])
+            assert row["mark"] or row["run"] not in (2, 4) or row["edge"]
+
+
+def test_the_layers_of_most_cells_are_named_once_and_a_cell_without_a_signal_is_told() -> None:
+    table = table_of()
+    table.loc[table["layer"] < 3, "signal"] = False
+    assert "No signal (hollow grey): every cell at layers 0–2. At" in caption(draw(table))
+    nq = (table["model"] == "llama-3.2-1b") & (table["dataset"] == "nq")
+    table.loc[nq, ["signal", "cell_signal"]] = False
+    table.loc[table["dataset"] == "popqa", "cell_signal"] = False
+    said = caption(draw(table))
+    assert "Llama-3.2-1B on NQ at every layer; all other cells at layers 0–2. At" in said
+    whole = "No signal in the cell as a whole: Llama-3.2-1B on PopQA; Llama-3.2-3B on PopQA."
+    assert whole in said
+
+
+def test_flips_of_the_paired_samples_stand_beside_random_on_0_to_100_with_bands() -> None:
     table = table_of()
     spec = draw(table)
     for (_, share), (model, _) in zip(columns(spec), LLAMA, strict=True):
+        (band,) = views(share, "area")
+        assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
         random, exact = views(share, "line")
         assert random["transform"][0]["filter"] == "datum.chance"
         assert random["mark"]["strokeDash"] and random["mark"]["opacity"] < 1
@@ -243,9 +276,36 @@ def test_share_row_sets_knockout_against_random_on_0_to_100() -> None:
         assert set(rows["series"]) == set(LEGEND[::2])
         for condition in ("knockout", "random"):
             wanted = table[(table["model"] == model) & (table["condition"] == condition)]
-            wanted = 100 * wanted[wanted["anchor"] == "Q"]["share"]
-            got = rows[rows["condition"] == condition]["share"]
-            assert sorted(got) == pytest.approx(sorted(wanted), abs=0.06)
+            wanted = wanted[wanted["anchor"] == "all"]
+            got = rows[rows["condition"] == condition]
+            for name, column in (("flips", "flip_share"), ("low", "flip_low")):
+                assert sorted(got[name]) == pytest.approx(sorted(100 * wanted[column]), abs=0.06)
+            assert sorted(got["n"]) == sorted(wanted["n_paired"])
+    assert "lower row: n = 800 to 807 paired samples; bands" in caption(spec)
+
+
+def test_right_answers_that_follow_have_a_row_where_matched_questions_were_measured() -> None:
+    models, datasets = [("m", "M")], [("a", "Alpha"), ("b", "Beta")]
+    table = curve_of(models, datasets, 5)
+    few = (table["condition"] == "matched") & (table["anchor"] == "Q") & (table["layer"] == 1)
+    table.loc[few & (table["dataset"] == "a"), "thin"] = True
+    asked: Any = {"panels": models, "datasets": datasets}
+    spec = draw(table, **asked)
+    ((_, _, follow),) = columns(spec)
+    assert follow["title"]["text"].startswith("Q-Anchored right answers that follow")
+    rows = pd.DataFrame(points(spec, follow))
+    assert set(rows["condition"]) == {"matched", "placebo"}
+    assert (rows["chance"] == (rows["condition"] == "placebo")).all()
+    got = rows[(rows["condition"] == "matched") & (rows["dataset"] == "Alpha")]
+    wanted = table.query("condition == 'matched' and anchor == 'Q' and dataset == 'a'")
+    shown = (100 * wanted["flip_share"]).mask(wanted["thin"])
+    assert list(got["flips"]) == pytest.approx(list(shown), abs=0.06, nan_ok=True)
+    q = table.query("condition == 'knockout' and anchor == 'Q' and dataset == 'a'")
+    assert list(got["of"]) == list((q["n"] * q["answer_accuracy"]).round())
+    pairs = sorted(table.query("condition == 'matched' and anchor == 'Q' and headline")["n_paired"])
+    assert f"headline layer: n = {pairs[0]} to {pairs[1]} pairs" in caption(spec)
+    kept = table[~table["condition"].isin(["matched", "placebo"])]
+    assert len(columns(draw(kept, **asked))[0]) == 2
 
 
 def test_the_two_panels_of_a_model_stand_in_line() -> None:
@@ -262,7 +322,8 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
     text = caption(draw(table))
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
-    assert "n = 812 to 1,000 samples a cell; bands: pointwise 95 % bootstrap intervals" in text
+    assert "n = 812 to 1,000 samples a cell, lower row: n = 800 to 807 paired samples; " in text
+    assert "bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in text
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, 8), (2, 1), (4, 2), (5, 1), (6, 8)])
@@ -373,14 +434,14 @@ def test_settings_of_the_config_are_the_styles_fields() -> None:
 
 
 def test_a_high_auc_without_signal_stays_grey() -> None:
-    """The column decides, which knows the interval and the text baseline."""
+    """The column decides, which knows the intervals and the floors."""
     spec = draw(table_of().assign(signal=False, probe_auc=0.99))
     rows = [row for part in columns(spec)[0] for row in points(spec, part)]
     assert rows and not any(row["signal"] for row in rows)
-    assert "and 5 more" in caption(spec)
+    assert "every cell at every layer" in caption(spec)
 
 
 def test_further_conditions_of_the_table_change_nothing() -> None:
     table = table_of()
-    more = [table.assign(condition=name, delta_p=-99.0) for name in ("matched", "question", "noop")]
+    more = [table.assign(condition=name, delta_p=-99.0) for name in ("question", "noop")]
     assert draw(pd.concat([*more, table])) == usual()

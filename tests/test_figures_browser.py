@@ -139,7 +139,7 @@ def test_switching_readout_and_control_changes_the_drawn_numbers(
     there = {"site": site, "position": position}
     assert seen["errors"] == []
     assert seen["options"][:2] == [
-        ["/".join(FIRST), "/".join(OTHER)], ["knockout", "random", "question"]
+        ["/".join(FIRST), "/".join(OTHER)], ["knockout", "random", "question", "matched", "placebo"]
     ]  # fmt: skip
     wanted = [
         row_of(table, series, 4, **more)["delta_p"]
@@ -148,7 +148,7 @@ def test_switching_readout_and_control_changes_the_drawn_numbers(
     drawn = [seen[name] for name in ("first", "other", "question")]
     assert drawn == pytest.approx(wanted, abs=0.006)
     assert "Read-out attn/final" in seen["caption"]
-    assert "every question token" in seen["heading"] and "solid: whole question" in seen["note"]
+    assert "every question token" in seen["heading"] and "paired samples (dotted" in seen["note"]
     saved = seen["saved"]
     assert saved.startswith("<svg") and seen["heading"] in saved and "attn/final" in saved
     assert all(f">{name}<" in saved for name in SERIES), "the saved picture has its legend"
@@ -175,10 +175,16 @@ def test_the_copy_button_gives_the_numbers_of_the_view(look: Look, table: pd.Dat
         wanted = row_of(table, series, int(row["layer"]))
         for name, off in {"delta_p": 6e-3, "ci_low": 6e-3, "share": 6e-4, "n": 0}.items():
             assert float(row[name]) == pytest.approx(wanted[name], abs=off), (series, name)
+    for row in [row for row in rows if row["model"] == "Model One" and row["flip_share"]]:
+        key = {label: key for key, label in DATASETS}[row["dataset"]]
+        asked = {"condition": row["condition"], "anchor": row["anchor"], "dataset": key}
+        wanted = row_of(table, "Q-Anchored (Alpha)", int(row["layer"]), **asked)
+        for name in ("flip_share", "flip_low", "n_paired"):
+            assert float(row[name]) == pytest.approx(wanted[name], abs=6e-4)
     beside = [row for row in rows if row["condition"] == "random"]
     assert len(beside) == len(MODELS) * len(DATASETS) * LAYERS and len(rows) > len(curves)
     part = list(csv.DictReader(io.StringIO(seen["text"])))
-    assert {(row["dataset"], row["anchor"]) for row in part} == {("Alpha", "Q")}
+    assert {(row["dataset"], row["anchor"]) for row in part} == {("Alpha", "Q"), ("Alpha", "all")}
     assert 0 < len({row["layer"] for row in part}) < LAYERS
 
 
@@ -188,7 +194,7 @@ def test_a_wheel_zooms_the_column_and_all_is_shown_again(look: Look) -> None:
       const labels = (name) => all(`#figure .${name}_group .role-axis-label text`)
         .map((t) => t.textContent).sort().join();
       const span = () => [labels("panel0"), labels("panel1")];
-      const other = () => labels("panel2");
+      const other = () => labels("panel3");
       seen.before = [span(), other()];
       for (let i = 0; i < 5; i += 1) at(area, "wheel", { deltaY: -300 });
       await wait(); seen.near = [span(), other()];
@@ -261,7 +267,7 @@ def test_all_can_be_reached_and_done_by_keyboard(look: Look, table: pd.DataFrame
     assert seen["order"].index("readout") < seen["order"].index(SERIES[0])
     assert seen["order"].index(SERIES[-1]) < seen["order"].index("copy")
     assert seen["kind"] == "BUTTON" and seen["ring"] == "solid"
-    assert seen["spoken"] == "layer 2" and seen["cursor"] == 4, "one cursor over all panels"
+    assert seen["spoken"] == "layer 2" and seen["cursor"] == 6, "one cursor over all panels"
     assert list(seen["values"]) == SERIES
     for series, text in seen["values"].items():
         row = row_of(table, series, 2)
@@ -287,8 +293,8 @@ def test_nothing_sticks_out_and_narrow_windows_stack_the_panels(look: Look, widt
       seen.out = all("main *").filter((e) => e.getBoundingClientRect().right > innerWidth + 1
         && e.getClientRects().length).map((e) => e.outerHTML.slice(0, 80));
       seen.headings = all("#figure .role-title-text text").map((t) => t.textContent)
-        .filter((text) => text.startsWith("Share of flips")).length;
-      seen.tops = ["panel0", "panel2"].map((name) =>
+        .filter((text) => text.startsWith("Flips among")).length;
+      seen.tops = ["panel0", "panel3"].map((name) =>
         Math.round($(`#figure .${name}_group path.background`).getBoundingClientRect().top));
       seen.text = Math.min(...all("#figure text").filter((t) => t.textContent.trim())
         .map((t) => t.getBoundingClientRect().height));
@@ -412,7 +418,7 @@ def test_other_figures_single_out_zoom_and_copy_too(controls: str, tmp_path: Pat
     """
     seen = looked(controls, HELP + script, tmp_path)
     assert seen["errors"] == seen["console"] == [] and seen["choices"]
-    assert seen["entries"] == 11 and seen["strength"][0] == [1] and seen["strength"][1][0] < 0.2
+    assert seen["entries"] == 14 and seen["strength"][0] == [1] and seen["strength"][1][0] < 0.2
     rows = list(csv.DictReader(io.StringIO(seen["text"])))
     assert {row["series"] for row in rows} == {"Flips: knockout"}
     assert 0 < len({row["layer"] for row in rows}) < LAYERS

@@ -16,6 +16,7 @@ import pytest
 from report_run import CELLS, HOSTILE, RESOURCES, SAMPLES, finished, question
 
 from anchorscope import (
+    cell_words,
     provenance,
     report,
     report_data,
@@ -36,6 +37,7 @@ WORDS = {
     "contrasts": "What carries",
     "controls": "What flips by itself. At",
     "aucs": "What the probes know. At",
+    "floors": "What the text alone tells, and the probe beyond it. At",
 }
 
 
@@ -212,27 +214,120 @@ def test_a_page_stays_below_its_size_and_says_so_where_it_cannot(
         report.build(run, resources=RESOURCES)
 
 
-def test_weak_probes_are_named_first(page: Page, run: Config) -> None:
-    said = page.text.index("1 of 4 probes are too weak to be trusted.")
+def test_cells_without_a_signal_are_counted_and_named_first(page: Page, run: Config) -> None:
+    said = page.text.index("1 of 4 cells has no signal.")
     assert said < page.text.index("How to read it", said)
     assert "second on hard" in page.text[said : said + 300]
     # and beside every number of that cell, and in the explorer
     for name in WORDS:
         rows = page.text[page.text.index(WORDS[name]) :].split(report_tables.AT_HEADLINE)[1]
-        assert f"hard {report_tables.TOO_WEAK}" in rows, name
-        assert f"Easy {report_tables.TOO_WEAK}" not in rows
+        assert f"hard {report_tables.NO_SIGNAL}" in rows, name
+        assert f"Easy {report_tables.NO_SIGNAL}" not in rows
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
-    assert page.text.count("second on hard (probe too weak)") == 1
+    assert page.text.count("second on hard (no signal)") == 1
     assert report.build(run, resources=RESOURCES).facts["weak"] == ["second/hard"]
 
 
-def test_a_null_control_is_no_weak_probe() -> None:
+def test_contrasts_without_a_signal_are_not_interpretable(page: Page) -> None:
+    rows = page.text[page.text.index("What carries the claim") :]
+    told = rows[: rows.index("What the columns say")]
+    assert told.count(cell_words.NOT_INTERPRETABLE) == 12  # six contrasts of two quantities
+    assert told.count("shown") == 3 * 12
+    glance = page.text[page.text.index("Intervals in brackets.") :]
+    glance = glance[: glance.index("What the columns say")]
+    assert glance.count(cell_words.NOT_INTERPRETABLE) == 2
+
+
+def test_the_summary_says_what_follows_a_matched_question(page: Page) -> None:
+    assert "In 3 of 3 cells with a signal surely more" in page.text
+    said = (
+        "for which they are wrong, 95\u00a0% of the Q-Anchored right answers turn, 3\u00a0% behind"
+    )
+    assert said in page.text and "(coverage 75\u00a0%)" in page.text
+    assert "reading it adds" in page.text and "above the hardest floor" in page.text
+
+
+def test_a_run_without_matched_questions_says_nothing_of_them(tmp_path: Path) -> None:
+    config = finished(tmp_path / "results")
+    for path in tmp_path.glob("results/*/**/*.interchange.csv"):
+        write_csv(pd.read_csv(path).head(0), path)
+    found = Page(report.build(config, resources=RESOURCES).html)
+    assert "behind a placebo" not in found.text and "interchange-pair" not in found.text
+
+
+def cell_found(**more: Any) -> dict[str, Any]:
+    """A cell as far as its sentences go."""
+    interval = {"value": 0.93, "low": 0.91, "high": 0.95}
+    found: dict[str, Any] = {"signal": True, "layer_signal": True, "probe_auc": interval}
+    found |= {"floor": {"name": "text", "auc": 0.85}, "layers": 4, "layers_without_signal": [0]}
+    found |= {"gain": {"value": 0.08, "low": 0.04, "high": 0.12}}
+    found |= {"prompt_end": {"value": 0.8, "low": 0.78, "high": 0.82}}
+    found |= {"added": {"value": 0.13, "low": 0.1, "high": 0.16}}
+    matched = {"value": 0.97, "low": 0.9, "high": 1.0, "pairs": 1200, "coverage": 0.6}
+    arms = {"matched": matched | {"source": "relations"}, "placebo": matched | {"value": 0.03}}
+    return found | {"follows": arms} | more
+
+
+def test_sentences_of_a_cell_say_what_is_known_and_what_is_not() -> None:
+    plain = {
+        name: getattr(cell_words, name)(cell_found()) for name in ("signal", "added", "unseen")
+    }
+    plain = {name: said.replace("\u00a0", " ") for name, said in plain.items()}
+    assert plain["signal"] == (
+        "The probe knows more than the text: AUC .93 [.91, .95], .08 [.04, .12] above the hardest "
+        "floor (question and response together)."
+    )
+    assert plain["added"] == (
+        "Before the answer is read the probe already reaches .80 [.78, .82]; "
+        "reading it adds .13 [.10, .16]."
+    )
+    assert plain["unseen"].startswith("No signal at 1 of 4 layers: contrasts there are not inter")
+    follows = cell_words.follows(cell_found()).replace("\u00a0", " ")
+    assert "97 % [90, 100] follow a matched question (1,200 pairs, coverage 60 %)" in follows
+    assert follows.endswith("placebo 3 % [90, 100].")
+
+
+@pytest.mark.parametrize(
+    ("gain", "auc", "why"),
+    [
+        ((-0.06, -0.1, -0.02), 0.85, "but the question's text alone reaches .91. Nothing of"),
+        ((0.03, -0.01, 0.07), 0.85, "not surely above what the question's text alone reaches, .91"),
+        ((0.1, 0.05, 0.15), 0.62, "not surely above .60. Nothing of this cell's figure can be"),
+        ((None, None, None), 0.62, "not surely above .60."),
+    ],
+)
+def test_no_signal_is_said_with_its_reason(gain: Any, auc: float, why: str) -> None:
+    floor = {"name": "question", "auc": 0.91}
+    ends = {"value": auc, "low": auc - 0.04, "high": auc + 0.04}
+    more = dict(zip(("value", "low", "high"), gain, strict=True))
+    said = cell_words.signal(cell_found(signal=False, gain=more, floor=floor, probe_auc=ends))
+    assert said.startswith("No signal: AUC ") and why in said
+
+
+def test_a_layer_without_signal_leaves_what_follows_open() -> None:
+    found = cell_found(layer_signal=False)
+    assert cell_words.NOT_INTERPRETABLE in cell_words.follows(found)
+    none = {"matched": None, "placebo": None}
+    assert cell_words.follows(cell_found(follows=none)) == ""
+    unknown = {"value": None, "low": None, "high": None}
+    assert cell_words.added(cell_found(prompt_end=unknown, added=unknown)) == ""
+    assert "not surely anything" in cell_words.added(
+        cell_found(added={"value": 0.01, "low": -0.02, "high": 0.04})
+    )
+
+
+def test_a_null_control_is_no_cell_without_a_signal() -> None:
     row: dict[str, Any] = {"control": "untrained", "expectation": "nothing to read"}
     row |= {"model": "m", "dataset": "d"}
     row |= {"site": "mlp", "position": "final", "signal": False, "empty": True}
-    row |= {"probe_auc": 0.5, "auc_low": 0.4, "auc_high": 0.6, "threshold": 0.7}
+    row |= {"probe_auc": 0.5, "auc_low": 0.4, "auc_high": 0.6, "floor": "text", "floor_auc": 0.7}
+    row |= {"gain": -0.2, "gain_low": -0.3, "gain_high": -0.1, "cell_signal": False}
     made = report_tables.nulls(pd.DataFrame([row]), {"m": "M"}, {"d": "D"})
-    assert report_tables.TOO_WEAK not in made and "1 of 1 came out empty" in made
+    assert (
+        report_tables.NO_SIGNAL not in made
+        and "0.70 text" in made
+        and "1 of 1 came out empty" in made
+    )
     assert "<bdi>M</bdi>" in made and "<bdi>D</bdi>" in made
 
 
@@ -240,12 +335,13 @@ def summed_up(signal: bool = True, flips: float = 0.331, q: float = -80.6) -> di
     """A cell as far as the summary's words go."""
     return {
         "signal": signal,
+        "layer_signal": signal,
         "flips": {"knockout": {"value": flips}},
         "delta_p": {"q_trough": {"value": q}, "a_mean_abs": 4.2},
     }
 
 
-def test_the_summary_says_how_far_sound_probes_verdicts_move() -> None:
+def test_the_summary_says_how_far_verdicts_with_a_signal_move() -> None:
     found = [summed_up(), summed_up(flips=0.252, q=-71.9), summed_up(signal=False, q=-99.0)]
     (said,) = report_summary._depths(found)
     assert "25 to 33\u00a0% of the verdicts flip" in said
@@ -266,7 +362,7 @@ def test_models_trained_here_are_said_to_be_tests_of_the_instrument(
 
 def test_what_a_column_holds_can_be_read_without_a_pointer() -> None:
     made = report_tables.controls("f", pd.DataFrame(), {}, {})
-    for column in report_tables.FLIPS + report_tables.AUCS:
+    for column in report_tables.FLIPS + report_tables.AUCS + report_tables.BESIDE:
         told = f"<dt>{escape(column.name)}</dt><dd>{escape(column.about)}</dd>"
         assert told in made and column.about
 
@@ -332,7 +428,16 @@ def test_the_calibrations_verdict_is_in_words(tmp_path: Path) -> None:
 def test_the_words_of_tables_and_verdict_are_explained(page: Page) -> None:
     html = (RESOURCES / "page.html").read_text(encoding="utf-8")
     explained = re.findall(r"<dt[^>]*>(.*?)</dt><dd>", html)
-    terms = {"Probe AUC", "Text AUC", "Read-out", "Floor", "Sensitivity", "Truism, myth", "Prior"}
+    terms = {
+        "Probe AUC",
+        "Hardest floor",
+        "No signal",
+        "Read-out",
+        "Floor",
+        "Sensitivity",
+        "Truism, myth",
+        "Prior",
+    }
     assert terms <= set(explained) and len(explained) == len(set(explained))
     assert all(term in page.text for term in explained)
 

@@ -138,7 +138,7 @@ def test_tables_sort_as_numbers_with_blanks_last_and_filter(look: Look) -> None:
 def test_small_tables_filter_too_and_none_of_a_figure_needs_scrolling_sideways(look: Look) -> None:
     seen = look("""
       seen.rows = all("#glance tbody tr").length;
-      set($("#glance input"), "too weak");
+      set($("#glance input"), "no signal");
       seen.left = all("#glance tbody tr").filter((r) => !r.hidden).map((r) => r.textContent);
       seen.wide = all("#tables .scroll").filter((e) => e.scrollWidth > e.clientWidth)
         .map((e) => e.parentElement.id);
@@ -149,7 +149,7 @@ def test_small_tables_filter_too_and_none_of_a_figure_needs_scrolling_sideways(l
 
 def test_the_explorer_warns_of_a_weak_probe(look: Look) -> None:
     seen = look("""
-      seen.options = all("#cell option").map((o) => o.textContent.includes("too weak"));
+      seen.options = all("#cell option").map((o) => o.textContent.includes("no signal"));
       seen.warned = [];
       for (const i of [0, 3]) {
         await set($("#cell"), String(i));

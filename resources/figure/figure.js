@@ -13,6 +13,7 @@
   const COLUMNS = [
     "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer",
     "n", "share", "delta_p", "ci_low", "ci_high", "probe_auc",
+    "flip_share", "flip_low", "flip_high", "n_paired", "signal",
   ];
   const state = { choice: page.choices[0], singled: new Set(), at: -1, values: {}, whole: null };
   let view = null;
@@ -250,13 +251,14 @@
   }
 
   function said(panel, name) {
-    const row = panel.find((one) => one.series === name && one.layer === state.at);
+    const row = panel.find((one) => one.series === name && one.layer === state.at && !one.edge);
     if (!row) return "–";
     const show = (value, digits = 1) =>
       value === null ? "–" : value.toFixed(digits).replace("-", "−");
     const ends = row.ci_low === null ? "" : ` [${show(row.ci_low)}, ${show(row.ci_high)}]`;
     const size = `n ${row.n ?? "–"} (${show(row.share)} %)`;
-    return `${show(row.delta_p)}${ends}, ${size}, AUC ${show(row.probe_auc, 3)}`;
+    const grey = row.signal ? "" : ", no signal";
+    return `${show(row.delta_p)}${ends}, ${size}, AUC ${show(row.probe_auc, 3)}${grey}`;
   }
 
   function point(layer) {
@@ -270,7 +272,7 @@
   function visible() {
     return page.panels.flatMap((panel, p) =>
       Object.keys(rows).filter((name) => name.startsWith(`rows${p}_`)).flatMap((name) =>
-        rows[name].filter((row) =>
+        rows[name].filter((row) => !row.edge &&
           (!state.singled.size || state.singled.has(row.series)) &&
           (!panel.x || !("layer" in row) || within(row.layer, state.values[panel.x])))));
   }
@@ -280,14 +282,18 @@
     const { readout, condition, grouping } = state.choice;
     if (!readout) {
       const names = [...new Set(shown.flatMap(Object.keys))];
-      return table(names.filter((name) => !["mark", "marker", "at"].includes(name)), shown);
+      const own = ["mark", "marker", "at", "run", "edge", "dotted"];
+      return table(names.filter((name) => !own.includes(name)), shown);
     }
     const [site, position] = readout.split("/");
-    const kept = shown.filter((row) => "delta_p" in row || row.condition !== condition);
-    return table(COLUMNS, kept.map((row) => ({
+    const part = (percent) => (percent == null ? null : +(percent / 100).toFixed(6));
+    return table(COLUMNS, shown.map((row) => ({
       condition, ...row, site, position, grouping,
-      anchor: row.anchor ? row.anchor[0] : "Q",
-      share: row.share === null ? null : +(row.share / 100).toFixed(6),
+      anchor: row.anchor === "all" ? "all" : row.anchor[0],
+      share: part(row.share),
+      n: "flips" in row ? null : row.n,
+      n_paired: "flips" in row ? row.n : null,
+      flip_share: part(row.flips), flip_low: part(row.low), flip_high: part(row.high),
     })));
   }
 

@@ -150,7 +150,7 @@
   const where = make("output", { id: "where", "aria-live": "polite" });
   const sheet = make("div", { id: "sheet" });
   const weak = make("p", { class: "note weak", id: "weak", role: "note" },
-    "The probe of this cell is too weak to be trusted: do not read p, ΔP and groups here.");
+    "This cell has no signal: p, ΔP and groups cannot be interpreted here.");
   let page = 0;
 
   const pick = (name, look) => {
