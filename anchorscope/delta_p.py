@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from anchorscope import interchange, intervals, samples, strength
-from anchorscope.interchange import Arm
+from anchorscope import bands, interchange, samples, strength
+from anchorscope.bands import Means, Refits, Spread
+from anchorscope.draws import Draws
 from anchorscope.intervals import Bootstrap, mean_members
 from anchorscope.knockout import ARMS
 from anchorscope.progress import Progress
@@ -23,11 +25,11 @@ CURVE = (
     "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "flip_share", "flip_low",
     "flip_high", "n_paired", "signal", "floor", "floor_auc", "gain", "gain_low", "gain_high",
     "share_ci_low", "share_ci_high", "delta_logit", "n_clusters", "band_low", "band_high", "thin",
-    "auc_low", "auc_high", "cell_signal", "headline", "popularity",
+    "auc_low", "auc_high", "cell_signal", "headline", "popularity", "inflation",
 )  # fmt: skip
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
-    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect", "signal",
+    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect", "signal", "inflation",
 )  # fmt: skip
 NO_EFFECT = 5.0
 
@@ -37,6 +39,7 @@ def curve(
     answers: pd.DataFrame,
     *,
     floors: pd.DataFrame | None = None,
+    draws_of_refits: Draws | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_n: int = 20,
@@ -50,6 +53,7 @@ def curve(
         answers: the samples: id, question, subject, label, and where known `popularity` and
             `n_blocked_<condition>` (knockout: `n_blocked` will do); dropped rows are left out.
         floors: the table of `anchorscope.floors.floors`.
+        draws_of_refits: what refitted probes say; None gives the intervals of fixed probes.
         draws, level, seed: of the bootstrap, over subjects where known, else questions.
         min_n, min_clusters: a group with fewer samples or clusters is marked `thin`.
 
@@ -61,13 +65,16 @@ def curve(
         over the samples that have one. `share` and `answer_accuracy` are fractions; `share`
         is over the cell's samples, also where a condition measures some of them only.
         The groups of `matched` and `placebo` are by the knockout's flips, of the samples whose
-        pair counts (`anchorscope.interchange`); `flip_share`, with `flip_low` and `flip_high`, is
-        the share of flips among the group's `n_paired` right answers.
+        pair counts (`anchorscope.interchange`).
         ΔP, its interval and its max-t band over layers (`band_low`, `band_high`) are percentage
-        points. Of several random draws every number is found for each draw, then averaged. An
-        empty group has n = 0, share = 0 and blanks. `signal` … `gain_high`: see
-        `anchorscope.strength.Strength`, at the row's layer; `cell_signal`: the read-out's as a
-        whole; `headline`: whether this is the headline layer.
+        points. `flip_share`, with `flip_low` and `flip_high`: a fraction, those whose class flips
+        under the condition, of the `n_paired` of the group whose random control is complete (of
+        `matched` and `placebo`: of its right answers). `inflation`: how much wider than with fixed
+        probes the interval of ΔP is (`anchorscope.bands`).
+        Of several random draws every number is found for each draw, then averaged; the bootstrap
+        draws among them, too. An empty group has n = 0, share = 0 and blanks. `signal` …
+        `gain_high`: see `anchorscope.strength.Strength`, at the row's layer; `cell_signal`: the
+        read-out's as a whole; `headline`: whether this is the headline layer.
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.
@@ -80,9 +87,9 @@ def curve(
             strong = strength.by_layer(readout, answers, floors, drawn, level)
             whole = strength.of_cell(readout, answers, floors, drawn, level)
             cell_signal = bool(whole.signal[0])
-            arms = interchange.arms(readout, answers)
             common = _Common(
-                readout, strong, cell_signal, arms, answers, drawn, level, min_n, min_clusters
+                *(readout, strong, cell_signal, answers, drawn, draws_of_refits),
+                *(level, min_n, min_clusters),
             )
             groups = [(name, by) for name in readout.effects for by in _groupings(readout, name)]
             for done, (condition, grouping) in enumerate(groups):
@@ -130,23 +137,37 @@ def _part(n: int, done: int, of: int) -> int:
 
 @dataclass(frozen=True)
 class _Grouped:
-    """Who is Q-Anchored, and the effects that are averaged over them.
+    """Who is Q-Anchored, and the effects that are averaged over them, each [draws, layers, n].
 
     Attributes:
-        flips: bool [draws, layers, n].
+        flips: whether a sample is Q-Anchored, bool.
         measured: bool [n]; of an arm of the interchange, who counts, [layers, n].
-        delta_p, delta_logit: float64 [draws, layers, n].
+        flip: whether its class flips where its depth is measured, bool.
+        delta_p, delta_logit: see `samples.Effects`.
+        placements: draws of the condition.
     """
 
     flips: np.ndarray
     measured: np.ndarray
+    flip: np.ndarray
     delta_p: np.ndarray
     delta_logit: np.ndarray
+    placements: int
 
     def members(self, anchor: str) -> np.ndarray:
         if anchor == "all":
             return np.broadcast_to(self.measured, self.flips.shape)
         return self.measured & (self.flips if anchor == "Q" else ~self.flips)
+
+    def quantities(self, anchor: str, paired: np.ndarray) -> list[Means]:
+        """ΔP of a group, its share of all samples, and its share of flips among the paired [n]."""
+        members = self.members(anchor)
+        everyone = np.ones_like(members)
+        return [
+            Means(self.delta_p, members, self.placements),
+            Means(members, everyone, self.placements),
+            Means(self.flip, members & paired, self.placements),
+        ]
 
 
 def _groupings(readout: Readout, condition: str) -> list[str]:
@@ -154,18 +175,22 @@ def _groupings(readout: Readout, condition: str) -> list[str]:
     return [by for by in GROUPINGS if by != "replicate" or condition in readout.replicate]
 
 
-def _grouped(readout: Readout, arms: Mapping[str, Arm], condition: str, grouping: str) -> _Grouped:
+def _grouped(readout: Readout, answers: pd.DataFrame, condition: str, grouping: str) -> _Grouped:
     """The groups of a condition: by its own flips, in an arm of the interchange the knockout's."""
     first = readout.effects[condition]
     if grouping == "replicate":
         return _crossed(first, readout.replicate[condition])
     in_arm = condition in ARMS
     flips = readout.effects["knockout"].flip if in_arm else first.flip
-    measured = arms[condition].counted if in_arm else first.measured
+    counted = interchange.arms(readout, answers)[condition].counted if in_arm else None
+    measured = first.measured if counted is None else counted
     if grouping == "reference_layer":
         one = readout.headline
         flips = np.broadcast_to(flips[:, one : one + 1], flips.shape)
-    return _Grouped(flips, measured, first.delta_p, first.delta_logit)
+    return _Grouped(
+        *(flips, measured, first.flip, first.delta_p, first.delta_logit),
+        placements=len(first.flip),
+    )
 
 
 def _crossed(first: Effects, second: Effects) -> _Grouped:
@@ -178,8 +203,10 @@ def _crossed(first: Effects, second: Effects) -> _Grouped:
     return _Grouped(
         flips=both(second.flip, first.flip),
         measured=first.measured & second.measured,
+        flip=both(first.flip, second.flip),
         delta_p=both(first.delta_p, second.delta_p),
         delta_logit=both(first.delta_logit, second.delta_logit),
+        placements=len(first.flip),
     )
 
 
@@ -190,21 +217,38 @@ class _Common:
     readout: Readout
     strong: Strength
     cell_signal: bool
-    arms: Mapping[str, Arm]
     answers: pd.DataFrame
     drawn: Bootstrap
+    draws: Draws | None
     level: float
     min_n: int
     min_clusters: int
 
     def of(self, condition: str, grouping: str) -> Iterator[dict[str, object]]:
         """The rows of a condition's groups, formed so."""
-        grouped = _grouped(self.readout, self.arms, condition, grouping)
+        paired = _pairs(self.readout, self.answers, condition)
+
+        def measure(readout: Readout) -> list[Means]:
+            grouped = _grouped(readout, self.answers, condition, grouping)
+            return [means for anchor in ANCHORS for means in grouped.quantities(anchor, paired)]
+
+        refits = _refits(self.draws, self.readout, self.answers, "knockout", condition)
+        found = iter(bands.spreads(measure, self.readout, self.drawn, refits))
+        grouped = _grouped(self.readout, self.answers, condition, grouping)
         for anchor in ANCHORS:
             fixed = {"condition": condition, "grouping": grouping, "anchor": anchor}
-            yield from (fixed | row for row in self.rows(condition, grouped, anchor))
+            spread = (next(found), next(found), next(found))
+            rows = self.rows(condition, grouped, anchor, paired, spread)
+            yield from (fixed | row for row in rows)
 
-    def rows(self, condition: str, grouped: _Grouped, anchor: str) -> Iterator[dict[str, object]]:
+    def rows(
+        self,
+        condition: str,
+        grouped: _Grouped,
+        anchor: str,
+        paired: np.ndarray,
+        spread: tuple[Spread, Spread, Spread],
+    ) -> Iterator[dict[str, object]]:
         """A row for each layer."""
         members = grouped.members(anchor)
         n = members.sum(-1).mean(0)
@@ -214,17 +258,17 @@ class _Common:
         columns = {
             "layer": layers,
             "headline": layers == self.readout.headline,
-            "n": n.astype(int) if len(members) == 1 else n,
+            "n": _count(members),
             "share": n / len(self.answers),
             **self._strength(),
             "answer_accuracy": mean_members(self.answers["label"].to_numpy() == 0, members),
             "n_blocked": mean_members(self._blocked(condition), members),
-            **self._followers(condition, members),
             "delta_logit": mean_members(grouped.delta_logit, members),
             "n_clusters": n_clusters.astype(int) if len(members) == 1 else n_clusters,
             "thin": thin,
             "popularity": self._popularity(members),
-            **self._intervals(grouped.delta_p, members, thin),
+            "n_paired": _count(members & paired),
+            **self._intervals(*spread, thin),
         }
         fixed = {**self.readout.key, "cell_signal": self.cell_signal}
         for layer in layers:
@@ -237,26 +281,27 @@ class _Common:
         return found | {"probe_auc": strong.auc, "auc_low": strong.low, "auc_high": strong.high}
 
     def _intervals(
-        self, delta_p: np.ndarray, members: np.ndarray, thin: np.ndarray
+        self, depth: Spread, share: Spread, flip: Spread, thin: np.ndarray
     ) -> dict[str, np.ndarray]:
-        found = intervals.group_means(delta_p, members, self.drawn, self.level, ~thin)
+        """ΔP, the group's share and its flips; the shares of an empty group have no interval."""
+        ci_low, ci_high = depth.interval(self.level)
+        band_low, band_high = depth.band(self.level, ~thin)
+        empty = np.isnan(depth.estimate)
+        share_low, share_high = np.clip(share.interval(self.level), 0, 1)
+        flip_low, flip_high = np.clip(flip.interval(self.level), 0, 1)
         return {
-            "delta_p": found.mean,
-            "ci_low": found.low,
-            "ci_high": found.high,
-            "band_low": found.band_low,
-            "band_high": found.band_high,
-            "share_ci_low": found.share_low,
-            "share_ci_high": found.share_high,
+            "delta_p": depth.estimate,
+            "ci_low": ci_low,
+            "ci_high": ci_high,
+            "band_low": band_low,
+            "band_high": band_high,
+            "share_ci_low": np.where(empty, np.nan, share_low),
+            "share_ci_high": np.where(empty, np.nan, share_high),
+            "flip_share": flip.estimate,
+            "flip_low": flip_low,
+            "flip_high": flip_high,
+            "inflation": depth.inflation,
         }
-
-    def _followers(self, condition: str, members: np.ndarray) -> dict[str, np.ndarray]:
-        """Flips among the paired samples of a group; only those of the interchange are filled."""
-        if condition in ARMS:
-            arm = self.arms[condition]
-            return interchange.followers(arm, members[0], self.answers, self.drawn, self.level)
-        blank = np.full(members.shape[1], np.nan)
-        return dict.fromkeys(("flip_share", "flip_low", "flip_high", "n_paired"), blank)
 
     def _popularity(self, members: np.ndarray) -> np.ndarray:
         """Mean of the members whose popularity is known, [layers]."""
@@ -279,11 +324,43 @@ class _Common:
         return np.full(len(self.answers), np.nan)
 
 
+def _refits(
+    draws: Draws | None, readout: Readout, answers: pd.DataFrame, *conditions: str
+) -> Refits | None:
+    """The read-out as the probes of each draw see it; None without draws."""
+    return None if draws is None else draws.refits(readout, answers, conditions)
+
+
+def _pairs(readout: Readout, answers: pd.DataFrame, condition: str) -> np.ndarray:
+    """Whose flips are compared, bool [n]: in an arm of the interchange those of right answers."""
+    if condition in ARMS:
+        return answers["label"].to_numpy(dtype=np.int64) == 0
+    return _complete(readout, answers)
+
+
+def _complete(readout: Readout, answers: pd.DataFrame) -> np.ndarray:
+    """Whose random control is complete, bool [n]; everyone where it was not run."""
+    everyone = np.ones(len(answers), dtype=bool)
+    control = readout.effects.get("random")
+    if control is None:
+        return everyone
+    known = "random_complete" in answers
+    complete = answers["random_complete"].to_numpy(dtype=bool) if known else everyone
+    return complete & control.measured
+
+
+def _count(members: np.ndarray) -> np.ndarray:
+    """Members by layer; of several draws their mean."""
+    n = members.sum(-1).mean(0)
+    return n.astype(int) if len(members) == 1 else n
+
+
 def contrasts(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
     floors: pd.DataFrame | None = None,
+    draws_of_refits: Draws | None = None,
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -291,8 +368,9 @@ def contrasts(
     """Knockout against random control, and matched against placebo partners, paired.
 
     Args:
-        scores, answers, floors, draws, level, seed: see `curve`; `random_complete` in `answers`
-            says where as many tokens were blocked at random as by the knockout (all, if absent).
+        scores, answers, floors, draws_of_refits, draws, level, seed: see `curve`;
+            `random_complete` in `answers` says where as many tokens were blocked at random as by
+            the knockout (all, if absent).
 
     Returns:
         A row for each read-out, `contrast`, `quantity` (`share` of flips; mean `delta_p` over all
@@ -308,60 +386,66 @@ def contrasts(
     """
     answers = samples.in_order(answers)
     drawn = samples.bootstrap(answers, draws, seed)
-    complete = np.ones(len(answers), dtype=bool)
-    if "random_complete" in answers:
-        complete = answers["random_complete"].to_numpy(dtype=bool)
     records: list[dict[str, object]] = []
     for readout in samples.readouts(scores, answers):
         signal = strength.by_layer(readout, answers, floors, drawn, level).signal
-        found = [*_paired(readout, complete), *interchange.contrasts(readout, answers)]
-        for fixed, values, members in found:
-            rows = _contrast_rows(values, members, signal, drawn, level)
+        refits = _refits(draws_of_refits, readout, answers, "knockout", "random", *ARMS)
+        found = _contrasted(answers, readout)
+        spread = bands.spreads(partial(_means_of, answers), readout, drawn, refits)
+        for (fixed, means), one in zip(found, spread, strict=True):
+            rows = _contrast_rows(one, means.members[0], signal, drawn, level)
             records += [readout.key | fixed | row for row in rows]
     return pd.DataFrame(records, columns=list(CONTRASTS))
 
 
-def _paired(
-    readout: Readout, complete: np.ndarray
-) -> Iterator[tuple[dict[str, object], np.ndarray, np.ndarray]]:
-    """Contrast and quantity, values in points, and members; arrays [layers, n].
+def _means_of(answers: pd.DataFrame, readout: Readout) -> list[Means]:
+    return [means for _, means in _contrasted(answers, readout)]
 
-    Args:
-        readout: one of `samples.readouts`.
-        complete: whose random control is complete, bool [n].
-    """
+
+def _contrasted(answers: pd.DataFrame, readout: Readout) -> list[tuple[dict[str, object], Means]]:
+    """Contrast and quantity, and its means in points over the paired samples."""
+    found = [*_against_random(answers, readout)]
+    for fixed, values, members in interchange.contrasts(readout, answers):
+        found.append((fixed, Means(values[None], members[None])))
+    return found
+
+
+def _against_random(
+    answers: pd.DataFrame, readout: Readout
+) -> Iterator[tuple[dict[str, object], Means]]:
     if "random" not in readout.effects or "knockout" not in readout.effects:
         return
     exact, control = readout.effects["knockout"], readout.effects["random"]
-    members = np.broadcast_to(complete & control.measured, exact.flip.shape[1:])
-    for quantity in ("share", "delta_p"):
-        cut, spared = (
-            100.0 * effects.flip.mean(0) if quantity == "share" else effects.delta_p.mean(0)
-            for effects in (exact, control)
-        )
-        yield {"contrast": "knockout-random", "quantity": quantity}, cut - spared, members
-        yield {"contrast": "knockout", "quantity": quantity}, cut, members
-        yield {"contrast": "random", "quantity": quantity}, spared, members
+    members = np.broadcast_to(_complete(readout, answers), control.flip.shape)
+    placements = len(control.flip)
+    for quantity, cut, spared in (
+        ("share", 100.0 * exact.flip, 100.0 * control.flip),
+        ("delta_p", exact.delta_p, control.delta_p),
+    ):
+        for contrast, means in (
+            ("knockout-random", Means(cut - spared, members, placements)),
+            ("knockout", Means(cut, members[:1])),
+            ("random", Means(spared, members, placements)),
+        ):
+            yield {"contrast": contrast, "quantity": quantity}, means
 
 
 def _contrast_rows(
-    values: np.ndarray, members: np.ndarray, signal: np.ndarray, drawn: Bootstrap, level: float
+    spread: Spread, members: np.ndarray, signal: np.ndarray, drawn: Bootstrap, level: float
 ) -> Iterator[dict[str, object]]:
-    """A row for each layer, of the members' values; both [layers, n]."""
-    estimate = mean_members(values[None], members[None])
-    replicates = drawn.means(values, members)
-    low, high = intervals.percentile(replicates, level)
-    low90, high90 = intervals.percentile(replicates, 0.9)
+    """A row for each layer; members [layers, n]."""
+    low, high = spread.interval(level)
+    low90, high90 = spread.interval(0.9)
     used = np.asarray(members.any(-1))
     small = (low90 >= -NO_EFFECT) & (high90 <= NO_EFFECT)
-    band_low, band_high = intervals.simultaneous(estimate, replicates, level, used)
+    band_low, band_high = spread.band(level, used)
     n, n_clusters = members.sum(-1), drawn.clusters_in(members)
-    for layer in range(len(values)):
+    for layer in range(len(low)):
         yield {
             "layer": layer,
             "n": int(n[layer]),
             "n_clusters": int(n_clusters[layer]),
-            "estimate": estimate[layer],
+            "estimate": spread.estimate[layer],
             "ci_low": low[layer],
             "ci_high": high[layer],
             "ci90_low": low90[layer],
@@ -370,4 +454,5 @@ def _contrast_rows(
             "band_high": band_high[layer],
             "no_effect": bool(small[layer] and signal[layer]),
             "signal": bool(signal[layer]),
+            "inflation": spread.inflation[layer],
         }

@@ -52,8 +52,8 @@ SQUARES = 4
 REFIT_LAYERS = 3
 REFIT_COPIES = 2 * REFIT_LAYERS
 """Layers that refits keep of the clean pass and of the knockout."""
-FITTED = 180
-"""Probes a layer: five outer folds with five inner ones each, six penalties."""
+FITTED = 280
+"""Probes a layer: five outer folds with five inner ones each, six penalties; 20 draws of five."""
 FEATURE_S_PER_MB = 1.2
 PROBES = 6
 """Rows of scores for a sample and layer beside those of the conditions: probes fitted otherwise."""

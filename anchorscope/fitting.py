@@ -8,7 +8,7 @@ it, nor by its calibration.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -35,7 +35,8 @@ class Settings:
         penalty: factor on the penalty 1/C that was chosen.
         prior: `balanced`, or `natural`: scores keep the training fold's share of z = 1.
         disjoint: what folds never share: `subject` (and question), or `subject+answer`.
-        seed: of the folds.
+        refits: bootstrap draws that the outer folds' probes are learned from anew; 0 for none.
+        seed: of the folds, and of the draws.
     """
 
     folds: int = 5
@@ -45,6 +46,7 @@ class Settings:
     scoring: Literal["calibrated", "published"] = "calibrated"
     prior: Literal["balanced", "natural"] = "balanced"
     disjoint: Literal["subject", "subject+answer"] = "subject"
+    refits: int = 20
     seed: int = 0
 
     @property
@@ -172,6 +174,62 @@ def fit_draws(
     return _fit(x, plan, settings, c[..., None], weights, device)
 
 
+def refit(
+    x: Features,
+    plan: Design,
+    settings: Settings,
+    c: np.ndarray,
+    weights: np.ndarray,
+    device: str | torch.device = "cpu",
+) -> Fitted:
+    """The outer folds' probes learned anew from samples drawn with replacement.
+
+    Penalties stay as found. Slope and offset fit the draw's out-of-fold logits of the other folds:
+    inner folds would give the same spread and take six times as many probes. The shift is of the
+    draw's training fold.
+
+    Args:
+        x, plan, settings, device: see `fit`.
+        c: penalties, [layers, folds].
+        weights: how often each sample was drawn, [draws, n].
+
+    Returns:
+        As many probes as folds for each draw, one draw's after another's, [layers, draws · folds];
+        see `of_draws`.
+    """
+    again = _abreast(fit_draws(x, outer_only(plan), settings, c, weights, device=device))
+    if not _inner_folds(plan):
+        return again
+    where = of_draws(plan.fold, settings, len(weights))
+    logits = (out_of_fold(again, x, where) + again.shift[:, where]).reshape(-1, len(plan.z))
+    drawn = np.tile(weights, (len(x), 1))
+    found = [
+        platt.calibrate(logits[:, others], plan.z[others], drawn[:, others])
+        for others in plan.fold != np.arange(settings.folds)[:, None]
+    ]
+    t, offset = (np.stack(one, axis=-1).reshape(again.t.shape) for one in zip(*found, strict=True))
+    return replace(again, t=t, offset=offset)
+
+
+def _abreast(each: Sequence[Fitted]) -> Fitted:
+    """The probes of several draws, one draw's after another's."""
+    solved = probes.abreast([one.probes for one in each])
+    arrays = (np.concatenate([getattr(one, name) for one in each], axis=1) for name in ARRAYS)
+    return Fitted(solved, *arrays)
+
+
+def of_draws(fold: np.ndarray, settings: Settings, draws: int) -> np.ndarray:
+    """Which of the probes of `refit` scores each sample out of fold, int64 [draws, n]."""
+    return fold + settings.folds * np.arange(draws)[:, None]
+
+
+def usable(plan: Design, weights: np.ndarray) -> np.ndarray:
+    """Whether a draw leaves every probe of a design both classes to learn from, bool [draws]."""
+    masks, _ = training_rows(plan)
+    wrong, everyone = weights @ (masks * plan.z).T, weights @ masks.T
+    return ((wrong > 0) & (wrong < everyone)).all(-1)
+
+
 def _fit(
     x: Features,
     plan: Design,
@@ -199,6 +257,11 @@ def _fit(
         )
         for draw in range(len(weights))
     ]
+
+
+def outer_only(plan: Design) -> Design:
+    """The design without inner folds."""
+    return replace(plan, inner=np.full_like(plan.inner, -1))
 
 
 def training_rows(plan: Design) -> tuple[np.ndarray, np.ndarray]:
@@ -264,9 +327,12 @@ def _inner_logits(solved: probes.Probes, x: Features, plan: Design, penalties: i
 
 
 def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
-    """Each sample's score s by the probe of its own fold [n], float64 [layers, n]."""
-    raw = np.empty((len(x), len(fold)))
+    """Each sample's score s by the probe of its own fold, float64 [layers, n].
+
+    Folds are [n], or of several draws [draws, n]: then scores are [layers, draws, n].
+    """
+    raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
         one = probes.part(fitted.probes, [layer]).logits(x[layer : layer + 1])[0]
-        raw[layer] = one.double().cpu().numpy()[fold, np.arange(len(fold))]
+        raw[layer] = one.double().cpu().numpy()[fold, np.arange(fold.shape[-1])]
     return fitted.t[:, fold] * raw + fitted.offset[:, fold] - fitted.shift[:, fold]

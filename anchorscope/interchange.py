@@ -170,15 +170,6 @@ def _mean(
     return {name: mean, f"{name}_low": low, f"{name}_high": high}
 
 
-def followers(
-    arm: Arm, members: np.ndarray, answers: pd.DataFrame, drawn: Bootstrap, level: float
-) -> dict[str, np.ndarray]:
-    """The curve's columns on the right answers that count, of a group's members [layers, n]."""
-    right = members & arm.counted & (answers["label"].to_numpy(dtype=np.int64) == 0)
-    found = _mean("flip", arm.follows, right, drawn, level)
-    return {"flip_share": found.pop("flip"), **found, "n_paired": right.sum(-1)}
-
-
 def contrasts(
     readout: Readout, answers: pd.DataFrame
 ) -> Iterator[tuple[dict[str, object], np.ndarray, np.ndarray]]:

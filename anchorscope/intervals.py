@@ -1,8 +1,12 @@
-"""Intervals: percentile bootstrap over clusters of samples, the probes held fixed."""
+"""Intervals: percentile bootstrap over clusters of samples, the probes held fixed.
+
+`anchorscope.bands` adds the variance of the probes.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -15,10 +19,17 @@ class Bootstrap:
     Attributes:
         clusters: cluster of each sample, numbered from 0, int64 [n].
         weights: how often each cluster was drawn, float64 [draws, clusters].
+        seed: of the draws among placements of a random control.
     """
 
     clusters: np.ndarray
     weights: np.ndarray
+    seed: int = 0
+
+    def each(self) -> Iterator[Bootstrap]:
+        """The draws one by one."""
+        for weights in self.weights:
+            yield replace(self, weights=weights[None])
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over each cluster, [..., clusters], of values [..., n]."""
@@ -44,10 +55,21 @@ class Bootstrap:
         counts = self.totals(members)
         return ratio(self.totals(np.where(members, values, 0.0)), counts)
 
-    def shares(self, counts: np.ndarray) -> np.ndarray:
-        """`totals` of members [draws, ...] as shares of all samples of the draw."""
-        drawn = self.weights @ np.bincount(self.clusters).astype(np.float64)
-        return counts / drawn.reshape(-1, *[1] * (counts.ndim - 1))
+    def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
+        """Means over ways, where each draw also draws among the placements; [draws, layers].
+
+        Args:
+            each: [draws, ways, layers]; NaN, where a way has no value, is left out.
+            placements: the ways are so many, once or several times over.
+        """
+        if placements == 1:
+            return mean_known(each, 1)
+        equal = np.full(placements, 1 / placements)
+        generator = np.random.default_rng(self.seed)
+        drawn = generator.multinomial(placements, equal, size=len(self.weights))
+        weights = np.tile(drawn, (1, each.shape[1] // placements))[..., None]
+        known = ~np.isnan(each)
+        return ratio(np.where(known, weights * each, 0.0).sum(1), (weights * known).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
         """Area under the ROC curve in each draw, [draws, layers]; NaN without both classes.
@@ -85,7 +107,7 @@ def bootstrap(clusters: np.ndarray, draws: int, seed: int) -> Bootstrap:
     count = int(numbered.max()) + 1
     generator = np.random.default_rng(seed)
     weights = generator.multinomial(count, np.full(count, 1 / count), size=draws)
-    return Bootstrap(numbered, weights.astype(np.float64))
+    return Bootstrap(numbered, weights.astype(np.float64), seed)
 
 
 def ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
@@ -138,47 +160,6 @@ def simultaneous(
     width = empty.copy()
     width[used] = np.quantile(t, level) * error
     return estimate - width, estimate + width
-
-
-@dataclass(frozen=True)
-class GroupMeans:
-    """A group's means and shares by layer, float64 [layers]; NaN where the group is empty.
-
-    Attributes:
-        mean: for each draw of the control first, then over draws.
-        low, high: pointwise interval of it.
-        band_low, band_high: max-t band of it.
-        share_low, share_high: interval of the group's share of all samples.
-    """
-
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    band_low: np.ndarray
-    band_high: np.ndarray
-    share_low: np.ndarray
-    share_high: np.ndarray
-
-
-def group_means(
-    values: np.ndarray, members: np.ndarray, drawn: Bootstrap, level: float, used: np.ndarray
-) -> GroupMeans:
-    """Means over a group that is weighed anew in every bootstrap draw, with their intervals.
-
-    Args:
-        values: float64 [draws, layers, n], draws of the control.
-        members: bool [draws, layers, n].
-        drawn: the bootstrap.
-        level: of the intervals and of the band.
-        used: layers that the band is to cover, bool [layers].
-    """
-    estimate = mean_members(values, members)
-    counts = drawn.totals(members)
-    each = ratio(drawn.totals(np.where(members, values, 0.0)), counts)
-    replicates = mean_known(each, axis=1)
-    found = [*percentile(replicates, level), *simultaneous(estimate, replicates, level, used)]
-    found += percentile(drawn.shares(counts).mean(1), level)
-    return GroupMeans(estimate, *(np.where(np.isnan(estimate), np.nan, one) for one in found))
 
 
 def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:

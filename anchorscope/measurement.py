@@ -20,6 +20,7 @@ from anchorscope.settings import Bootstrap, Conditions, Probe, Section
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
+    from anchorscope.draws import Draws
     from anchorscope.figure_style import Figure
     from anchorscope.models import Loaded
     from anchorscope.passes import Plan
@@ -169,8 +170,8 @@ def measure(
     )
     answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
     planned = _planned(loaded, answered, cut, settings, batch_tokens)
-    scored, measured = _scores(loaded, planned, answered, readouts, cut, settings)
-    frames = _tables(scored, measured, settings, drawn, names)
+    scored, measured, again = _scores(loaded, planned, answered, readouts, cut, settings)
+    frames = _tables(scored, measured, again, settings, drawn, names)
     counts = _counts(before, planned.counts)
     return Measured(**frames, answers=answered, counts=counts, level=drawn["level"])
 
@@ -208,14 +209,15 @@ def _scores(
     readouts: Sequence[str],
     cut: Mapping[str, Any],
     settings: Mapping[str, Any],
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Scores of all read-outs, and the answers with what was cut in them."""
+) -> tuple[pd.DataFrame, pd.DataFrame, Draws]:
+    """Scores of all read-outs, the answers with what was cut in them, and refitted probes."""
     from anchorscope import activations, scores
 
     conditions = activations.conditions_of(cut)
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, planned, readouts)
         measured = activations.measured(answered, folder)
+        again = scores.drawn(measured, settings)
         frames = [
             scores.score(
                 partial(activations.read, folder, readout),
@@ -223,11 +225,12 @@ def _scores(
                 readout,
                 conditions,
                 settings,
+                draws=again,
                 device=loaded.device,
             )
             for readout in readouts
         ]
-    return pd.concat(frames, ignore_index=True), measured
+    return pd.concat(frames, ignore_index=True), measured, again
 
 
 def _counts(before: Counts, after: Counts) -> Counts:
@@ -239,6 +242,7 @@ def _counts(before: Counts, after: Counts) -> Counts:
 def _tables(
     scored: pd.DataFrame,
     measured: pd.DataFrame,
+    again: Draws,
     settings: Mapping[str, Any],
     drawn: Mapping[str, Any],
     names: tuple[str, str],
@@ -249,9 +253,10 @@ def _tables(
     text = floors.floors(measured, settings)
     few = {name: drawn[name] for name in ("draws", "level", "seed")}
     balanced = settings["scoring"] == "calibrated" and settings["prior"] == "balanced"
+    beside: dict[str, Any] = {"floors": text, "draws_of_refits": again}
     frames = {
-        "table": delta_p.curve(scored, measured, floors=text, **drawn),
-        "contrasts": delta_p.contrasts(scored, measured, floors=text, **few),
+        "table": delta_p.curve(scored, measured, **beside, **drawn),
+        "contrasts": delta_p.contrasts(scored, measured, **beside, **few),
         "controls": controls.controls(scored, text, measured, balanced=balanced, **few),
         "interchange": interchange.report(scored, measured, **drawn),
     }

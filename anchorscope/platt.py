@@ -43,13 +43,13 @@ def calibrate(
     Args:
         logits: [layers, n].
         z: labels, [n].
-        weights: how often each sample counts, [n]; None for once.
+        weights: how often each sample counts, [n] or [layers, n]; None for once.
 
     Returns:
         Slope and offset, float64 [layers] each.
     """
-    weights = np.ones(len(z)) if weights is None else weights
-    wrong, right = weights @ z, weights @ (1 - z)
+    weights = np.broadcast_to(1.0 if weights is None else weights, logits.shape)
+    wrong, right = ((weights * one).sum(-1, keepdims=True) for one in (z, 1 - z))
     target = np.where(z == 1, (wrong + 1) / (wrong + 2), 1 / (right + 2))
     spread = logits.std(-1, keepdims=True)
     spread = np.where(spread > 0, spread, 1.0)
@@ -61,7 +61,8 @@ def calibrate(
     if floored.any():
         fixed = slope[floored, None] * logits[floored]
         ones = design_matrix[floored][..., 1:]
-        found[floored, 1:] = _newton(ones, target, weights, np.zeros((len(ones), 1)), fixed)
+        given = (ones, target[floored], weights[floored])
+        found[floored, 1:] = _newton(*given, np.zeros((len(ones), 1)), fixed)
     return slope, found[:, 1]
 
 
@@ -72,17 +73,22 @@ def _newton(
     w: np.ndarray,
     fixed: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """Logistic regressions [layers, k] of targets [n] on [layers, n, k], by damped Newton steps."""
+    """Logistic regressions [layers, k] of targets on [layers, n, k], by damped Newton steps.
+
+    Targets and weights are [n], or [layers, n] where each layer has its own.
+    """
+
+    rows = np.ascontiguousarray(x.swapaxes(-1, -2))
 
     def loss(w: np.ndarray) -> np.ndarray:
-        logit = (x @ w[..., None])[..., 0] + fixed
-        return (np.logaddexp(0, logit) - target * logit) @ weights
+        logit = (w[..., None, :] @ rows)[..., 0, :] + fixed
+        return ((_softplus(logit) - target * logit) * weights).sum(-1)
 
     now = loss(w)
     for _ in range(100):
-        p = sigmoid((x @ w[..., None])[..., 0] + fixed)
-        gradient = ((weights * (p - target))[..., None] * x).sum(-2)
-        hessian = (x * (weights * p * (1 - p))[..., None]).swapaxes(-1, -2) @ x
+        p = sigmoid((w[..., None, :] @ rows)[..., 0, :] + fixed)
+        gradient = (rows @ (weights * (p - target))[..., None])[..., 0]
+        hessian = (rows * (weights * p * (1 - p))[..., None, :]) @ rows.swapaxes(-1, -2)
         hessian += 1e-9 * np.eye(x.shape[-1])
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         if np.abs(step).max() < 1e-9:
@@ -96,6 +102,11 @@ def _newton(
             length = np.where(worse, length / 2, length)
         w, now = w - length[:, None] * step, after
     return w
+
+
+def _softplus(x: np.ndarray) -> np.ndarray:
+    """log(1 + exp(x)); several times as fast as `np.logaddexp(0, x)`."""
+    return np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
 
 
 def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:

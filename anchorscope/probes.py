@@ -243,6 +243,14 @@ def joined(parts: Sequence[Probes]) -> Probes:
     return Probes(weights, bias, centre, iterations, sum(part.unconverged for part in parts))
 
 
+def abreast(parts: Sequence[Probes]) -> Probes:
+    """The probes of several solves of the same layers, one solve's problems after another's."""
+    weights, bias = (
+        torch.cat([getattr(part, name) for part in parts], dim=1) for name in ("weights", "bias")
+    )
+    return replace(parts[0], weights=weights, bias=bias)
+
+
 def _check(z: Tensor, masks: Tensor) -> None:
     if bool((masks < 0).any()):
         raise ValueError("a training row cannot weigh less than nothing")

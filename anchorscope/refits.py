@@ -165,9 +165,7 @@ def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:
 
 def _usable(weights: np.ndarray, cell: scores.Cell) -> np.ndarray:
     """The draws in which every probe learns from both classes."""
-    masks, _ = fitting.training_rows(cell.plan)
-    wrong, everyone = weights @ (masks * cell.plan.z).T, weights @ masks.T
-    usable = ((wrong > 0) & (wrong < everyone)).all(-1)
+    usable = fitting.usable(cell.plan, weights)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     if not usable.any():

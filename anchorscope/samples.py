@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
@@ -206,19 +206,8 @@ def _readout(
     if ("clean", "clean", 0) not in found:
         raise mismatch("the clean pass has no scores", where)
     clean = found["clean", "clean", 0]
-    present = {condition for probe, condition, _ in found if probe == "clean"} - {"clean"}
-    effects: dict[str, Effects] = {}
-    replicate: dict[str, Effects] = {}
-    for condition in sorted(present, key=_place):
-        drawn = sorted(key[2] for key in found if key[:2] == ("clean", condition))
-        moved = [found["clean", condition, draw] for draw in drawn]
-        if condition not in knockout.REPLICATE:
-            effects[condition] = _effects(clean, moved, f"{where}, {condition}")
-        elif (name := knockout.REPLICATE[condition]) != "clean":
-            if ("clean", "replicate-clean", 0) not in found:
-                raise mismatch("the second prompt's clean pass has no scores", where)
-            second = found["clean", "replicate-clean", 0]
-            replicate[name] = _effects(second, moved, f"{where}, {condition}")
+    by_probe = {key[1:]: s for key, s in found.items() if key[0] == "clean"}
+    effects, replicate = _all_effects(by_probe, where)
     by_layer = np.array([intervals.auc(layer, z) for layer in clean])
     others = {key[:2]: s for key, s in found.items() if key[0] != "clean" and key[2] == 0}
     fold, inner = cut
@@ -246,6 +235,37 @@ def _outside(clean: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
     """AUC of the samples outside each fold, [layers, folds]: where there are no inner folds."""
     rows = [fold != k if fold.any() else fold == k for k in range(fold.max() + 1)]
     return np.array([[intervals.auc(layer[some], z[some]) for some in rows] for layer in clean])
+
+
+def seen_by(readout: Readout, found: Mapping[tuple[str, int], np.ndarray]) -> Readout:
+    """The read-out as other probes see it; headline layer and AUC stay its own.
+
+    Args:
+        readout: one of `readouts`.
+        found: (condition, draw) → their scores, float64 [layers, n]; NaN where not measured.
+    """
+    where = f"read-out {readout.site}/{readout.position}"
+    effects, replicate = _all_effects(found, where)
+    return replace(readout, clean=found["clean", 0], effects=effects, replicate=replicate)
+
+
+def _all_effects(
+    found: Mapping[tuple[str, int], np.ndarray], where: str
+) -> tuple[dict[str, Effects], dict[str, Effects]]:
+    """Effects of every condition but `clean`, and of those behind a second prompt."""
+    clean = found["clean", 0]
+    effects: dict[str, Effects] = {}
+    replicate: dict[str, Effects] = {}
+    for condition in sorted({name for name, _ in found} - {"clean"}, key=_place):
+        moved = [found[key] for key in sorted(found) if key[0] == condition]
+        if condition not in knockout.REPLICATE:
+            effects[condition] = _effects(clean, moved, f"{where}, {condition}")
+        elif (cut := knockout.REPLICATE[condition]) != "clean":
+            if ("replicate-clean", 0) not in found:
+                raise mismatch("the second prompt's clean pass has no scores", where)
+            second = found["replicate-clean", 0]
+            replicate[cut] = _effects(second, moved, f"{where}, {condition}")
+    return effects, replicate
 
 
 def _place(condition: str) -> tuple[int, str]:

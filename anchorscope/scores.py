@@ -17,11 +17,12 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import platt, solved
+from anchorscope import fitting, platt, probes, solved
+from anchorscope.draws import Draws
 from anchorscope.errors import AnchorscopeError
 from anchorscope.features import Features, Part, Reordered
 from anchorscope.fitting import Design, Fitted, Settings, design, fit, out_of_fold, training_rows
-from anchorscope.samples import kept, shuffled, sigmoid
+from anchorscope.samples import bootstrap, in_order, kept, shuffled, sigmoid
 from anchorscope.solved import Keep, Scored
 
 COLUMNS = (
@@ -70,6 +71,7 @@ def score(
     settings: Settings | Mapping[str, Any],
     *,
     extras: bool = True,
+    draws: Draws | None = None,
     device: str | torch.device = "cpu",
 ) -> pd.DataFrame:
     """Fit the probes of one read-out on the clean pass and score every condition.
@@ -84,6 +86,8 @@ def score(
         conditions: (condition, draw) to score; `clean` comes first in any case.
         settings: see `Settings`.
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
+        draws: takes the scores of probes learned from each of its draws (`fitting.refit`), under
+            every condition; they are not in the table.
         device: where probes are fitted.
 
     Returns:
@@ -99,9 +103,8 @@ def score(
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
-    found = frames(
-        activations, answers, readout, conditions, settings, extras=extras, device=device
-    )
+    given = (activations, answers, readout, conditions, settings)
+    found = frames(*given, extras=extras, draws=draws, device=device)
     return pd.concat(found, ignore_index=True)
 
 
@@ -113,6 +116,7 @@ def frames(
     settings: Settings | Mapping[str, Any],
     *,
     extras: bool = True,
+    draws: Draws | None = None,
     device: str | torch.device = "cpu",
     keep: Path | None = None,
 ) -> Iterator[pd.DataFrame]:
@@ -128,9 +132,15 @@ def frames(
     everyone = np.arange(len(cell.ids))
     clean = of_everyone(activations, CLEAN, cell)
     null = _null(cell.plan, settings) if extras else None
-    given = (cell, settings, device)
+    draws = draws if draws is not None and len(draws) else None
+    given = (cell, draws, settings, device)
     learned, *others = _learned(clean, null, *given, cell.waits(keep, CLEAN, everyone))
     yield _frame(learned, everyone, cell, CLEAN)
+    redrawn = None
+    if draws is not None:
+        said = others.pop(0)
+        draws.add(readout, CLEAN, everyone, said.s)
+        redrawn = said.fitted
     for other in others:
         yield _frame(other, everyone, cell, CLEAN, "shuffled").assign(p=np.float32("nan"))
     del clean, others
@@ -140,12 +150,35 @@ def frames(
         rows, x = _rows(activations, condition, cell)
         again = _complete(rows, x, cell, condition) if _has(condition, REFITTED, extras) else None
         waits = cell.waits(keep, condition, rows)
-        moved, *refitted = _moved(learned.fitted, x, rows, again, *given, waits)
+        moved, *refitted = _moved(learned.fitted, redrawn, x, rows, again, *given, waits)
         yield _frame(moved, rows, cell, condition)
+        if draws is not None:
+            draws.add(readout, condition, rows, refitted.pop(0).s)
         if _has(condition, OFFSET_REFITTED, extras):
             yield _frame(_offset(moved, rows, cell.plan), rows, cell, condition, "offset")
         for other in refitted:
             yield _frame(other, everyone, cell, condition, "refit")
+
+
+def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draws:
+    """Draw clusters of the samples, `settings.refits` times, as every interval does.
+
+    A draw that leaves a fold one class only is left out, and counted in the log.
+
+    Args:
+        answers, settings: see `score`.
+    """
+    if not isinstance(settings, Settings):
+        settings = Settings(**settings)
+    answers = kept(answers)
+    ordered = in_order(answers)
+    found = bootstrap(ordered, settings.refits, settings.seed)
+    places = pd.Index(ordered["id"]).get_indexer(pd.Index(answers["id"]))
+    weights = found.weights[:, found.clusters][:, places].astype(np.int64)
+    usable = fitting.usable(fitting.outer_only(design(answers, settings)), weights)
+    if not usable.all():
+        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
+    return Draws(answers["id"].astype(str).to_numpy(dtype=object), weights[usable])
 
 
 def to_fit(
@@ -154,12 +187,13 @@ def to_fit(
     settings: Settings | Mapping[str, Any],
     *,
     extras: bool = True,
+    draws: int = 0,
 ) -> int:
-    """How many probes `frames` fits at each layer, see there."""
+    """How many probes `frames` fits at each layer, see there; `draws` is how many there are."""
     if not isinstance(settings, Settings):
         settings = Settings(**settings)
     plan = design(kept(answers), settings)
-    clean = _clean_problems(plan, settings)
+    clean = _clean_problems(plan, settings) + draws * settings.folds
     if not extras:
         return clean
     null = 0 if _null(plan, settings, quiet=True) is None else settings.folds
@@ -202,7 +236,7 @@ def fit_and_score(
 ) -> Scored:
     """The probes of the clean pass, and what they say of all samples; features are read once."""
     waits = cell.waits(keep, CLEAN, slice(None))
-    return _learned(x, None, cell, settings, device, waits)[0]
+    return _learned(x, None, cell, None, settings, device, waits)[0]
 
 
 def _of_block(
@@ -224,13 +258,14 @@ def _learned(
     clean: Features,
     null: Design | None,
     cell: Cell,
+    draws: Draws | None,
     settings: Settings,
     device: str | torch.device,
     waits: Keep | None,
 ) -> list[Scored]:
-    """The clean probes, and those of shuffled labels where there is a design for them.
+    """The clean probes, those of the draws, and those of shuffled labels where there is a design.
 
-    These are not calibrated: a slope would have to be learned from logits that know nothing. The
+    The last are not calibrated: a slope would have to be learned from logits that know nothing. The
     shift to balanced classes stays: folds differ in their shares of a label that they were not cut
     by, and their complements differ the other way, so that scores of all folds together would rank
     the samples backwards.
@@ -238,13 +273,22 @@ def _learned(
 
     def learn(block: Part) -> list[Scored]:
         own = _of_block(block, cell.plan, settings, device)
-        if null is None:
-            return [own]
-        balanced = replace(settings, prior="balanced")
-        return [own, _of_block(block, null, balanced, device, own.fitted.c)]
+        found = [own]
+        if draws is not None:
+            again = fitting.refit(block, cell.plan, settings, own.fitted.c, draws.weights, device)
+            found.append(_scored(again, block, _of_draws(cell, draws, settings)))
+        if null is not None:
+            balanced = replace(settings, prior="balanced")
+            found.append(_of_block(block, null, balanced, device, own.fitted.c))
+        return found
 
     each = _clean_problems(cell.plan, settings) + (0 if null is None else settings.folds)
+    each += 0 if draws is None else len(draws) * settings.folds
     return solved.by_block(clean, learn, device=device, keep=waits, each=each)
+
+
+def _of_draws(cell: Cell, draws: Draws, settings: Settings) -> np.ndarray:
+    return fitting.of_draws(cell.plan.fold, settings, len(draws))
 
 
 def _null(plan: Design, settings: Settings, quiet: bool = False) -> Design | None:
@@ -261,30 +305,42 @@ def _null(plan: Design, settings: Settings, quiet: bool = False) -> Design | Non
 
 def _moved(
     fitted: Fitted,
+    redrawn: Fitted | None,
     x: Features,
     rows: np.ndarray,
     whole: Features | None,
     cell: Cell,
+    draws: Draws | None,
     settings: Settings,
     device: str | torch.device,
     waits: Keep | None,
 ) -> list[Scored]:
     """What the clean probes say of a condition, `x` [layers, len(rows), width].
 
-    And what probes of its own say that were fitted to `whole`, all samples in the order of the
-    cell; None for none.
+    And what those of the draws say; and probes of its own that were fitted to `whole`, all samples
+    in the order of the cell; None for none.
     """
 
     def say(block: Part) -> list[Scored]:
         own = fitted.at(block.layers)
         found = [_scored(own, block, cell.plan.fold[rows])]
-        if whole is None:
-            return found
-        layers = Part(whole, block.layers)
-        return [*found, _of_block(layers, cell.plan, settings, device, own.c)]
+        if draws is not None and redrawn is not None:
+            where = _of_draws(cell, draws, settings)[:, rows]
+            found.append(_without_probes(_scored(redrawn.at(block.layers), block, where)))
+        if whole is not None:
+            layers = Part(whole, block.layers)
+            found.append(_of_block(layers, cell.plan, settings, device, own.c))
+        return found
 
     each = 0 if whole is None else len(training_rows(cell.plan)[0])
     return solved.by_block(x, say, device=device, keep=waits, each=each)
+
+
+def _without_probes(scored: Scored) -> Scored:
+    """The scores alone: probes of all draws are many, and kept once."""
+    fitted = scored.fitted
+    none = probes.part(fitted.probes, problems=slice(0))
+    return replace(scored, fitted=replace(fitted, probes=none))
 
 
 def _offset(moved: Scored, rows: np.ndarray, plan: Design) -> Scored:

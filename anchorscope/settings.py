@@ -179,6 +179,11 @@ class Probe(Section):
         description="`calibrated`: C by cross-validation, slope and offset fitted, so that p is a "
         "probability. `published`: C = 1, no calibration, natural prior, as in the paper.",
     )
+    refits: Annotated[int, Field(ge=0)] = Field(
+        20,
+        description="Bootstrap draws from which the probes are learned anew, at every layer: the "
+        "bands of curves and contrasts carry the probes' own variance. 0: probes held fixed.",
+    )
     prior: Literal["balanced", "natural"] = Field(
         "balanced",
         description="`balanced`: p as if right and wrong answers were equally frequent. "

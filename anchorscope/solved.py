@@ -29,7 +29,8 @@ class Scored:
 
     Attributes:
         fitted: the probes.
-        s: scores by the probe of each sample's own fold, float64 [layers, n].
+        s: scores by the probe of each sample's own fold, float64 [layers, n]; of the probes of
+            several draws [layers, draws, n].
         offset: of each sample, float64 [layers, n]; None for that of the probes.
     """
 
@@ -141,7 +142,8 @@ def _packed(solved: Sequence[Scored]) -> dict[str, torch.Tensor]:
 def _tensors(one: Scored) -> dict[str, torch.Tensor]:
     solver = one.fitted.probes
     found = {name: getattr(solver, name).cpu().contiguous() for name in TENSORS}
-    found |= {name: torch.tensor(getattr(one.fitted, name)) for name in fitting.ARRAYS}
+    arrays = {name: getattr(one.fitted, name) for name in fitting.ARRAYS}
+    found |= {name: torch.tensor(array).contiguous() for name, array in arrays.items()}
     steps = torch.tensor([solver.iterations, solver.unconverged])
     return found | {"s": torch.tensor(one.s), "steps": steps}
 

@@ -84,6 +84,7 @@ def _calibration(config: Config) -> Study:
         },
         "readouts": list(get_args(Readout)),
         "bootstrap": {"draws": chosen.bootstrap_draws},
+        "probe": {"refits": 0},
     }
     study = _study(config, calibration_root(config), overrides)
     if any(config.models[name].prompt == "few_shot" for name, _ in config.calibrated()):

@@ -13,6 +13,7 @@ rule delta_p:
     input:
         scores=product("scores", ".parquet"),
         floors=product("scores", ".floors.parquet"),
+        draws=product("scores", ".draws.safetensors"),
         answers=frozen_answers,
         activations=product("activations"),
     output:

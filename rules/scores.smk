@@ -2,7 +2,8 @@
 #
 # in:  activations, the labels of the answers
 # out: results/scores/<model>/<dataset>.parquet
-#      results/scores/<model>/<dataset>.floors.parquet   what text alone tells
+#      results/scores/<model>/<dataset>.floors.parquet      what text alone tells
+#      results/scores/<model>/<dataset>.draws.safetensors   scores of probes refitted, for the bands
 
 
 rule scores:
@@ -12,6 +13,7 @@ rule scores:
     output:
         scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
         floors=f"{{root}}/scores/{{model}}/{{dataset}}.floors.parquet",
+        draws=f"{{root}}/scores/{{model}}/{{dataset}}.draws.safetensors",
         provenance=f"{{root}}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",

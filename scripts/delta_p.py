@@ -6,11 +6,12 @@ from anchorscope.files import read_parquet, write_csv
 from anchorscope.stage import stage
 
 with stage(snakemake):
-    from anchorscope import controls, delta_p, interchange, strata
+    from anchorscope import controls, delta_p, draws, interchange, strata
 
     chosen, written = snakemake.params, snakemake.output
     scores, floors = read_parquet(snakemake.input.scores), read_parquet(snakemake.input.floors)
     answers = measured(read_parquet(snakemake.input.answers), snakemake.input.activations)
+    refits = {"draws_of_refits": draws.read(snakemake.input.draws)}
     drawn = {**{n: chosen.bootstrap[n] for n in ("draws", "level")}, "seed": chosen.seed}
     bootstrap = {**chosen.bootstrap, "seed": chosen.seed}
     balanced = chosen.probe["scoring"] == "calibrated" and chosen.probe["prior"] == "balanced"
@@ -18,8 +19,8 @@ with stage(snakemake):
         scores,
         answers,
         {
-            "curve": lambda s: delta_p.curve(s, answers, floors=floors, **bootstrap),
-            "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **drawn),
+            "curve": lambda s: delta_p.curve(s, answers, floors=floors, **refits, **bootstrap),
+            "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **refits, **drawn),
             "controls": lambda s: controls.controls(s, floors, answers, balanced=balanced, **drawn),
             "interchange": lambda s: interchange.report(s, answers, **bootstrap),
             "strata": lambda s: strata.report(s, answers, floors=floors, **bootstrap),

@@ -12,7 +12,7 @@ from anchorscope.stage import log, stage, use_threads
 with stage(snakemake), partial.given_back(snakemake.input.activations):
     import pandas as pd
 
-    from anchorscope import activations, fitting, floors, scores, solved, studies
+    from anchorscope import activations, draws, fitting, floors, scores, solved, studies
     from anchorscope.devices import best_device
 
     use_threads(snakemake)
@@ -29,10 +29,12 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
         log.warning("%s: no scores", why_not)
         write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), product)
         write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), snakemake.output.floors)
+        draws.none().write(snakemake.output.draws)
     else:
         conditions = activations.conditions_of(chosen.conditions)
+        drawn = scores.drawn(answers, settings)
         total = len(chosen.readouts) * partial.depth(Path(folder))
-        total *= scores.to_fit(answers, conditions, settings)
+        total *= scores.to_fit(answers, conditions, settings, draws=len(drawn))
         fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
         with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
             found = (
@@ -44,6 +46,7 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
                     readout,
                     conditions,
                     settings,
+                    draws=drawn,
                     device=device,
                     keep=waits,
                 )
@@ -51,6 +54,7 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
             total -= solved.waiting(waits)
             with Progress(total=total, unit="probes", gathers=True):
                 write_parquet_parts(found, product)
+            drawn.write(snakemake.output.draws)
             write_parquet(floors.floors(answers, settings), snakemake.output.floors)
     provenance.of_stage(
         snakemake,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope import delta_p, interchange, intervals, samples
+from anchorscope import bands, delta_p, interchange, samples
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import write_csv
 from anchorscope.progress import Progress
@@ -436,9 +436,12 @@ def coverage() -> pd.Series:
         for name, table in (("clustered", linked), ("ignored", linked[["question"]])):
             drawn = samples.bootstrap(table, 200, seed=trial)
             for anchor, members in (("all", np.ones((1, 3, n), dtype=bool)), ("Q", flips[None])):
-                found = intervals.group_means(points[None], members, drawn, 0.95, used)
-                inside = (found.low <= truth[anchor]) & (truth[anchor] <= found.high)
-                band = (found.band_low <= truth[anchor]) & (truth[anchor] <= found.band_high)
+                means = bands.Means(points[None], members)
+                found = bands.Spread(means.estimate(), means.replicates(drawn), np.ones(3))
+                low, high = found.interval(0.95)
+                inside = (low <= truth[anchor]) & (truth[anchor] <= high)
+                low, high = found.band(0.95, used)
+                band = (low <= truth[anchor]) & (truth[anchor] <= high)
                 row |= {f"{name}, {anchor}, layer {k}": inside[k] for k in range(3)}
                 row |= {f"{name}, {anchor}, every layer": inside.all()}
                 row |= {f"{name}, {anchor}, band": band.all()}
@@ -519,3 +522,46 @@ def test_a_curve_tells_how_far_it_is_group_by_group(monkeypatch: pytest.MonkeyPa
     curve()
     assert len(steps) == 3 * 2, "three conditions, two groupings"
     assert sum(steps) == len(IDS) and min(steps) >= 0
+
+
+def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
+    # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
+    table = delta_p.curve(scores(), answers())
+    for condition, share in (("knockout", 2 / 3), ("random", 1 / 3)):
+        row = at(table, condition=condition, anchor="all", layer=0)
+        assert row["flip_share"] == pytest.approx(share)
+        assert row["n_paired"] == 3 < row["n"] == 4
+    contrasts = delta_p.contrasts(scores(), answers())
+    for name in ("knockout", "random"):
+        row = at(table, condition=name, anchor="all", layer=0)
+        same = at(contrasts, contrast=name, quantity="share", layer=0)
+        for ours, theirs in (("flip_share", "estimate"), ("flip_low", "ci_low")):
+            assert 100 * row[ours] == pytest.approx(same[theirs])
+    alone = delta_p.curve(scores()[lambda s: s["condition"] != "random"], answers())
+    assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
+
+
+def test_a_group_by_its_own_flips_holds_nothing_else() -> None:
+    table = delta_p.curve(*cell(60))
+    per_layer = table[(table["grouping"] == "per_layer") & (table["condition"] == "knockout")]
+    assert (per_layer[per_layer["anchor"] == "Q"]["flip_share"] == 1).all()
+    assert (per_layer[per_layer["anchor"] == "A"]["flip_share"] == 0).all()
+
+
+def test_intervals_hold_the_spread_between_random_placements() -> None:
+    """Three placements of which one alone flips everything: its luck is in the interval."""
+    measured, table = cell(60)
+    control = measured[measured["condition"] == "random"]
+    others = measured[measured["condition"] != "random"]
+    drawn = [
+        control.assign(draw=draw, s=lambda rows, sign=sign: sign * rows["s"])
+        for draw, sign in enumerate((1, 1, -1))
+    ]
+    row = at(
+        delta_p.contrasts(pd.concat([others, *drawn]), table),
+        contrast="random",
+        quantity="share",
+        layer=0,
+    )
+    assert row["estimate"] == pytest.approx(100 / 3)
+    assert row["ci_low"] == 0 and row["ci_high"] == 100

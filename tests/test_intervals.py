@@ -65,12 +65,21 @@ def test_an_auc_where_each_sample_is_drawn_once_is_the_plain_one() -> None:
     assert once.aucs(s, z)[0].tolist() == [intervals.auc(layer, z) for layer in s]
 
 
-def test_shares_are_of_all_samples_of_the_draw() -> None:
-    drawn = intervals.bootstrap(np.array([0, 0, 0, 1, 2]), draws=30, seed=0)
-    members = np.array([[True, False, False, True, False]])
-    found = drawn.shares(drawn.totals(members))
-    expected = drawn.means(members.astype(float), np.ones((1, 5)))
-    assert np.allclose(found, expected)
+def test_each_draw_draws_among_the_placements_of_the_control() -> None:
+    drawn = intervals.bootstrap(np.arange(9), draws=4000, seed=0)
+    by_way = np.broadcast_to(np.array([0.0, 1.0, 5.0])[None, :, None], (4000, 3, 1))
+    found = drawn.of_placements(by_way, 3)[:, 0]
+    assert found.mean() == pytest.approx(2, abs=0.1)
+    assert found.var() == pytest.approx(np.var([0, 1, 5]) / 3, rel=0.1)
+    assert set(drawn.of_placements(by_way, 1)[:, 0]) == {2.0}, "ways that are no placements"
+
+
+def test_ways_of_one_placement_are_drawn_together_and_empty_ones_left_out() -> None:
+    drawn = intervals.bootstrap(np.arange(9), draws=50, seed=0)
+    crossed = np.broadcast_to(np.array([0.0, 1.0, 10.0, 11.0])[None, :, None], (50, 4, 1))
+    assert set(drawn.of_placements(crossed, 2)[:, 0]) == {5.0, 5.5, 6.0}
+    lost = np.where(crossed == 11, np.nan, crossed)
+    assert set(drawn.of_placements(lost, 2)[:, 0]) == {5.0, 11 / 3, 1.0}
 
 
 def test_each_draw_takes_as_many_clusters_as_there_are() -> None:

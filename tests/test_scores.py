@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 from threads import threads
 
-from anchorscope import fitting, platt, probes, scores, solving
+from anchorscope import draws, fitting, platt, probes, samples, scores, solving
 from anchorscope.errors import AnchorscopeError
 from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.fitting import Settings
@@ -139,6 +140,90 @@ def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
         assert np.allclose(fitted.shift, expected.shift)
         s = [fitting.out_of_fold(one, x, plan.fold) for one in (fitted, expected)]
         assert np.allclose(s[0], s[1], atol=0.02)
+
+
+@pytest.mark.parametrize("scoring", ["calibrated", "published"])
+def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_folds(
+    scoring: Literal["calibrated", "published"],
+) -> None:
+    answers, x = cell(strength=1.5)
+    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=scoring)
+    made = scores.drawn(answers, settings)
+    conditions = [("knockout", 0), ("noop", 0)]
+    read = source(answers, x)
+    scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
+    plan = fitting.design(answers, settings)
+    fitted = fitting.fit(x, plan, settings)
+    for number, drawn in enumerate(made.weights):
+        rows = np.repeat(np.arange(N), drawn)
+        alone = np.full((3, len(rows)), -1)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone)
+        raw = fitting.fit(x[:, rows], repeated, settings, c=fitted.c)
+        logits = fitting.out_of_fold(raw, x, plan.fold) + raw.shift[:, plan.fold]
+        moved = fitting.out_of_fold(raw, x - 2, plan.fold) + raw.shift[:, plan.fold]
+        for k in range(3):
+            here, others = plan.fold == k, plan.fold[rows] != k
+            slope, offset = np.ones(2), np.zeros(2)
+            if scoring == "calibrated":
+                slope, offset = platt.calibrate(logits[:, rows[others]], plan.z[rows[others]])
+            for name, told in (("clean", logits), ("knockout", moved)):
+                expected = slope[:, None] * told[:, here] + offset[:, None] - raw.shift[:, k, None]
+                found = made.scores[f"mlp/final/{name}/0"][number][:, here]
+                assert np.allclose(found, expected, atol=0.02), (name, k)
+    unmeasured = np.isnan(made.scores["mlp/final/noop/0"])
+    assert unmeasured[..., 5:].all() and not unmeasured[..., :5].any()
+
+
+def test_refits_change_no_score_and_wait_with_the_blocks(tmp_path: Path) -> None:
+    answers, x = cell()
+    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=3)
+    given = (source(answers, x), answers, "mlp/final", [("knockout", 0)], settings)
+    plain = pd.concat(scores.frames(*given))
+    made = [scores.drawn(answers, settings) for _ in range(2)]
+    first, again = (pd.concat(scores.frames(*given, draws=d, keep=tmp_path)) for d in made)
+    pd.testing.assert_frame_equal(plain, first)
+    pd.testing.assert_frame_equal(first, again)
+    assert list(made[0].scores) == ["mlp/final/clean/0", "mlp/final/knockout/0"]
+    for key, s in made[0].scores.items():
+        assert (s == made[1].scores[key]).all()
+    none = scores.drawn(answers, Settings(refits=0))
+    pd.concat(scores.frames(*given, draws=none))
+    assert len(none) == 0 and not none.scores
+
+
+def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCaptureFixture) -> None:
+    answers, _ = cell()
+    settings = Settings(folds=3, inner_folds=3)
+    found = scores.drawn(answers, settings)
+    assert found.weights.shape == (20, N) and (found.weights.sum(1) == N).all()
+    assert (found.weights[:, ::2] == found.weights[:, 1::2]).all(), "two samples a subject"
+    back = scores.drawn(answers[::-1], settings)
+    assert (back.weights[:, ::-1] == found.weights).all()
+    # Six subjects are wrong, two in each fold: some draws leave a fold without any.
+    rare = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)]).astype(int)
+    few = scores.drawn(answers.assign(label=rare), replace(settings, refits=40))
+    assert 0 < len(few) < 40
+    assert f"{40 - len(few)} of 40 draws leave a fold one class only" in caplog.text
+
+
+def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
+    answers, x = cell()
+    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2)
+    made = scores.drawn(answers, settings)
+    given = (source(answers, x), answers, "mlp/final", [("noop", 0)], settings)
+    table = scores.score(*given, extras=False, draws=made)
+    made.write(tmp_path / "d.draws.safetensors")
+    back = draws.read(tmp_path / "d.draws.safetensors")
+    assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
+    for key, s in made.scores.items():
+        assert np.array_equal(s, back.scores[key], equal_nan=True)
+    readout = next(samples.readouts(table, samples.in_order(answers)))
+    others = answers.assign(id=lambda rows: "x" + rows["id"])
+    with pytest.raises(AnchorscopeError, match="refitted probes scored other samples"):
+        back.refits(readout, samples.in_order(others), ["noop"])
+    (tmp_path / "d.draws.safetensors").write_bytes(b"cut short")
+    with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
+        draws.read(tmp_path / "d.draws.safetensors")
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:

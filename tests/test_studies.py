@@ -36,7 +36,7 @@ def test_calibration_measures_more_of_the_same_answers(found: dict[str, studies.
     assert conditions.matched is not None and conditions.placebo is not None
     assert conditions.replicate is not None
     assert conditions.question == CONFIG.conditions.question
-    assert study.config.probe == CONFIG.probe
+    assert study.config.probe == CONFIG.probe.model_copy(update={"refits": 0})
 
 
 def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
