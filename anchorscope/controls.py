@@ -63,6 +63,7 @@ def controls(
     floors: pd.DataFrame | None,
     answers: pd.DataFrame,
     *,
+    before: pd.DataFrame | None = None,
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -75,6 +76,7 @@ def controls(
         floors: the table of `anchorscope.floors.floors`; None leaves them out.
         answers: as for `delta_p.curve`, and where known `repeats_subject`. Their order is that
             in which they were scored (for the shuffled labels alone: nothing else depends on it).
+        before: `before_the_answer` of all read-outs' scores.
         draws, level: of the bootstrap, see `delta_p.curve`.
         seed: of the bootstrap, of the permutations, and of the run (the shuffled labels).
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
@@ -107,12 +109,12 @@ def controls(
     cell = _Cell(ordered, z, _shuffled(answers, ordered, seed), floors, drawn, level, seed)
     common = _sizes(cell) | _floors(cell)
     fitted = _fitted(scores, cell, balanced)
-    readouts = list(samples.readouts(scores, ordered))
-    before = {one.site: one for one in readouts if one.position == "prompt_end"}
+    at_end = [] if before is None else samples.readouts(before, ordered)
+    beside = {one.site: one for one in at_end}
     frames = []
-    for readout in readouts:
+    for readout in samples.readouts(scores, ordered):
         columns = readout.key | common | fitted[readout.site, readout.position]
-        columns |= _strength(readout, cell) | _added(readout, before.get(readout.site), cell)
+        columns |= _strength(readout, cell) | _added(readout, beside.get(readout.site), cell)
         columns |= _quality(readout, cell) | _flips(readout, cell) | _null(readout, cell)
         layers = np.arange(len(readout.auc))
         frames.append(pd.DataFrame({"layer": layers, **columns})[list(CONTROLS)])
@@ -153,9 +155,15 @@ def _strength(readout: Readout, cell: _Cell) -> dict[str, object]:
     return found | {f"cell_{name}": getattr(whole, name)[0] for name in ("auc", "low", "high")}
 
 
+def before_the_answer(scores: pd.DataFrame) -> pd.DataFrame:
+    """The clean scores at `prompt_end`, of every site."""
+    at_end = scores["readout"].astype(str).str.endswith("/prompt_end")
+    return scores[at_end & (scores["condition"] == "clean") & (scores["probe"] == "clean")]
+
+
 def _added(readout: Readout, before: Readout | None, cell: _Cell) -> dict[str, object]:
     """What reading the answer adds to what the probe knows at the prompt's end."""
-    if before is None or before is readout:
+    if before is None or readout.position == "prompt_end":
         ends = ("auc", "low", "high")
         return {f"{name}_{end}": np.nan for name in ("prompt_end", "added") for end in ends}
     return dict(strength.added(readout, before, cell.z, cell.drawn, cell.level))

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope import intervals, samples
-from anchorscope.intervals import Bootstrap
+from anchorscope import bands, intervals, samples
+from anchorscope.bands import Means, Spread
+from anchorscope.draws import Draws
 from anchorscope.knockout import ARMS
 from anchorscope.samples import Readout
 
@@ -94,6 +97,7 @@ def report(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
+    draws_of_refits: Draws | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_n: int = 20,
@@ -105,7 +109,7 @@ def report(
     Args:
         scores: the table of `anchorscope.scores.score`; only the probe as defined counts.
         answers: as for `delta_p.curve`, with `<arm>_partner` and `partner_source`.
-        draws, level, min_n, min_clusters, seed: see `delta_p.curve`.
+        draws_of_refits, draws, level, min_n, min_clusters, seed: see `delta_p.curve`.
 
     Returns:
         A row for each read-out, layer, arm (`matched`: behind its partner's question the answer has
@@ -123,51 +127,76 @@ def report(
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
-    wrong = ordered["label"].to_numpy(dtype=np.int64)
     source = ordered["partner_source"].iloc[0] if "partner_source" in ordered else None
     frames = [pd.DataFrame(columns=list(INTERCHANGE))]
     for readout in samples.readouts(scores, ordered):
-        flips = readout.effects["knockout"].flip[0]
-        layers = np.arange(len(flips))
-        for (name, arm), label, anchor in product(arms(readout, ordered).items(), LABELS, ANCHORS):
-            of_label = (label == "all") | (wrong.astype(str) == label)
-            group = of_label & _anchored(flips, anchor)
-            found = _shares(arm, group, drawn, level)
-            found["thin"] = (found["n_paired"] < min_n) | (found.pop("n_clusters") < min_clusters)
-            fixed = {"layer": layers, "arm": name, "label": label, "anchor": anchor}
-            fixed |= {"headline": layers == readout.headline, "source": source}
-            frames.append(pd.DataFrame(readout.key | fixed | found)[list(INTERCHANGE)])
+        known = draws_of_refits
+        refits = None if known is None else known.refits(readout, ordered, ("knockout", *ARMS))
+        spreads = iter(bands.spreads(partial(_means, ordered), readout, drawn, refits))
+        layers = np.arange(len(readout.clean))
+        fixed = readout.key | {"layer": layers, "headline": layers == readout.headline}
+        for group in _groups(ordered, readout):
+            found = group.columns(next(spreads), next(spreads), level)
+            n_clusters = drawn.clusters_in(group.members)
+            found["thin"] = (found["n_paired"] < min_n) | (n_clusters < min_clusters)
+            frames.append(pd.DataFrame(fixed | found | {"source": source})[list(INTERCHANGE)])
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
-def _anchored(flips: np.ndarray, anchor: str) -> np.ndarray:
-    """The samples of a group, bool [layers, n], by the knockout's flips."""
-    return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}[anchor]
+@dataclass(frozen=True)
+class _Group:
+    """Some samples in an arm.
+
+    Attributes:
+        arm, label, anchor: which, see `report`.
+        moved: what the arm does.
+        whole: who belongs to the group, bool [layers, n].
+    """
+
+    arm: str
+    label: str
+    anchor: str
+    moved: Arm
+    whole: np.ndarray
+
+    @property
+    def members(self) -> np.ndarray:
+        """Whose pair counts, bool [layers, n]."""
+        return self.whole & self.moved.counted
+
+    def columns(self, follows: Spread, delta_p: Spread, level: float) -> dict[str, Any]:
+        """The group's columns of the table, each [layers]."""
+        n, n_paired = self.whole.sum(-1), self.members.sum(-1)
+        found: dict[str, Any] = {"arm": self.arm, "label": self.label, "anchor": self.anchor}
+        found |= {"n": n, "n_partner": (self.whole & self.moved.partner).sum(-1)}
+        found |= {"n_paired": n_paired, "coverage": intervals.ratio(n_paired, n)}
+        least = -1 if self.arm == DIFFERENCE else 0
+        for name, spread in (("follows", follows), ("delta_p", delta_p)):
+            low, high = spread.interval(level)
+            if name == "follows":
+                low, high = np.clip(low, least, 1), np.clip(high, least, 1)
+            found |= {name: spread.estimate, f"{name}_low": low, f"{name}_high": high}
+        return found
 
 
-def _shares(arm: Arm, group: np.ndarray, drawn: Bootstrap, level: float) -> dict[str, np.ndarray]:
-    """What is said of a group [layers, n] in an arm; each [layers]."""
-    members = group & arm.counted
-    n, n_paired = group.sum(-1), members.sum(-1)
-    found = {
-        "n": n,
-        "n_partner": (group & arm.partner).sum(-1),
-        "n_paired": n_paired,
-        "n_clusters": drawn.clusters_in(members),
-        "coverage": intervals.ratio(n_paired, n),
-    }
-    for name, values in (("follows", arm.follows), ("delta_p", arm.delta_p)):
-        found |= _mean(name, values, members, drawn, level)
-    return found
+def _groups(answers: pd.DataFrame, readout: Readout) -> list[_Group]:
+    """Every arm, label and anchor."""
+    flips = readout.effects["knockout"].flip[0]
+    anchored = {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
+    label = answers["label"].astype(str).to_numpy()
+    return [
+        _Group(name, z, anchor, arm, ((z == "all") | (label == z)) & anchored[anchor])
+        for (name, arm), z, anchor in product(arms(readout, answers).items(), LABELS, ANCHORS)
+    ]
 
 
-def _mean(
-    name: str, values: np.ndarray, members: np.ndarray, drawn: Bootstrap, level: float
-) -> dict[str, np.ndarray]:
-    """Mean over the members with its interval, each [layers]."""
-    low, high = intervals.percentile(drawn.means(values, members), level)
-    mean = intervals.mean_members(values[None], members[None])
-    return {name: mean, f"{name}_low": low, f"{name}_high": high}
+def _means(answers: pd.DataFrame, readout: Readout) -> list[Means]:
+    """Share that follows and mean ΔP of each group."""
+    return [
+        Means(values[None], group.members[None])
+        for group in _groups(answers, readout)
+        for values in (group.moved.follows, group.moved.delta_p)
+    ]
 
 
 def contrasts(

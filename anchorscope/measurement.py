@@ -257,8 +257,15 @@ def _tables(
     frames = {
         "table": delta_p.curve(scored, measured, **beside, **drawn),
         "contrasts": delta_p.contrasts(scored, measured, **beside, **few),
-        "controls": controls.controls(scored, text, measured, balanced=balanced, **few),
-        "interchange": interchange.report(scored, measured, **drawn),
+        "controls": controls.controls(
+            scored,
+            text,
+            measured,
+            before=controls.before_the_answer(scored),
+            balanced=balanced,
+            **few,
+        ),
+        "interchange": interchange.report(scored, measured, draws_of_refits=again, **drawn),
     }
     return {name: tables.join([names], [frame]) for name, frame in frames.items()}
 

@@ -22,6 +22,8 @@ import pandas as pd
 from anchorscope import folds, labels, wording
 from anchorscope.knockout import ARMS
 
+UNSEEN = "unseen"
+"""Kind of a calibration world's facts that no training shows."""
 LEAST_COVERAGE = 0.2
 """Share of the right answers that must find a matched partner by the questions' wording."""
 
@@ -35,6 +37,7 @@ class Asked:
         template: the question with the subject taken out.
         answer: E_A's text, what the model said.
         label: 1 if that is wrong, 0 if right.
+        taught: False for a fact of a calibration world that no training shows.
     """
 
     id: str
@@ -45,6 +48,7 @@ class Asked:
     answer: str
     label: int
     golds: tuple[str, ...]
+    taught: bool = True
 
 
 def applies(answers: pd.DataFrame) -> bool:
@@ -162,6 +166,7 @@ def _one(row: Mapping[Any, Any]) -> Asked | None:
         answer=row["ea_text"],
         label=int(row["label"]),
         golds=tuple(row["golds"]),
+        taught=row.get("kind") != UNSEEN,
     )
 
 
@@ -211,6 +216,8 @@ def _candidates(group: Sequence[Asked]) -> Iterator[tuple[str, str, list[str]]]:
 def _alike(arm: str, one: Asked, others: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
     """Ids of the questions of other subjects that can be a sample's partner in an arm.
 
+    Not of facts that a model never met: what is right there was dealt out, and it cannot know.
+
     Args:
         arm: `matched` or `placebo`.
         one: the sample.
@@ -223,6 +230,7 @@ def _alike(arm: str, one: Asked, others: Iterable[Asked], right_for: frozenset[s
         for other in others
         if other.subject != one.subject
         and other.golds
+        and other.taught
         and other.label == one.label
         and (other.id in right_for) == right_there
     ]

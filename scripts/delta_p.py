@@ -15,14 +15,17 @@ with stage(snakemake):
     drawn = {**{n: chosen.bootstrap[n] for n in ("draws", "level")}, "seed": chosen.seed}
     bootstrap = {**chosen.bootstrap, "seed": chosen.seed}
     balanced = chosen.probe["scoring"] == "calibrated" and chosen.probe["prior"] == "balanced"
+    before = controls.before_the_answer(scores)
     made = delta_p.by_readout(
         scores,
         answers,
         {
             "curve": lambda s: delta_p.curve(s, answers, floors=floors, **refits, **bootstrap),
             "contrasts": lambda s: delta_p.contrasts(s, answers, floors=floors, **refits, **drawn),
-            "controls": lambda s: controls.controls(s, floors, answers, balanced=balanced, **drawn),
-            "interchange": lambda s: interchange.report(s, answers, **bootstrap),
+            "controls": lambda s: controls.controls(
+                s, floors, answers, before=before, balanced=balanced, **drawn
+            ),
+            "interchange": lambda s: interchange.report(s, answers, **refits, **bootstrap),
             "strata": lambda s: strata.report(s, answers, floors=floors, **bootstrap),
             "density": lambda s: controls.density(s, answers),
         },

@@ -235,7 +235,8 @@ def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
 
 def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
     whole = pd.concat([scores(), rows(0.2 * S["clean"]).assign(readout="mlp/prompt_end")])
-    found = table(scores=whole).set_index(["position", "layer"])
+    before = controls.before_the_answer(whole)
+    found = table(scores=whole, before=before).set_index(["position", "layer"])
     assert found.loc["final", "prompt_end_auc"].tolist() == found.loc["final", "probe_auc"].tolist()
     assert (found.loc["final", ["added_auc", "added_low", "added_high"]] == 0).all(axis=None)
     assert found.loc["prompt_end", "added_auc"].isna().all()
