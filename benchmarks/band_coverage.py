@@ -34,7 +34,7 @@ CONTRASTS = {"knockout − random, share": "share", "knockout − random, ΔP": 
 
 
 def world(n: int, seed: int) -> tuple[pd.DataFrame, dict[tuple[str, int], torch.Tensor]]:
-    """Answers, and features [1, n, width] by condition; AUC of a probe .85 at n = 300."""
+    """Answers, and features [1, n, width] by condition; clean AUC .86 at n = 300."""
     random = np.random.default_rng(seed)
     z, asked = (random.random(n) < 0.45).astype(int), random.random(n) < 0.5
     shared = np.repeat(random.normal(size=(n // 2, WIDTH)), 2, axis=0)
