@@ -395,5 +395,5 @@ def test_sentences_in_the_sites_tables_wrap(site: Path, width: int) -> None:
         wrapped = opened.page.evaluate(
             "getComputedStyle(document.querySelector('table td')).whiteSpace"
         )
-    assert wrapped == "normal" and len(wide) == 2
+    assert wrapped == "normal" and len(wide) == 3
     assert all(table <= window for table, window in wide)

@@ -326,20 +326,21 @@ def test_every_panel_that_begins_a_row_has_its_labels(
     controls: str, tmp_path: Path, width: int
 ) -> None:
     script = """
-      const panels = [0, 1, 2, 3, 4, 5, 6, 7].map((p) => `panel${p}`);
+      const panels = [...Array(12).keys()].map((p) => `panel${p}`);
       seen.numbers = panels.map(numbers); seen.titles = panels.map(titles);
       seen.left = panels.map((name) =>
         Math.round($(`#figure .${name}_group path.background`).getBoundingClientRect().left));
     """
     seen = looked(controls, HELP + script, tmp_path, width)
-    assert seen["errors"] == [] and len(seen["left"]) == 8
+    assert seen["errors"] == [] and len(seen["left"]) == 12
     begin = [left == min(seen["left"]) for left in seen["left"]]
-    assert begin == ([True] * 8 if width == 600 else [True, True, False, False] * 2)
+    assert begin == ([True] * 12 if width == 600 else ([True] * 3 + [False] * 3) * 2)
     for panel, first in enumerate(begin):
-        value = "0.4" if panel % 2 else "100"
+        value = "0.4" if panel % 3 == 2 else "100"
         assert (value in seen["numbers"][panel].split(",")) == first
         own = [title for title in seen["titles"][panel] if title != "Layer"]
-        assert own == ((["AUC"] if panel % 2 else ["Flips (%)"]) if first else [])
+        title = ("Flips (%)", "Follow (%)", "AUC")[panel % 3]
+        assert own == ([title] if first else [])
 
 
 @pytest.fixture(scope="module")
