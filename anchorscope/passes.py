@@ -154,8 +154,8 @@ def plan(
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
         window: sliding window of the model, in tokens. A tensor mask makes the model forget its
             window, so longer samples are dropped.
-        max_positions: most tokens that the model was made for. The answers stage has seen to the
-            samples' own prompts; the limit is for an answer behind a longer one.
+        max_positions: most tokens that the model was made for. The answers stage has seen to its
+            own model's prompts; the limit is for another's, and for an answer behind a longer one.
         blocks: which queries the block applies to, see `Plan`.
         seed: seed of the random control, and of the choice among partners.
         fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
@@ -169,12 +169,12 @@ def plan(
     unknown = set(conditions) - {*knockout.CONDITIONS, "replicate"}
     if unknown:
         raise ValueError(f"unknown conditions {sorted(unknown)}")
-    table, counts = _kept(answers, window)
+    limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
+    table, counts = _kept(answers, limits)
     samples = [_sample(record) for record in table.to_dict("records")]
     _check_ids(samples, counts)
     prompts = _prompts(conditions)
     notes: Counter[str] = Counter()
-    limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     exchanged = _interchange(prompts, table, seed, fold)
     for name in prompts:
         samples = _behind_others(name, samples, table, exchanged, limits, notes)
@@ -257,22 +257,27 @@ def _columns(conditions: Conditions, prompts: Collection[str]) -> list[tuple[str
     return columns
 
 
-def _kept(answers: pd.DataFrame, window: int | None) -> tuple[pd.DataFrame, Counts]:
-    """The rows that are measured."""
-    reasons = [_unusable(record, window) for record in answers.to_dict("records")]
+def _kept(answers: pd.DataFrame, limits: Mapping[str, int | None]) -> tuple[pd.DataFrame, Counts]:
+    """The rows that are measured; `limits` are most tokens by the reason to drop more."""
+    reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
     dropped = Counter(reason for reason in reasons if reason is not None)
     table = answers[[reason is None for reason in reasons]]
     return table, Counts(len(answers), len(table), dict(dropped))
 
 
-def _unusable(record: Mapping[Any, Any], window: int | None) -> str | None:
+def _unusable(record: Mapping[Any, Any], limits: Mapping[str, int | None]) -> str | None:
     reason = record.get("dropped")
     if isinstance(reason, str):
         return reason
     if not len(record["eq_tokens"]):
         return NOT_ANCHORED
-    too_long = window is not None and len(record["input_ids"]) > window
-    return BEYOND_WINDOW if too_long else None
+    return _over(len(record["input_ids"]), limits)
+
+
+def _over(length: int, limits: Mapping[str, int | None]) -> str | None:
+    """Why so many tokens are too many, or None."""
+    over = [why for why, most in limits.items() if most and length > most]
+    return over[0] if over else None
 
 
 def _sample(record: Mapping[Any, Any]) -> Sample:
