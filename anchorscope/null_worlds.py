@@ -61,8 +61,8 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     """The questions of a null world and the responses to them.
 
     Every first name meets every surname once; the other features are dealt out evenly and
-    independently. All share one relation and its answer words, so that each word stands behind
-    right and wrong responses and is the gold answer of many subjects.
+    independently. All share one relation and its answer words. Each word stands behind as many
+    right responses as the others, and as many wrong ones, unless the label follows it.
 
     Args:
         style: a key of `FOLLOWS`.
@@ -79,11 +79,15 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     places = [dict(zip(dealt, each, strict=True)) for each in zip(*dealt.values(), strict=True)]
     first_names, surnames = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
     words = world.words("relation", seed=seed)["word"][: len(FEATURES["answer"])].tolist()
+    wrong = [rng.random() < _rate(place, style) for place in places]
+    if "answer" not in FOLLOWS[style]:
+        by_label = sorted(range(SAMPLES), key=lambda number: (wrong[number], rng.random()))
+        for turn, number in enumerate(by_label):
+            places[number]["answer"] = turn % USED["answer"]
     rows = []
     for number, place in enumerate(places):
         subject = f"{first_names[place['first_name']]} {surnames[place['surname']]}"
-        asked = _asked(place, subject, rng)
-        answered = _answered(place, words, rng.random() < _rate(place, style), rng)
+        asked, answered = _asked(place, subject, rng), _answered(place, words, wrong[number], rng)
         rows.append({"id": f"{style}-{number}", **asked, **answered})
     return pd.DataFrame(rows)
 

@@ -90,12 +90,10 @@ def test_one_in_ten_labels_goes_the_other_way(
         assert (against != table["label"]).mean() == pytest.approx(0.1, abs=0.04)
 
 
-def test_every_word_stands_behind_right_and_wrong_responses(
-    style: str, table: pd.DataFrame
-) -> None:
-    rates = table.groupby("text")["label"].mean()
-    low, high = (0.1, 0.9) if "answer" in FOLLOWS[style] else (0.35, 0.65)
-    assert rates.between(low, high).all()
+def test_every_word_is_right_as_often_as_any_other(style: str, table: pd.DataFrame) -> None:
+    counts = table.groupby(["label", "text"]).size().groupby("label")
+    spread = (counts.max() - counts.min()).max()
+    assert spread > 20 if "answer" in FOLLOWS[style] else spread <= 1
 
 
 def test_nearly_every_sample_has_matched_and_placebo_partners(table: pd.DataFrame) -> None:
