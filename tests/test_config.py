@@ -47,7 +47,7 @@ def error_of(path: str, value: Any) -> str:
 
 def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> None:
     config = load(SHIPPED)
-    assert len(config.models) == 19
+    assert len(config.models) == 20
     assert list(config.figures) == [
         "demo",
         "llama-3.2",
