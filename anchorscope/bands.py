@@ -98,6 +98,8 @@ def spreads(
         refits: None leaves every interval as the fixed probes make it.
     """
     found = measure(readout)
+    if not found:
+        return []
     factors = np.ones((len(found), len(readout.clean)))
     if refits is not None:
         fixed = np.stack([means.of_all_placements(refits.drawn) for means in found], axis=1)

@@ -253,7 +253,7 @@ class _Common:
         members = grouped.members(anchor)
         n = members.sum(-1).mean(0)
         n_clusters = self.drawn.clusters_in(members).mean(0)
-        thin = (n < self.min_n) | (n_clusters < self.min_clusters)
+        thin = self._thin(members & paired if condition in ARMS else members)
         layers = np.arange(members.shape[1])
         columns = {
             "layer": layers,
@@ -273,6 +273,11 @@ class _Common:
         fixed = {**self.readout.key, "cell_signal": self.cell_signal}
         for layer in layers:
             yield fixed | {name: values[layer] for name, values in columns.items()}
+
+    def _thin(self, members: np.ndarray) -> np.ndarray:
+        """Whether they are too few for a point, bool [layers]."""
+        n, n_clusters = members.sum(-1).mean(0), self.drawn.clusters_in(members).mean(0)
+        return (n < self.min_n) | (n_clusters < self.min_clusters)
 
     def _strength(self) -> dict[str, np.ndarray]:
         strong = self.strong
@@ -379,7 +384,7 @@ def contrasts(
         right answers whose pair counts in both arms (`anchorscope.interchange`).
         Everything is in percentage points; random draws are averaged within a sample.
         `no_effect`: the 90 % interval lies within ±5 points, at a layer with a `signal`; without
-        one a contrast cannot be interpreted. No rows where `random` was not run.
+        one a contrast cannot be interpreted. No rows of what was not run.
 
     Raises:
         AnchorscopeError: scores and answers are not of the same samples.

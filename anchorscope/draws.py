@@ -64,7 +64,7 @@ class Draws:
         Args:
             readout: one of `samples.readouts`, of the same answers.
             answers: as `samples.in_order` returns them.
-            conditions: whose effects are wanted.
+            conditions: whose effects are wanted, where the read-out has them.
 
         Raises:
             AnchorscopeError: draws and answers are not of the same samples.
@@ -73,7 +73,7 @@ class Draws:
         places = samples.places(pd.DataFrame({"id": self.ids}), answers)
         if places is None:
             raise samples.mismatch("refitted probes scored other samples", f"read-out {name}")
-        found = self._scores_of(name, conditions)
+        found = self._scores_of(name, {*readout.effects}.intersection(conditions))
         if not found:
             return None
 

@@ -267,7 +267,8 @@ def _caption(
     told = [
         f"Read-out {'/'.join(readout)}; n\u00a0=\u00a0{sample_count(counts)} samples a cell; "
         f"upright line: headline layer; "
-        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}.",
+        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}, "
+        "those of AUCs with the probes held fixed.",
         _floor(pd.concat(list(kept.values())) if kept else rows.iloc[:0]),
         _equivalence(pairs, cells),
         *_following(pairs, rows, cells),

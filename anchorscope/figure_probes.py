@@ -23,7 +23,7 @@ from anchorscope.figure_data import (
 from anchorscope.figure_fit import fitted
 from anchorscope.figure_style import (
     ANCHORS,
-    BANDS,
+    AUC_BANDS,
     DASHES,
     DOTTED,
     Encodings,
@@ -131,7 +131,7 @@ def probes_chart(
     basics = (
         f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sample_count(_sizes(checked, panels, datasets))} samples a cell; "
-        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}."
+        f"bands: pointwise {100 * level:g}\u00a0% {AUC_BANDS}."
     )
     before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
     caption = [basics, KEY.format(before=before), *_added(checked, panels, datasets)]

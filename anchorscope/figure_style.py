@@ -28,6 +28,7 @@ UNTOLD = (
     "not interpretable."
 )
 BANDS = "bootstrap intervals, with the probe's own variance"
+AUC_BANDS = "bootstrap intervals, probes held fixed"
 NOTES_SHOWN = 3
 
 

@@ -32,6 +32,7 @@ from anchorscope.figure_data import NUMBERS as COLUMNS
 from anchorscope.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width
 from anchorscope.figure_page import Choice, PanelChoice, page
 from anchorscope.figure_style import (
+    AUC_BANDS,
     BANDS,
     DOTTED,
     Encodings,
@@ -175,7 +176,8 @@ def choices(
     drawn, grouping = select(table, readout, grouping)
     drawn = drawn[drawn["model"].isin([model for model, _ in panels])]
     follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
-    table = table[f"{KEYS} {COLUMNS}".split()].assign(
+    named = [*f"{KEYS} {COLUMNS}".split(), *table.columns.intersection(["inflation"])]
+    table = table[named].assign(
         **{name: true(table[name]) for name in ("thin", "signal", "cell_signal", "headline")}
     )
     keys = ["site", "position", "condition", "grouping"]
@@ -326,13 +328,17 @@ def told(
     """
     groups = GROUPINGS.get(grouping, grouping)
     if condition in BESIDE:
-        groups = "groups formed by the knockout's flips, of right answers with a counted pair"
+        groups = (
+            "groups formed by the knockout's flips, of samples with a counted pair; lower row: "
+            "right answers"
+        )
     counts = [count for panel in columns for count in panel.samples]
     paired = [count for panel in columns for count in panel.paired]
     lower = f", lower row: n\u00a0=\u00a0{sample_count(paired)} paired samples" if paired else ""
     basics = (
         f"{subject}; {groups}; n\u00a0=\u00a0{sample_count(counts)} samples a cell{lower}; "
-        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}."
+        f"bands: pointwise {100 * level:g}\u00a0% "
+        f"{BANDS if any(panel.refitted for panel in columns) else AUC_BANDS}."
     )
     return [basics, *_followed(columns), *_untold(columns)]
 

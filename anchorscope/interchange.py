@@ -1,7 +1,8 @@
 """Interchange: the same frozen answer behind another question, beside the knockout's groups.
 
-Only *counted pairs* are compared at a layer: the sample has a partner, and the partner's own clean
-pass is classified as the sample's is. A probe that reads the question alone then never follows.
+Only *counted pairs* are compared at a layer: the sample has a partner in its own fold, and the
+partner's own clean pass is classified as the sample's is. A probe that reads the question alone
+then never follows.
 """
 
 from __future__ import annotations
@@ -87,7 +88,8 @@ def _arm(readout: Readout, answers: pd.DataFrame, name: str) -> Arm:
     wrong = readout.clean > 0
     return Arm(
         partner=given,
-        counted=given & (wrong == wrong[:, places]),
+        # Another fold's probe has learned from the partner, or from the sample.
+        counted=given & (wrong == wrong[:, places]) & (readout.fold == readout.fold[places]),
         follows=effects.flip[0].astype(np.float64),
         delta_p=effects.delta_p[0],
     )

@@ -303,10 +303,11 @@ def _basics(run: Run, figure: str, view: str) -> str:
         for model, dataset in config.cells(figure)
     ]
     drawn = config.bootstrap
+    probes = "with the probe's own variance" if config.probe.refits else "probes held fixed"
     return (
         f"Read-out {readout}; {GROUPINGS[config.grouping]}; n = {sample_count(counts)} samples a "
         f"cell; bands: pointwise {100 * drawn.level:g} % intervals from {drawn.draws:,} bootstrap "
-        "draws clustered by subject or question, with the probe's own variance."
+        f"draws clustered by subject or question, {probes}."
     )
 
 

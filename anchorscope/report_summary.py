@@ -75,11 +75,12 @@ def _following(found: Sequence[Cell]) -> list[str]:
         return []
     matched = _range([100 * one["matched"]["value"] for one in pairs])
     covered = _range([100 * one["matched"]["coverage"] for one in pairs])
-    placebo = [100 * one["placebo"]["value"] for one in pairs if one["placebo"]]
-    beside = f", {_range(placebo)}\u00a0% behind a placebo, for which they stay right"
+    beside = [one["placebo"]["value"] for one in pairs if one["placebo"]]
+    placebo = [100 * value for value in beside if value is not None]
+    stay = f", {_range(placebo)}\u00a0% behind a placebo, for which they stay right"
     return [
         "Put behind a matched question of the same relation, for which they are wrong, "
-        f"{matched}\u00a0% of the Q-Anchored right answers turn{beside if placebo else ''} "
+        f"{matched}\u00a0% of the Q-Anchored right answers turn{stay if placebo else ''} "
         f"(coverage {covered}\u00a0%)."
     ]
 

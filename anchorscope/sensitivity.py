@@ -203,7 +203,7 @@ def _cells(study: Study) -> set[tuple[str, str]]:
 
 def _contrast(rows: pd.DataFrame, key: Mapping[str, Any], variant: str) -> dict[str, Any]:
     """The paired share contrast; blank in a run without the random control."""
-    if rows.empty:
+    if not rows["contrast"].eq("knockout-random").any():
         return dict.fromkeys(("contrast", "contrast_low", "contrast_high"), np.nan)
     wanted = {**key, "contrast": "knockout-random", "quantity": "share"}
     row = _one(rows, wanted, variant, "contrasts")

@@ -218,9 +218,10 @@ def study(wildcards):
 
 
 def partner_folds(wildcards):
-    """How many folds there are, where a sample's partners are of its own."""
-    conditions = study(wildcards).conditions
-    return cfg.probe.folds if conditions.matched or conditions.placebo else None
+    """What decides the folds, where a sample's partners are of its own."""
+    conditions, probe = study(wildcards).conditions, cfg.probe
+    arms = conditions.matched or conditions.placebo
+    return [probe.folds, probe.disjoint] if arms else None
 
 
 def home(wildcards, stage):
