@@ -30,7 +30,8 @@ class Panel:
     `covered`, at the headline layer, how many Q-Anchored right answers have a counted pair, and
     how many there are. `weak` names each cell and where it has no signal, `blank` cells without
     one as a whole, `thin` and `missing` curves that are not drawn.
-    `refitted`: whether intervals carry the probes' own variance.
+    `refitted`: whether each
+    cell's intervals carry the probes' own variance.
     """
 
     label: str
@@ -45,7 +46,7 @@ class Panel:
     blank: list[str] = field(default_factory=list)
     thin: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    refitted: bool = False
+    refitted: list[bool] = field(default_factory=list)
 
 
 def distinct(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -145,7 +146,7 @@ def panel_of(
 def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int, cut: str) -> None:
     """One dataset of the panel, the `i`-th of the legend."""
     panel.samples.append(_samples(cell, cut))
-    panel.refitted |= "inflation" not in cell or bool((cell["inflation"] > 1).any())
+    panel.refitted.append("inflation" not in cell or bool((cell["inflation"] > 1).any()))
     told = f"{panel.label} on {name}"
     panel.weak.extend((told, where) for where in unseen_at(cell))
     if not true(cell["cell_signal"]).any():

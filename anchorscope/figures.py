@@ -338,7 +338,7 @@ def told(
     basics = (
         f"{subject}; {groups}; n\u00a0=\u00a0{sample_count(counts)} samples a cell{lower}; "
         f"bands: pointwise {100 * level:g}\u00a0% "
-        f"{BANDS if any(panel.refitted for panel in columns) else AUC_BANDS}."
+        f"{BANDS if any(any(panel.refitted) for panel in columns) else AUC_BANDS}."
     )
     return [basics, *_followed(columns), *_untold(columns)]
 
