@@ -182,8 +182,24 @@ def test_answers_that_are_all_right_are_not_measured(unscored: Workspace) -> Non
     assert not (unscored.results / f"activations/{CELL}").exists()
 
 
+FEW = ["112 samples", "113 folds", "sample_size"]
+
+
 def test_fewer_samples_than_folds_end_in_one_message(unscored: Workspace) -> None:
-    refused_scores(unscored, ["113 folds", "sample_size"], {"probe": {"folds": 113}})
+    """Before any pass: partners are of a sample's own fold."""
+    change = {"probe": {"folds": 113}}
+    done = unscored.run(f"results/scores/{CELL}.parquet", change=change)
+    assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
+    said = (unscored.results / f"logs/activations/{CELL}.log").read_text(encoding="utf-8")
+    assert_clear(said, [*FEW, "rule activations, model tiny-llama"])
+    assert not (unscored.results / f"activations/{CELL}").exists()
+
+
+def test_fewer_samples_than_folds_are_not_scored(unscored: Workspace) -> None:
+    """Passes without partners depend on no fold, and stay."""
+    change: dict[str, Any] = {"conditions": {"matched": None, "placebo": None}}
+    unscored.build(f"results/activations/{CELL}", change=change)
+    refused_scores(unscored, FEW, change | {"probe": {"folds": 113}})
 
 
 @pytest.mark.parametrize(("label", "said"), [(0, "right"), (1, "wrong")])

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from workflow import TINY, Workspace
@@ -22,7 +23,9 @@ from anchorscope.tables import COLUMNS
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4
 SAMPLES = 112
-CONDITIONS = ("knockout", "random", "question", "noop")
+READOUTS = ("mlp/final", "mlp/prompt_end")
+RANDOM_DRAWS = 3
+CONDITIONS = ("knockout", "random", "question", "matched", "placebo", "noop")
 QUESTION_COLUMNS = (
     "id question answers subject property relation kind popularity split response label".split()
 )
@@ -61,6 +64,15 @@ def answers(tiny_run: Workspace) -> pd.DataFrame:
     return read_parquet(tiny_run.results / f"answers/{CELL}.parquet")
 
 
+@pytest.fixture(scope="module")
+def measured(tiny_run: Workspace, answers: pd.DataFrame) -> dict[str, int]:
+    """How many samples each condition was measured for; partners are not found for all."""
+    table = activations.measured(answers, tiny_run.results / f"activations/{CELL}")
+    partners = {arm: int(table[f"{arm}_partner"].notna().sum()) for arm in ("matched", "placebo")}
+    assert all(0 < n < SAMPLES for n in partners.values())
+    return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), **partners, "noop": 8}
+
+
 def test_questions_hold_the_planned_kinds(tiny_run: Workspace) -> None:
     questions = read_parquet(tiny_run.results / PARQUETS[0])
     assert set(QUESTION_COLUMNS) <= set(questions)
@@ -97,37 +109,46 @@ def test_the_model_learned_what_was_planted(answers: pd.DataFrame, tiny_run: Wor
     assert (said == shown["id"].map(planned)).mean() > 0.7
 
 
-def test_every_sample_is_passed_once_a_condition_whatever_the_layers(tiny_run: Workspace) -> None:
+def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(
+    tiny_run: Workspace, measured: dict[str, int]
+) -> None:
     passes = provenance(tiny_run, f"activations/{CELL}")["passes"]
-    samples = passes["samples"]
-    assert passes["rows_by_condition"] == {
-        **dict.fromkeys(("clean", "knockout", "random", "question"), samples),
-        "noop": 8,
-    }
-    assert passes["rows"] == 4 * samples + 8
-    assert set(passes["rows_per_sample"].values()) == {1.0}
+    assert passes["samples"] == SAMPLES
+    expected = measured | {"random": RANDOM_DRAWS * SAMPLES}
+    assert passes["rows_by_condition"] == expected
+    assert passes["rows"] == sum(expected.values())
+    once = dict.fromkeys(measured, 1.0)
+    assert passes["rows_per_sample"] == once | {"random": float(RANDOM_DRAWS)}
 
 
-def test_activations_hold_every_layer_and_condition(tiny_run: Workspace) -> None:
+def test_activations_hold_every_readout_layer_and_condition(
+    tiny_run: Workspace, measured: dict[str, int]
+) -> None:
     folder = tiny_run.results / f"activations/{CELL}"
-    for condition in ("clean", *CONDITIONS):
-        ids, states = activations.read(folder, "mlp/final", condition, 0)
-        assert states.shape == (LAYERS, len(ids), 32)
-        assert len(ids) == (8 if condition == "noop" else SAMPLES)
-        assert bool(states[:].isfinite().all())
+    drawn = [("random", draw) for draw in range(1, RANDOM_DRAWS)]
+    for readout in READOUTS:
+        for condition, draw in [*((name, 0) for name in measured), *drawn]:
+            ids, states = activations.read(folder, readout, condition, draw)
+            assert states.shape == (LAYERS, measured[condition], 32)
+            assert len(ids) == measured[condition]
+            assert bool(states[:].isfinite().all())
 
 
-def test_scores_hold_every_sample_layer_and_condition_once(tiny_run: Workspace) -> None:
+def test_scores_hold_every_sample_layer_and_condition_once(
+    tiny_run: Workspace, measured: dict[str, int]
+) -> None:
     scores = read_parquet(tiny_run.results / f"scores/{CELL}.parquet")
     assert tuple(scores) == SCORES
     keys = ["id", "layer", "readout", "condition", "draw", "probe"]
     assert not scores.duplicated(keys).any()
     defined = scores[scores["probe"] == "clean"]
     assert defined["p"].between(0, 1).all()
+    assert set(scores["readout"]) == set(READOUTS)
+    layers = LAYERS * len(READOUTS)
     sizes = defined.groupby("condition").size().to_dict()
-    whole = SAMPLES * LAYERS
-    expected = dict.fromkeys(("clean", "knockout", "random", "question"), whole)
-    assert sizes == expected | {"noop": 8 * LAYERS}
+    expected = {name: n * layers for name, n in measured.items()}
+    assert sizes == expected | {"random": RANDOM_DRAWS * SAMPLES * layers}
+    whole = SAMPLES * layers
     others = scores[scores["probe"] != "clean"].groupby(["probe", "condition"]).size().to_dict()
     assert others == {
         ("refit", "knockout"): whole,
@@ -154,22 +175,25 @@ def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Wo
     assert tuple(table.columns[: len(COLUMNS)]) == COLUMNS
     assert set(table["grouping"]) == {"per_layer", "reference_layer"}
     table = table[table["grouping"] == "per_layer"]
-    keys = ["condition", "anchor", "layer"]
+    keys = ["position", "condition", "anchor", "layer"]
+    assert not table.duplicated(keys).any()
     assert set(map(tuple, table[keys].itertuples(index=False))) == {
-        (condition, anchor, layer)
+        (position, condition, anchor, layer)
+        for position in ("final", "prompt_end")
         for condition in CONDITIONS
         for anchor in ("Q", "A", "all")
         for layer in range(LAYERS)
     }
-    groups = table.pivot(index=["condition", "layer"], columns="anchor", values="n")
-    assert (groups["Q"] + groups["A"] == groups["all"]).all()
+    groups = table.pivot(index=["position", "condition", "layer"], columns="anchor", values="n")
+    # Of random, means over its draws: to the digits that are written.
+    assert np.allclose(groups["Q"] + groups["A"], groups["all"], rtol=0, atol=1e-3)
 
 
 def test_nothing_cut_moves_nothing(tiny_run: Workspace) -> None:
     """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
-    assert len(noop) == 2 * LAYERS  # two groupings
+    assert len(noop) == 2 * LAYERS * len(READOUTS)  # two groupings
     assert noop["delta_p"].abs().max() < 1e-2
 
 
@@ -192,9 +216,9 @@ def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
         (f"prompts/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
         (f"answers/{CELL}", rf"{SAMPLES} of {SAMPLES} answers"),
         (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
-        # 3 + 9 folds; 2 penalties, shuffled labels, 2 refits at each of 4 layers; the text's
-        (f"scores/{CELL}", rf"{4 * (12 * 2 + 3 + 12 * 2) + 12} of 216 probes"),
-        (f"delta_p/{CELL}", rf"5 tables: {5 * SAMPLES} of {5 * SAMPLES} samples"),
+        # 3 + 9 folds; 2 penalties, 20 draws, shuffled labels, 2 refits at 4 layers of 2 read-outs
+        (f"scores/{CELL}", rf"{2 * 4 * (12 * 2 + 20 * 3 + 3 + 12 * 2)} of 888 probes"),
+        (f"delta_p/{CELL}", "6 tables of 2 read-outs: 1,344 of 1,344 samples"),  # 6 · 2 · 112
     ],
 )
 def test_the_log_of_every_stage_says_how_far_it_is(
