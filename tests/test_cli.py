@@ -307,8 +307,8 @@ def test_weights_and_activations_on_one_disk_add_up(
     said = run("check", "large", "--json").json
     (target,) = said["targets"]
     assert target["download_bytes"] == 2 * sizes.KNOWN["meta-llama/Llama-3.2-1B"].parameters
-    # rows, then the hub's 2,000; five rows of passes each, and four of noop; bfloat16
-    assert target["activation_bytes"] == ((10 + 2000) * 5 + 8) * 16 * 2048 * 2
+    # rows, then the hub's 2,000; five rows of passes each, four of noop; two read-outs; bfloat16
+    assert target["activation_bytes"] == ((10 + 2000) * 5 + 8) * 2 * 16 * 2048 * 2
     (disk,) = [f for f in said["findings"] if f["about"] == "disk"]
     both = target["download_bytes"] + target["activation_bytes"]
     assert disk["what"].startswith(cost.gigabytes(both))

@@ -180,6 +180,10 @@ def test_samples_and_rows_come_from_the_config() -> None:
     assert demand.rows(bare) == 3, "generation, clean, knockout"
     more = load({**base, "conditions": {**few, "random": {"draws": 5}, "question": {}}}).conditions
     assert demand.rows(more) == 9
+    shipped = config.conditions
+    assert demand.rows(shipped) == 9, "generation, clean, knockout, 3 random, question, 2 partners"
+    passed = cost.rows_of(config, 2000) - 64
+    assert passed == (demand.rows(shipped) - 1) * 2000, "all but the generation"
 
 
 def test_the_profile_as_shipped_sends_jobs_to_the_default_partition() -> None:
@@ -319,12 +323,12 @@ def cells(**changes: object) -> list[cost.Work]:
 def test_room_is_that_of_every_cell_or_of_the_largest_alone() -> None:
     work = cells()
     one = cost.activation_bytes(work[0].config, "llama-3.2-1b", 2000)
-    rows = 4 * 2000 + 64
-    assert one == rows * 16 * 2048 * 2, "rows × layers × width × bytes"
+    rows = 8 * 2000 + 64
+    assert one == rows * 2 * 16 * 2048 * 2, "rows × read-outs × layers × width × bytes"
     assert cost.room_needed(work, keep=True) == DiskRoom(2 * one, 2 * one)
     assert cost.room_needed([], keep=True) == DiskRoom()
     several = cells(readouts=["mlp/final", "attn/final", "resid/final"])
-    assert cost.room_needed(several, keep=True).must == 6 * one
+    assert cost.room_needed(several, keep=True).must == 2 * 3 * one // 2, "cells × read-outs"
 
 
 @pytest.mark.usefixtures("elsewhere")
@@ -341,13 +345,13 @@ def test_activations_that_go_once_scored_count_as_often_as_jobs_may_run() -> Non
             large, large + small, 2
         )
     said = cost.room_needed(work, keep=False, at_once=2).words("results")
-    assert said.startswith("Activations: about 1.1 GB in results while the 2 largest cells")
+    assert said.startswith("Activations: about 4.2 GB in results while the 2 largest cells")
 
 
 @pytest.mark.usefixtures("elsewhere")
 def test_models_of_unknown_size_are_named_and_not_counted_as_nothing() -> None:
     work = cells()
-    assert cost.room_needed(work, keep=True).words("here") == "Activations: at most 1.1 GB in here."
+    assert cost.room_needed(work, keep=True).words("here") == "Activations: at most 4.2 GB in here."
     entry = {"hub": "nobody/knows", "label": "Nobody"}
     config = load({**BASE, "models": {**BASE["models"], "unheard-of": entry}})
     strange = cost.Work(config.root, config, "unheard-of", "popqa")
@@ -356,7 +360,7 @@ def test_models_of_unknown_size_are_named_and_not_counted_as_nothing() -> None:
         assert "at least 0 kB in here" in alone
         assert "and those of 1 model whose size is not known yet (unheard-of)." in alone
     assert cost.room_needed([*work, strange], keep=True).words("here") == (
-        "Activations: at least 1.1 GB in here, and those of 1 model whose size is not known yet "
+        "Activations: at least 4.2 GB in here, and those of 1 model whose size is not known yet "
         "(unheard-of)."
     )
 
