@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope import bands, delta_p
+from anchorscope import bands, delta_p, interchange
 from anchorscope.draws import Draws
+from anchorscope.knockout import ARMS
 
 N, LAYERS, REFITS = 60, 2, 8
 IDS = [f"i{i:02}" for i in range(N)]
@@ -115,6 +116,41 @@ def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
     back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
     again = delta_p.contrasts(table()[::-1], answers()[::-1], draws=100, draws_of_refits=back)
     pd.testing.assert_frame_equal(wide, again)
+
+
+def tables_with_refits(
+    measured: pd.DataFrame, given: pd.DataFrame, draws: Draws
+) -> list[pd.DataFrame]:
+    """Curve, contrasts and interchange."""
+    made = (delta_p.curve, delta_p.contrasts, interchange.report)
+    return [one(measured, given, draws=40, draws_of_refits=draws) for one in made]
+
+
+def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
+    draws = refitted()
+    expected = tables_with_refits(table(), answers(), draws)
+    nobody = np.array([], dtype=np.int64)
+    for arm in ARMS:
+        draws.add("mlp/final", (arm, 0), nobody, np.empty((LAYERS, REFITS, 0)))
+    without = dict.fromkeys(["matched_partner", "placebo_partner", "partner_source"])
+    found = tables_with_refits(table(), answers().assign(**without), draws)
+    for one, other in zip(found, expected, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    curve, contrasts, follows = found
+    assert curve["inflation"].max() > 1.1 and contrasts["inflation"].max() > 1.1
+    assert follows.empty and tuple(follows) == interchange.INTERCHANGE
+
+
+def test_the_knockout_alone_gives_a_curve_and_nothing_to_contrast_it_with() -> None:
+    measured = table().query("condition in ('clean', 'knockout')")
+    draws = refitted()
+    for key in [key for key in draws.scores if "random" in key]:
+        del draws.scores[key]
+    curve, contrasts, follows = tables_with_refits(measured, answers(), draws)
+    assert set(curve["condition"]) == {"knockout"}
+    assert curve["inflation"].max() > 1.1
+    assert contrasts.empty and tuple(contrasts) == delta_p.CONTRASTS
+    assert follows.empty and tuple(follows) == interchange.INTERCHANGE
 
 
 def test_shares_stay_between_none_and_all() -> None:

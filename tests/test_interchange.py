@@ -78,6 +78,17 @@ def test_only_pairs_whose_partner_is_classified_alike_are_counted() -> None:
     assert table.groupby("layer")["headline"].first().tolist() == [False, True]
 
 
+def test_pairs_of_different_folds_do_not_count() -> None:
+    apart = scores()
+    apart["fold"] = (apart["id"] == "b").astype(int)
+    table = interchange.report(apart, answers())
+    # matched: c and f are left, of which c follows; placebo: a and c; both: c
+    found = {arm: at(table, arm)["n_paired"] for arm in ("matched", "placebo", "matched-placebo")}
+    assert found == {"matched": 2, "placebo": 2, "matched-placebo": 1}
+    assert at(table, "matched")["follows"] == 1 / 2
+    assert at(table, "matched")["delta_p"] == pytest.approx((-40 - 20) / 2)
+
+
 def test_followers_are_those_worked_out_by_hand() -> None:
     # matched: a .9 → .3 and c .2 → .6 follow, b and f do not; placebo: b .8 → .4 alone
     table = interchange.report(scores(), answers())
