@@ -170,7 +170,8 @@ def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) ->
         exec(cell, names)
     found: Measured = names["measured"]
     assert found.counts.kept > 250
-    assert found.controls["signal"].all()
+    final = found.controls.query("position == 'final'")
+    assert final["cell_signal"].all() and final["signal"].iloc[-1]
     exact = found.contrasts.query(
         "contrast == 'knockout-random' and quantity == 'share' and position == 'final'"
     )

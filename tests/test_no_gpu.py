@@ -37,8 +37,8 @@ def test_models_that_ask_for_none_are_no_matter() -> None:
 def test_the_models_and_the_time_are_said() -> None:
     said = cost.without_gpu(cells(LARGE, SMALL, LARGE))
     assert said == cost.without_gpu(cells(LARGE)), "a cell counts once, others not at all"
-    # 1.24e9 weights × 2 × (2,000 answers + 8,064 rows) × some 160 tokens at 2e10 a second.
-    assert said and said.startswith(f"No GPU here: {LARGE} will run on the CPU, which may take 2 d")
+    # 1.24e9 weights × 2 × (2,000 answers + 16,064 rows) × some 160 tokens at 2e10 a second.
+    assert said and said.startswith(f"No GPU here: {LARGE} will run on the CPU, which may take 4 d")
     assert "ANCHORSCOPE_CPU=1" in said and "--profile slurm" in said
 
 

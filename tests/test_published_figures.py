@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -147,8 +146,5 @@ def test_the_figure_says_that_it_sees_no_signal(run: Workspace) -> None:
     stem = run.results / "figures/llama-3.2"
     spec = json.loads(Path(f"{stem}.vl.json").read_text(encoding="utf-8"))
     said = " ".join(spec["title"]["subtitle"])
-    told = re.search(r"No signal \(.*?\)\), grey: (.*?); and (\d+) more\.", said)
-    assert told, said
-    cells = len(MODELS) * len(SOURCES)
-    assert len(told[1].split("; ")) + int(told[2]) == cells
+    assert "No signal (hollow grey): every cell at every layer." in said
     assert Path(f"{stem}.png").stat().st_size > 10_000

@@ -42,7 +42,7 @@ def table(rows: list[dict], fields: dict | None = None):
 
 def numbered(n: int, **more) -> pd.DataFrame:
     fields = {**PLAIN, "id": "id", **{name: name for name in more}}
-    rows = [{"id": i, "question": f"q {i}", "answer": f"gold {i}"} for i in range(n)]
+    rows = [{"id": i, "question": f"q{i}", "answer": f"gold {i}"} for i in range(n)]
     for i, row in enumerate(rows):
         row.update({name: value(i) for name, value in more.items()})
     return table(rows, fields)[0]
