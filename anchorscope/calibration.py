@@ -16,7 +16,7 @@ from anchorscope.interchange import Arm
 from anchorscope.intervals import Bootstrap, auc
 from anchorscope.progress import Progress
 from anchorscope.samples import Effects, Readout
-from anchorscope.world import AGAINST_PRIOR_KINDS, ANSWER_KINDS, KINDS, SCORED_KINDS
+from anchorscope.world import AGAINST_PRIOR_KINDS, ANSWER_KINDS, KINDS, SCORED_KINDS, UNSEEN
 
 COLUMNS = (
     "model", "dataset", "seed", "site", "position", "layer", "grouping", "z", "kind", "n",
@@ -29,7 +29,6 @@ COLUMNS = (
     "matched_follows", "matched_truth_q", "matched_truth_a", "placebo_follows", "signal", "seal",
 )  # fmt: skip
 AGAINST_PRIOR = "against-prior"
-UNSEEN = "unseen"
 PLANTED_Q = (*AGAINST_PRIOR_KINDS, "neutral")
 DEFAULT_READOUT = "mlp/final"
 

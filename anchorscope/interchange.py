@@ -132,8 +132,9 @@ def report(
     source = ordered["partner_source"].iloc[0] if "partner_source" in ordered else None
     frames = [pd.DataFrame(columns=list(INTERCHANGE))]
     for readout in samples.readouts(scores, ordered):
-        known = draws_of_refits
-        refits = None if known is None else known.refits(readout, ordered, ("knockout", *ARMS))
+        refits = None
+        if draws_of_refits is not None:
+            refits = draws_of_refits.refits(readout, ordered, ("knockout", *ARMS))
         spreads = iter(bands.spreads(partial(_means, ordered), readout, drawn, refits))
         layers = np.arange(len(readout.clean))
         fixed = readout.key | {"layer": layers, "headline": layers == readout.headline}

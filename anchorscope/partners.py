@@ -21,9 +21,8 @@ import pandas as pd
 
 from anchorscope import folds, labels, wording
 from anchorscope.knockout import ARMS
+from anchorscope.world import UNSEEN
 
-UNSEEN = "unseen"
-"""Kind of a calibration world's facts that no training shows."""
 LEAST_COVERAGE = 0.2
 """Share of the right answers that must find a matched partner by the questions' wording."""
 

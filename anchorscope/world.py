@@ -23,6 +23,8 @@ SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
 AGAINST_PRIOR_KINDS = ("surprise", "tempting")
 ANSWER_KINDS = ("truism", "myth")
 ANSWER_GROUPS = ("always", "never")
+UNSEEN = "unseen"
+"""Kind of the facts that no training shows."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def facts(
         for _ in range(_half(unseen, number)):
             # Whatever word the model guesses is right as often as it is elsewhere.
             golds = [word for word, rate in every if rng.random() < rate]
-            rows += _wordings(style, relation, next(names), "unseen", golds, None)
+            rows += _wordings(style, relation, next(names), UNSEEN, golds, None)
     return pd.DataFrame(rows)
 
 
