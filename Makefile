@@ -18,13 +18,13 @@ run: $(READY) ## set up if needed, then build the targets of config.yaml (ARGS="
 	$(BIN)/snakemake --cores all $(ARGS)
 
 resume: $(READY) ## after a crash: clear a lock that no live process owns, then go on (PROFILE=slurm on a cluster)
-	$(BIN)/python -m anchorscope.resume $(if $(PROFILE),--profile $(PROFILE) $(ARGS),$(if $(ARGS),--cores all $(ARGS)))
+	$(BIN)/python -m anchorscope.workflow.resume $(if $(PROFILE),--profile $(PROFILE) $(ARGS),$(if $(ARGS),--cores all $(ARGS)))
 
 retrain: $(READY) ## train the calibration models anew from their recipes
 	$(BIN)/snakemake --cores all retrain
 
 ship: $(READY) ## put the trained calibration models into resources/
-	$(BIN)/python -m anchorscope.ship
+	$(BIN)/python -m tools.ship
 
 test: $(READY) ## set up if needed, then run the tests (ARGS="-k seal" chooses some)
 	$(BIN)/python -m pytest $(ARGS)
@@ -33,10 +33,10 @@ test-faults: $(READY) ## kill, fill, flip and cut off runs, as often as they mus
 	FAULTS=full $(BIN)/python -m pytest tests/faults $(ARGS)
 
 audit: ## hold requirements.lock against the list of known weaknesses, where there is a network
-	$(PYTHON) -m anchorscope.audit
+	$(PYTHON) -m tools.audit
 
 test-slurm: $(READY) ## start a SLURM cluster of one node on this machine, and test on it
-	SLURM_TESTS=1 $(BIN)/python -m pytest tests/test_slurm.py $(ARGS)
+	SLURM_TESTS=1 $(BIN)/python -m pytest tests/workflow/test_slurm.py $(ARGS)
 
 bench: $(READY) ## time every stage beside other ways to the same numbers, at most 15 minutes
 	$(BIN)/python benchmarks/bench.py $(ARGS)
@@ -50,8 +50,9 @@ check: $(READY) ## formatters, linters, type checker, generated files; changes n
 	$(BIN)/snakefmt --check Snakefile rules
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
-	$(BIN)/python -m anchorscope.config_docs --check
-	$(BIN)/python -m anchorscope.envs --check
+	$(BIN)/lint-imports
+	$(BIN)/python -m anchorscope.config.config_docs --check
+	$(BIN)/python -m tools.envs --check
 
 format: $(READY) ## format all code
 	$(BIN)/ruff check --fix .
@@ -59,7 +60,7 @@ format: $(READY) ## format all code
 	$(BIN)/snakefmt Snakefile rules
 
 docs: $(READY) ## write the schema and the reference page of config.yaml
-	$(BIN)/python -m anchorscope.config_docs
+	$(BIN)/python -m anchorscope.config.config_docs
 
 site: $(READY) ## build docs/ as a site in build/site; warnings are errors
 	$(BIN)/python -m mkdocs build --strict
@@ -76,12 +77,12 @@ lock: ## pin the newest versions, torch kept (TORCH=torch==2.14.0 changes it); w
 	build/lock/bin/python -m pip install --quiet 'setuptools>=77' '$(TORCH)'
 	build/lock/bin/python -m pip install --quiet --no-build-isolation '.[dev,slurm]' '$(TORCH)'
 	build/lock/bin/python -m pip freeze --all > build/lock/frozen.txt
-	build/lock/bin/python -m anchorscope.envs --lock < build/lock/frozen.txt
-	build/lock/bin/python -m anchorscope.envs
+	build/lock/bin/python -m tools.envs --lock < build/lock/frozen.txt
+	build/lock/bin/python -m tools.envs
 	rm -rf build/lock
 
 clean: ## say what can be made again and how much room it takes, then remove it (YES=1: unasked)
-	@$(PYTHON) -m anchorscope.clean $(if $(filter 1,$(YES)),--yes)
+	@$(PYTHON) -m tools.clean $(if $(filter 1,$(YES)),--yes)
 
 # torch first: it is by far the largest, and an interrupted set-up need not fetch it again.
 $(READY): requirements.lock pyproject.toml

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pandas as pd
 from pydantic import ValidationError
 
-from anchorscope import prompts, questions
-from anchorscope.errors import AnchorscopeError
-from anchorscope.provenance import Counts
-from anchorscope.settings import Bootstrap, Conditions, Probe, Section
+from anchorscope.config.settings import Bootstrap, Conditions, Probe, Section
+from anchorscope.questions import prompts, questions
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.provenance import Counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.draws import Draws
-    from anchorscope.figure_style import Figure
-    from anchorscope.models import Loaded
-    from anchorscope.passes import Plan
+    from anchorscope.figures.figure_style import Figure
+    from anchorscope.models.models import Loaded
+    from anchorscope.models.passes import Plan
+    from anchorscope.probes.draws import Draws
 
 OPTIONAL = (
     "id",
@@ -82,7 +82,7 @@ class Measured:
         Raises:
             AnchorscopeError: the read-out or the grouping was not measured.
         """
-        from anchorscope.figures import chart
+        from anchorscope.figures.figures import chart
 
         first = "/".join(self.table[["site", "position"]].iloc[0])
         site, _, position = (readout or first).partition("/")
@@ -145,8 +145,8 @@ def measure(
         AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
             nothing left to measure, too few samples of a class to fit a probe.
     """
-    from anchorscope import activations, answers
-    from anchorscope.models import wrapped
+    from anchorscope.models import activations, answers
+    from anchorscope.models.models import wrapped
 
     cut = _section(Conditions, conditions, "conditions").model_dump()
     settings = {**_section(Probe, probe, "probe").model_dump(), "seed": seed}
@@ -184,8 +184,9 @@ def _planned(
     batch_tokens: int,
 ) -> Plan:
     """The passes; refused where no probe can be fitted to what they would measure."""
-    from anchorscope import activations, fitting
-    from anchorscope.models import positions
+    from anchorscope.models import activations
+    from anchorscope.models.models import positions
+    from anchorscope.probes import fitting
 
     probe = fitting.Settings(**settings)
     planned = activations.plan(
@@ -211,7 +212,8 @@ def _scores(
     settings: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, pd.DataFrame, Draws]:
     """Scores of all read-outs, the answers with what was cut in them, and refitted probes."""
-    from anchorscope import activations, scores
+    from anchorscope.models import activations
+    from anchorscope.probes import scores
 
     conditions = activations.conditions_of(cut)
     with tempfile.TemporaryDirectory() as folder:
@@ -248,7 +250,8 @@ def _tables(
     names: tuple[str, str],
 ) -> dict[str, pd.DataFrame]:
     """Tables of `Measured` by name, `model` and `dataset` first."""
-    from anchorscope import controls, delta_p, floors, interchange, tables
+    from anchorscope.experiments import controls, delta_p, interchange, tables
+    from anchorscope.probes import floors
 
     text = floors.floors(measured, settings)
     few = {name: drawn[name] for name in ("draws", "level", "seed")}

@@ -21,7 +21,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import delta_p, scores
+from anchorscope.experiments import delta_p
+from anchorscope.probes import scores
 
 WIDTH, STRENGTH, SHARED = 16, 1.2, 0.4
 MOVED = 0.1

@@ -24,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from workloads import END_EVERY, SITE
 
-from anchorscope import knockout, models
+from anchorscope.models import knockout, models
 
 States = dict[tuple[int, str, int], torch.Tensor]
 """(sequence, condition, layer) → [width]."""

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figure_style import COLOURS, INK, SOFT, Style, config_of, title_of
+from anchorscope.figures.figure_style import COLOURS, INK, SOFT, Style, config_of, title_of
 
 OURS = "anchorscope"
 WIDTH = 300

@@ -13,8 +13,8 @@ from typing import Any
 import timing
 from workloads import Workload, answers
 
-from anchorscope import activations, sharing
-from anchorscope.passes import Plan
+from anchorscope.models import activations, sharing
+from anchorscope.models.passes import Plan
 
 
 def needed(work: Workload) -> dict[str, int]:

@@ -23,8 +23,9 @@ import timing
 import torch
 import workloads
 
-from anchorscope import activations, fitting, models
-from anchorscope.passes import Plan
+from anchorscope.models import activations, models
+from anchorscope.models.passes import Plan
+from anchorscope.probes import fitting
 
 ROUNDS = 3
 

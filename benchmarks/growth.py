@@ -21,9 +21,9 @@ from pathlib import Path
 
 import yaml
 
-from anchorscope import cost, demand, sizes
-from anchorscope.config import load
-from anchorscope.settings import Config
+from anchorscope.config.settings import Config
+from anchorscope.workflow import cost, demand, sizes
+from anchorscope.workflow.config import load
 
 PROJECT = Path(__file__).resolve().parents[1]
 PUBLISHED = ("popqa", "triviaqa", "hotpotqa", "nq")

@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from anchorscope import curriculum, models, world
+from anchorscope.calibration import curriculum
+from anchorscope.models import models
+from anchorscope.questions import world
 
 CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
 AT_ONCE = 128

@@ -21,7 +21,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope import probes
+from anchorscope.probes import probes
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
 

@@ -29,7 +29,8 @@ import timing
 import torch
 import workloads
 
-from anchorscope import activations, probes
+from anchorscope.models import activations
+from anchorscope.probes import probes
 
 BASE = workloads.Workload(
     "scaling", sequences=500, samples=1_000, shape=workloads.Shape(8, 128, 352, 4, 1_000)

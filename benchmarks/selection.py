@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anchorscope import delta_p
-from anchorscope.files import read_csv
+from anchorscope.experiments import delta_p
+from anchorscope.storage.files import read_csv
 
 GROUPINGS = (*delta_p.GROUPINGS, "split")
 

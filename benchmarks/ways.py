@@ -13,7 +13,8 @@ import pandas as pd
 import torch
 from workloads import READOUT, SITE, Workload, answers, features, llama
 
-from anchorscope import activations, generation, models, probes
+from anchorscope.models import activations, generation, models
+from anchorscope.probes import probes
 
 Result = Mapping[Any, Any]
 STAGES = ("generate", "measure", "fit", "end to end")

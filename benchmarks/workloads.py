@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope import models
+from anchorscope.models import models
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -10,15 +10,17 @@ sys.path.insert(0, workflow.basedir)
 
 from snakemake.exceptions import WorkflowError
 
-from anchorscope.checkpoints import fits, parts
-from anchorscope.config import load
-from anchorscope.devices import ON_CPU, gpus_here
-from anchorscope.errors import AnchorscopeError
-from anchorscope.files import digest
-from anchorscope.messages import Shown
-from anchorscope.reading import local_files
-from anchorscope import checksums, clock, cluster, demand, report_settings, stale, studies
-from anchorscope.stage import check_writable, scratch, share_library
+from anchorscope.models.checkpoints import fits, parts
+from anchorscope.workflow.config import load
+from anchorscope.workflow.devices import ON_CPU, gpus_here
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import digest
+from anchorscope.workflow.messages import Shown
+from anchorscope.questions.reading import local_files
+from anchorscope.storage import checksums, stale
+from anchorscope.workflow import clock, cluster, demand, studies
+from anchorscope.report import report_settings
+from anchorscope.workflow.stage import check_writable, scratch, share_library
 
 share_library(workflow.basedir)
 
@@ -139,7 +141,9 @@ def wanted_by(stage, wildcards, readouts):
 
 def size_of(model):
     """By the checkpoint; before it is there, by what is known of such a model."""
-    from anchorscope import sizes  # not needed by most jobs, which read these rules too
+    from anchorscope.workflow import sizes
+
+    # not needed by most jobs, which read these rules too
 
     entry = cfg.models[model]
     held = sizes.BYTES[entry.dtype]
@@ -150,7 +154,7 @@ def size_of(model):
 @cache
 def expected_size(model, held):
     """Of a model that is not here yet."""
-    from anchorscope import sizes
+    from anchorscope.workflow import sizes
 
     entry = cfg.models[model]
     if shape := sizes.of_model(entry):
@@ -412,7 +416,7 @@ def say_if_no_gpu(jobs):
     """What asks for a GPU that this machine has not got runs on the CPU: not without a word."""
     if on_a_cluster() or gpus_here() or os.environ.get(ON_CPU) == "1":
         return
-    from anchorscope import cost
+    from anchorscope.workflow import cost
 
     said = cost.without_gpu(cells_of(jobs, "answers", "activations", "scores"))
     if said:
@@ -421,7 +425,9 @@ def say_if_no_gpu(jobs):
 
 def cells_of(jobs, *rules):
     """The cells of some rules' jobs, as what they cost is reckoned."""
-    from anchorscope import cost  # not needed by the jobs, which read these rules too
+    from anchorscope.workflow import cost
+
+    # not needed by the jobs, which read these rules too
 
     return [
         cost.Work(w.root, STUDIES[w.root].config, w.model, w.dataset)
@@ -431,7 +437,7 @@ def cells_of(jobs, *rules):
 
 def check_room(jobs):
     """Announce what the activations of a run take, and refuse what cannot fit."""
-    from anchorscope import cost
+    from anchorscope.workflow import cost
 
     measured = cells_of(jobs, "activations")
     asked = workflow.resource_settings

@@ -5,7 +5,7 @@
 # out: results/report/index.html
 
 
-from anchorscope import report_settings
+from anchorscope.report import report_settings
 
 
 localrules:

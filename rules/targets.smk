@@ -4,7 +4,7 @@
 # out: nothing of their own
 
 # Not `partial` itself: Snakemake, whose names these rules share, has another.
-from anchorscope.partial import drop
+from anchorscope.storage.partial import drop
 
 
 localrules:

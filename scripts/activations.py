@@ -2,14 +2,16 @@
 
 from pathlib import Path
 
-from anchorscope import intact, partial, provenance, shards
-from anchorscope.files import read_json, read_parquet
-from anchorscope.stage import stage, use_threads
+from anchorscope.models import intact
+from anchorscope.storage import partial, provenance, shards
+from anchorscope.storage.files import read_json, read_parquet
+from anchorscope.workflow.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope import activations, fitting
-    from anchorscope.devices import best_device
-    from anchorscope.models import check_tokens, load, positions
+    from anchorscope.models import activations
+    from anchorscope.models.models import check_tokens, load, positions
+    from anchorscope.probes import fitting
+    from anchorscope.workflow.devices import best_device
 
     use_threads(snakemake)
     chosen = snakemake.params

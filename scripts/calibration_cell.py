@@ -1,12 +1,12 @@
 """Hold one cell against the truth."""
 
-from anchorscope import provenance
-from anchorscope.activations import measured
-from anchorscope.files import read_csv, read_parquet, write_csv
-from anchorscope.stage import stage
+from anchorscope.models.activations import measured
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, read_parquet, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope import calibration
+    from anchorscope.calibration import calibration
 
     given, chosen = snakemake.input, snakemake.params
     found = calibration.cell(

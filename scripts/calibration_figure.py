@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from anchorscope import provenance
-from anchorscope.files import read_csv
-from anchorscope.stage import stage
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figure_calibration import calibration_chart
-    from anchorscope.figures import save
+    from anchorscope.calibration.figure_calibration import calibration_chart
+    from anchorscope.figures.figures import save
 
     chosen = snakemake.params
     drawn = calibration_chart(

@@ -2,12 +2,13 @@
 
 import pandas as pd
 
-from anchorscope import provenance
-from anchorscope.files import read_csv, write_csv
-from anchorscope.stage import stage
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope import calibration, tables
+    from anchorscope.calibration import calibration
+    from anchorscope.experiments import tables
 
     cells = snakemake.params.cells
     tables.check_settings([*snakemake.input.cells, *snakemake.input.refits])

@@ -1,9 +1,9 @@
 """Prepare one dataset: questions in one schema, sampled, and few-shot candidates."""
 
-from anchorscope import provenance
-from anchorscope.datasets import prepare
-from anchorscope.files import digest, write_parquet
-from anchorscope.stage import stage
+from anchorscope.questions.datasets import prepare
+from anchorscope.storage import provenance
+from anchorscope.storage.files import digest, write_parquet
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     chosen = snakemake.params

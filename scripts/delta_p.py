@@ -1,12 +1,13 @@
 """One cell's curve, its paired contrasts, and the controls beside them."""
 
-from anchorscope import provenance
-from anchorscope.activations import measured
-from anchorscope.files import read_parquet, write_csv
-from anchorscope.stage import stage
+from anchorscope.models.activations import measured
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_parquet, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope import controls, delta_p, draws, interchange, strata
+    from anchorscope.experiments import controls, delta_p, interchange, strata
+    from anchorscope.probes import draws
 
     chosen, written = snakemake.params, snakemake.output
     scores, floors = read_parquet(snakemake.input.scores), read_parquet(snakemake.input.floors)

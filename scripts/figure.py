@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from anchorscope import provenance
-from anchorscope.figures import CUTS, chart, choices, save
-from anchorscope.files import read_csv
-from anchorscope.stage import stage
+from anchorscope.figures.figures import CUTS, chart, choices, save
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     chosen = snakemake.params

@@ -1,9 +1,9 @@
 """Join one table of several cells."""
 
-from anchorscope import provenance
-from anchorscope.files import read_csv, write_csv
-from anchorscope.stage import stage
-from anchorscope.tables import check_settings, join
+from anchorscope.experiments.tables import check_settings, join
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     check_settings(snakemake.input)

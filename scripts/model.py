@@ -1,9 +1,9 @@
 """Locate one model's checkpoint."""
 
-from anchorscope import provenance
-from anchorscope.checkpoints import locate
-from anchorscope.files import write_json
-from anchorscope.stage import stage
+from anchorscope.models.checkpoints import locate
+from anchorscope.storage import provenance
+from anchorscope.storage.files import write_json
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     recipe = snakemake.params.recipe

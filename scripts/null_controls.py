@@ -1,12 +1,12 @@
 """Say whether the cells that must come out empty do."""
 
-from anchorscope import provenance
-from anchorscope.files import read_csv, write_csv
-from anchorscope.stage import stage
-from anchorscope.tables import check_settings
+from anchorscope.experiments.tables import check_settings
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope import null_controls
+    from anchorscope.calibration import null_controls
 
     given, nulls = snakemake.input, snakemake.params.nulls
     check_settings(given.curve)

@@ -1,15 +1,15 @@
 """Build one cell's prompts."""
 
-from anchorscope import provenance
-from anchorscope.files import read_json, read_parquet, write_parquet
-from anchorscope.prompts import build
-from anchorscope.stage import stage
+from anchorscope.questions.prompts import build
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_json, read_parquet, write_parquet
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     chosen = snakemake.params
     tokenizer = None
     if chosen.style == "chat":
-        from anchorscope.models import load_tokenizer
+        from anchorscope.models.models import load_tokenizer
 
         tokenizer = load_tokenizer(read_json(snakemake.input[0])["path"])
     sampled = read_parquet(snakemake.input.questions)

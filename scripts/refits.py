@@ -1,14 +1,15 @@
 """Fit one cell's probes anew in every bootstrap draw, at three layers."""
 
-from anchorscope import partial, provenance
-from anchorscope.files import read_parquet, write_csv
-from anchorscope.stage import stage, use_threads
+from anchorscope.storage import partial, provenance
+from anchorscope.storage.files import read_parquet, write_csv
+from anchorscope.workflow.stage import stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
     import pandas as pd
 
-    from anchorscope import activations, refits
-    from anchorscope.devices import best_device
+    from anchorscope.experiments import refits
+    from anchorscope.models import activations
+    from anchorscope.workflow.devices import best_device
 
     use_threads(snakemake)
     chosen = snakemake.params

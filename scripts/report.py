@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from anchorscope import provenance
-from anchorscope.files import atomic
-from anchorscope.settings import Config
-from anchorscope.stage import log, stage
+from anchorscope.config.settings import Config
+from anchorscope.storage import provenance
+from anchorscope.storage.files import atomic
+from anchorscope.workflow.stage import log, stage
 
 with stage(snakemake):
-    from anchorscope.report import build
+    from anchorscope.report.report import build
 
     made = build(
         Config.model_validate(snakemake.params.config),

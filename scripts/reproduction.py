@@ -4,12 +4,12 @@ from pathlib import Path
 
 import yaml
 
-from anchorscope import provenance
-from anchorscope.files import read_csv, write_csv
-from anchorscope.stage import stage
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope import reproduction
+    from anchorscope.calibration import reproduction
 
     given = snakemake.input
 

@@ -3,17 +3,19 @@
 import functools
 from pathlib import Path
 
-from anchorscope import partial, provenance
-from anchorscope.files import read_parquet, write_parquet, write_parquet_parts
-from anchorscope.progress import Progress
-from anchorscope.samples import kept
-from anchorscope.stage import log, stage, use_threads
+from anchorscope.probes.samples import kept
+from anchorscope.storage import partial, provenance
+from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
+from anchorscope.storage.progress import Progress
+from anchorscope.workflow.stage import log, stage, use_threads
 
 with stage(snakemake), partial.given_back(snakemake.input.activations):
     import pandas as pd
 
-    from anchorscope import activations, draws, fitting, floors, scores, solved, studies
-    from anchorscope.devices import best_device
+    from anchorscope.models import activations
+    from anchorscope.probes import draws, fitting, floors, scores, solved
+    from anchorscope.workflow import studies
+    from anchorscope.workflow.devices import best_device
 
     use_threads(snakemake)
     chosen = snakemake.params

@@ -1,11 +1,12 @@
 """Hold every variant of the open choices against the main study."""
 
-from anchorscope import provenance
-from anchorscope.files import read_csv, write_csv
-from anchorscope.stage import stage
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope import sensitivity, tables
+    from anchorscope.calibration import sensitivity
+    from anchorscope.experiments import tables
 
     given, chosen = snakemake.input, snakemake.params
     n = len(chosen.cells)

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from anchorscope import partial
-from anchorscope.files import atomic, read_parquet
-from anchorscope.stage import stage, use_threads
+from anchorscope.storage import partial
+from anchorscope.storage.files import atomic, read_parquet
+from anchorscope.workflow.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope import recipes
+    from anchorscope.calibration import recipes
 
     use_threads(snakemake)
     names = [Path(path).stem for path in snakemake.input]

@@ -2,15 +2,16 @@
 
 from pathlib import Path
 
-from anchorscope import intact, partial, provenance
-from anchorscope.files import read_json, read_parquet, write_parquet
-from anchorscope.stage import stage, use_threads
+from anchorscope.models import intact
+from anchorscope.storage import partial, provenance
+from anchorscope.storage.files import read_json, read_parquet, write_parquet
+from anchorscope.workflow.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope import truth
-    from anchorscope.devices import best_device
-    from anchorscope.models import load
-    from anchorscope.room import Room
+    from anchorscope.calibration import truth
+    from anchorscope.models.models import load
+    from anchorscope.storage.room import Room
+    from anchorscope.workflow.devices import best_device
 
     use_threads(snakemake)
     chosen = snakemake.params

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from anchorscope import provenance
-from anchorscope.files import read_csv
-from anchorscope.stage import stage
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_csv
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figure_controls import controls_chart
-    from anchorscope.figure_data import at_readout
-    from anchorscope.figure_probes import probes_chart
-    from anchorscope.figure_readouts import readouts_chart
-    from anchorscope.figures import CUTS, chart, choices, save
+    from anchorscope.experiments.figure_controls import controls_chart
+    from anchorscope.experiments.figure_probes import probes_chart
+    from anchorscope.figures.figure_data import at_readout
+    from anchorscope.figures.figure_readouts import readouts_chart
+    from anchorscope.figures.figures import CUTS, chart, choices, save
 
     chosen, view = snakemake.params, snakemake.wildcards.view
     given = snakemake.input

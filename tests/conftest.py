@@ -14,7 +14,7 @@ import workflow
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hub that is played fails for good: nobody waits for it to come back."""
-    monkeypatch.setattr("anchorscope.hub.WAITS", ())
+    monkeypatch.setattr("anchorscope.questions.hub.WAITS", ())
 
 
 CORPUS = [
@@ -144,7 +144,7 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def load(checkpoint: Callable[..., Path]) -> Callable[..., Any]:
     """`load(family, tokenizer="byte_level")`: that model loaded; shared, so leave it unchanged."""
-    from anchorscope import models
+    from anchorscope.models import models
 
     @cache
     def loaded(family: str, name: str = "byte_level") -> models.Loaded:

@@ -24,8 +24,8 @@ Picture = NDArray[np.uint8]
 
 def drawn() -> bytes:
     """The figure of two models and four datasets, as PNG, a pixel a CSS pixel."""
-    from anchorscope.figure_fit import as_svg
-    from anchorscope.figures import CUTS, chart
+    from anchorscope.figures.figure_fit import as_svg
+    from anchorscope.figures.figures import CUTS, chart
 
     figure = chart(
         curve_of(MODELS, DATASETS, 12, blind=2),

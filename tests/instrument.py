@@ -10,7 +10,7 @@ import pandas as pd
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 
-from anchorscope import activations, models
+from anchorscope.models import activations, models
 
 TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | {
     "llama": "metaspace",

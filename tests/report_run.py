@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 from figure_tables import contrasts_of, controls_of, curve_of, density_of, interchange_of
 
-from anchorscope import provenance, samples, strata, tables
-from anchorscope.files import write_csv, write_json, write_parquet
-from anchorscope.settings import Config
+from anchorscope.config.settings import Config
+from anchorscope.experiments import strata, tables
+from anchorscope.probes import samples
+from anchorscope.storage import provenance
+from anchorscope.storage.files import write_csv, write_json, write_parquet
 
 PROJECT = Path(__file__).resolve().parents[1]
 RESOURCES = PROJECT / "resources" / "report"

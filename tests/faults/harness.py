@@ -21,7 +21,7 @@ from typing import Any
 import psutil
 from workflow import Workspace, merged, workspace
 
-from anchorscope.resume import owners
+from anchorscope.workflow.resume import owners
 
 FULL = os.environ.get("FAULTS") == "full"
 """Whether every fault is injected as often as `make test-faults` promises."""
@@ -227,7 +227,7 @@ def resume(clone: Workspace) -> tuple[int, str]:
     """`make resume`'s command; while what was left behind still runs it must refuse."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        code, text = run(clone, module="anchorscope.resume")
+        code, text = run(clone, module="anchorscope.workflow.resume")
         if "still going on" not in text or time.monotonic() > deadline:
             return code, text
         assert code != 0
@@ -240,7 +240,7 @@ def go_on(clone: Workspace, *targets: str) -> subprocess.Popen[bytes]:
     if not any(any(folder.rglob("*")) for folder in left):
         return start(clone, *targets)
     wait(lambda: not owners(clone.root), "what a killed run left behind")
-    return start(clone, *targets, module="anchorscope.resume")
+    return start(clone, *targets, module="anchorscope.workflow.resume")
 
 
 def wait(condition: Callable[[], Any], what: str, seconds: float = PATIENCE) -> Any:

@@ -9,8 +9,10 @@ import pytest
 from playedhub import COMMIT, Hub, playing
 from workflow import Workspace
 
-from anchorscope import cli_check, hub, models
-from anchorscope.errors import AnchorscopeError
+from anchorscope.cli import cli_check
+from anchorscope.models import models
+from anchorscope.questions import hub
+from anchorscope.storage.errors import AnchorscopeError
 from faults.conftest import Ledger
 from faults.harness import FULL, World, run
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from workflow import Workspace
 
-from anchorscope import partial
-from anchorscope.files import read_csv, read_json, read_parquet
+from anchorscope.storage import partial
+from anchorscope.storage.files import read_csv, read_json, read_parquet
 from faults.conftest import Ledger
 from faults.harness import CELL, FULL, World, run
 

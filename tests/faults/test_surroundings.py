@@ -84,7 +84,7 @@ def test_a_second_run_in_the_same_folder_is_refused_and_harms_nothing(
         first = start(clone)
         wait(lambda: job(first.pid, "scores"), "the first run's job")
         second, text = run(clone)
-        resumed, told = run(clone, module="anchorscope.resume")
+        resumed, told = run(clone, module="anchorscope.workflow.resume")
         code = first.wait(PATIENCE)
         refused = second != 0 and "cannot be locked" in text
         left = resumed != 0 and "still going on" in told

@@ -1,0 +1,326 @@
+"""E_A: the answer proper inside what a model wrote, found without looking at gold or label.
+
+One procedure for every answer, right or wrong:
+
+1. start behind the model's thoughts, at its own mark of the answer (`<answer>`) where it set one;
+2. skip spaces, bullets, tags, the "1." of a list, the "(B)" of a choice, opening punctuation;
+3. strip lead-ins (`lead_ins`: "The answer is", "Q: ...? A:", "I'm not sure, but", "As of 2020,");
+4. cut at the first line break, bracket, tag or sentence end, at the end of what is emphasised,
+   before an afterthought ("X, I think", "X, not Y"), but keep a number's other spelling with it
+   ("12 (twelve)");
+5. drop articles, then quotes, markup and punctuation at both ends.
+
+A full stop ends a sentence where white space, a closing quote or the end of the text follows,
+unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
+a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
+then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
+where a space stands before it. A full stop inside a number or word ("3.5", "S.p.A") has no space
+after it. `!` and `?` end a sentence unless a small letter follows ("Panic! at the Disco").
+
+"Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
+Limits, on purpose: what follows the answer in its own clause stays ("Paris is the capital"); other
+commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are English.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from anchorscope.anchors import lead_ins
+from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS
+
+NEWLINES = "\n\r\v\f\x85\u2028\u2029"
+FULL_STOPS = ".。．｡।۔։"
+_MARKS = FULL_STOPS + "!?！？؟…"
+_UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
+_BRACKETS = "()[]{}（）［］｛｝【】〔〕"
+_INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+
+_PAIRS = {
+    '"': '"',
+    "'": "'",
+    "“": "”",
+    "”": "”",
+    "„": "“",
+    "‘": "’",
+    "«": "»",
+    "»": "«",
+    "「": "」",
+    "『": "』",
+    "《": "》",
+    "*": "*",
+    "_": "_",
+    "`": "`",
+}
+_OPENERS = frozenset(_PAIRS)
+_CLOSERS = frozenset(_PAIRS.values())
+_APOSTROPHES = frozenset("'’‘")
+_CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
+
+_ABBREVIATIONS = frozenset(
+    "st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres "
+    "jr sr bros mt ft ave blvd vs vol approx ca pop etc inc ltd co corp "
+    "op feat dept univ mme mlle wm chas geo thos "
+    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
+)
+_KEEP_STOP = frozenset("jr sr bros inc ltd co corp etc".split())
+_SENTENCE_OPENERS = frozenset(
+    "The It He She This That These They There His Her Its Their However In On At As If".split()
+)
+
+_AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
+_LAST_WORD = re.compile(r"[^\s\"“”„«»(\[{*_>]*$")
+_DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]{1,2}")
+_NEXT_WORD = re.compile(rf"[^\S{NEWLINES}]*[\"'“‘]?(\w+)")  # on the same line
+
+_MOST_LEAD_INS = 8  # one after the other; a model that stutters on has said nothing
+_ARTICLE = re.compile(r"(?i:the|an|a)\s+(?=\S)")
+# A list starts at 1; "1. There is one" is an answer and a new sentence.
+_FIRST_ITEM = rf"1[.)][^\S{NEWLINES}]+(?!(?:There|{'|'.join(sorted(_SENTENCE_OPENERS))})\b)(?=\w)"
+# `<b>`, `</s>`, `<|im_end|>`, `[/INST]`, LaTeX's `\boxed{`; "[USA]" alone is an answer in brackets.
+_TAG = (
+    r"<[/|]?[A-Za-z][^<>\n]{0,40}>(?:(?<=\|>)assistant\b)?|"
+    r"\[/?[A-Z]{2,}\](?=[^\S\n]*\w)|\[/[A-Z]{2,}\]|\\[a-z]+\{"
+)
+_TAGS = re.compile(_TAG)
+_THOUGHTS = re.compile(r"\s*<(think\w*)>.*?</\1>", re.DOTALL)
+_MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
+_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
+_CHOICE = r"\([A-Ea-e1-5]\)\s+(?=\w)"
+_SKIP = re.compile(
+    rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
+)
+
+_YES_NO = re.compile(rf"[{re.escape(''.join(_OPENERS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
+
+# What a model adds to its answer: doubt, or what the answer is not.
+_I = r"I(?:['’][a-z]+)? "  # a first person's clause; titles go on with a capital
+_AFTERTHOUGHT = re.compile(
+    rf"\s*[,–—]\s?(?:(?:(?:but|though|although|if) )?{_I}[a-z]|but don['’]t )"
+    rf"|(?:\s-)?\s(?:(?:but|though|although) {_I}[a-z]|{_I}(?:would )?{lead_ins.THINK}\b)"
+    r"|\s*[,–—]\s?(?:(?:maybe|perhaps|probably|possibly|presumably)\W*$|(?:and )?not\s)"
+)
+_FIRST_PERSON = re.compile(rf"{_I}[a-z]")  # "I'm sorry, but I can't say": no answer before "but"
+
+
+def find(answer: str) -> tuple[int, int] | None:
+    """Where the answer proper (E_A) stands in an answer.
+
+    Args:
+        answer: the text that a model wrote, or the start of it; gold answers are not asked for.
+
+    Returns:
+        Characters [start, end), no white space at either edge; None if nothing is left.
+    """
+    start = _skip(answer, _opening(answer))
+    for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."
+        if (after := _after_lead_in(answer, start)) == start:
+            break
+        start = _skip(answer, after)
+    emphasis = _EMPHASIS.match(answer, start)
+    start = emphasis.start(2) if emphasis else start
+    end = min(_cut(answer, start), emphasis.end(2) if emphasis else len(answer))
+    start, end = _strip(answer, start, end)
+    while article := _ARTICLE.match(answer, start, end):
+        start, end = _strip(answer, article.end(), end)
+    return (start, end) if start < end else None
+
+
+@dataclass(frozen=True)
+class Success:
+    """In how many right and wrong answers an E_A was found.
+
+    Attributes:
+        right, wrong: answers of the class.
+        right_found, wrong_found: those of them in which an E_A was found.
+    """
+
+    right: int
+    right_found: int
+    wrong: int
+    wrong_found: int
+
+    @property
+    def right_rate(self) -> float:
+        """Share of right answers with an E_A; NaN without any."""
+        return self.right_found / self.right if self.right else float("nan")
+
+    @property
+    def wrong_rate(self) -> float:
+        """Share of wrong answers with an E_A; NaN without any."""
+        return self.wrong_found / self.wrong if self.wrong else float("nan")
+
+    @property
+    def difference(self) -> float:
+        """Right minus wrong, in percentage points."""
+        return 100 * (self.right_rate - self.wrong_rate)
+
+
+def success(notes: Mapping[str, int]) -> Success:
+    """The finder's success in each class, from the notes that the answers stage counts.
+
+    A label-blind finder may still succeed more often in one class than in the other, and a probe
+    could then read that; so the two rates are reported side by side. Where no E_A was found, the
+    class is that of the whole text.
+
+    Args:
+        notes: of the answers' counts, as their provenance record keeps them, too.
+    """
+    found, missed = (
+        [notes.get(f"answer anchor {state}, {label}", 0) for label in ("right", "wrong")]
+        for state in ("found", "not found")
+    )
+    return Success(found[0] + missed[0], found[0], found[1] + missed[1], found[1])
+
+
+def closer(text: str, start: int) -> int | None:
+    """The first line break or sentence-ending full stop at or after a character, None without."""
+    for place in range(start, len(text)):
+        if text[place] in NEWLINES:
+            return place
+        if text[place] in FULL_STOPS and ends_sentence(text, place):
+            return place
+    return None
+
+
+def ends_sentence(text: str, place: int) -> bool:
+    """Whether the mark at a character ends its sentence (rules above)."""
+    mark = text[place]
+    if mark in _UNSPACED_MARKS:
+        return True
+    if mark not in _MARKS or not _AFTER_STOP.match(text, place + 1):
+        # "..." ends a sentence as a whole, at its first dot
+        return mark == "." and bool(re.match(r"\.+\s", text[place : place + 8])) and place > 0
+    if mark in "!?":
+        following = _NEXT_WORD.match(text, place + 1)
+        return following is None or not following[1][0].islower()
+    if mark != "." or place == 0 or text[place - 1].isspace():
+        return True
+    return not _abbreviated(text, place)
+
+
+def _abbreviated(text: str, place: int) -> bool:
+    """Whether the full stop belongs to the word before it and the sentence goes on."""
+    following = _NEXT_WORD.match(text, place + 1)
+    if following is None:
+        return _keeps_stop(text, place)
+    if following[1] in _SENTENCE_OPENERS:
+        return False
+    word = _last_word(text, place)
+    if word.casefold() == "no":
+        return following[1][0].isdigit()
+    if word.isdecimal():
+        return len(word) <= 2 and following[1].casefold() in MONTHS
+    one_letter = len(word) == 1 and word.isalpha()
+    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in _ABBREVIATIONS
+
+
+def _keeps_stop(text: str, place: int) -> bool:
+    """Whether the full stop is the spelling of the last word: "U.S.", "Jr."."""
+    word = _last_word(text, place)
+    return bool(_DOTTED.fullmatch(word)) or word.casefold() in _KEEP_STOP
+
+
+def _last_word(text: str, place: int) -> str:
+    found = _LAST_WORD.search(text[max(0, place - 40) : place])
+    return found[0].lstrip("'‘’") if found else ""
+
+
+def _skip(text: str, start: int) -> int:
+    """Past white space, bullets, brackets and quotes whose partner ends the text."""
+    while True:
+        found = _SKIP.match(text, start)
+        after = found.end() if found else start
+        if after < len(text) and text[after] in _BRACKETS:
+            after += 1
+        if after == start:
+            return start
+        start = after
+
+
+def _opening(text: str) -> int:
+    """Where to begin: behind the model's thoughts, or at its own mark of the answer."""
+    thoughts = _THOUGHTS.match(text)
+    start = thoughts.end() if thoughts else 0
+    marked = _MARKED.search(text, start)
+    return marked.end() if marked else start
+
+
+def _sentence_end(text: str, start: int) -> int:
+    """The first line break or sentence end at or after a character."""
+    for place in range(start, len(text)):
+        if text[place] in NEWLINES or ends_sentence(text, place):
+            return place
+    return len(text)
+
+
+def _after_lead_in(text: str, start: int) -> int:
+    """Where a lead-in ends, else `start`; quotes and markup may open before it."""
+    if _YES_NO.match(text, start):
+        return start
+    opened = start
+    while opened < len(text) and text[opened] in _OPENERS:
+        opened += 1
+    after = lead_ins.after(text, opened, _sentence_end(text, opened))
+    return start if after == opened else after
+
+
+def _cut(text: str, start: int) -> int:
+    """Where the answer that starts at a character ends."""
+    if yes_no := _YES_NO.match(text, start):
+        return yes_no.end()
+    end = _sentence_end(text, start)
+    both = {place for m in TWO_SPELLINGS.finditer(text, start, end) for place in range(*m.span())}
+    for place in range(start, end):
+        if (text[place] in _BRACKETS and place not in both) or _TAGS.match(text, place):
+            end = place
+            break
+    if _FIRST_PERSON.match(text, start):
+        return end
+    afterthought = _AFTERTHOUGHT.search(text, start + 1, end)
+    return afterthought.start() if afterthought else end
+
+
+def _strip(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without white space, punctuation, quotes and markup at both ends."""
+    while start < end:
+        before = (start, end)
+        start, end = _strip_spaces(text, start, end)
+        start, end = _strip_quotes(text, start, end)
+        if end > start and text[end - 1] in _CLOSING and not _spelt(text, start, end):
+            end -= 1
+        if (start, end) == before:
+            break
+    return start, end
+
+
+def _spelt(text: str, start: int, end: int) -> bool:
+    return (
+        text[end - 1] == "." and end - 1 > start and _keeps_stop(text[start:end], end - 1 - start)
+    )
+
+
+def _strip_spaces(text: str, start: int, end: int) -> tuple[int, int]:
+    found = re.search(rf"[^\s{_INVISIBLE}]", text[start:end])
+    if found is None:
+        return start, start
+    start += found.start()
+    while text[end - 1].isspace() or re.match(f"[{_INVISIBLE}]", text[end - 1]):
+        end -= 1
+    return start, end
+
+
+def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
+    """Without quotes at the ends whose partner is not inside; an apostrophe goes in pairs only."""
+    if end - start < 1:
+        return start, end
+    first, last = text[start], text[end - 1]
+    if end - start > 1 and first in _OPENERS and last in {_PAIRS[first], first}:
+        return start + 1, end - 1
+    inside = text[start + 1 : end - 1]
+    if first in _OPENERS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
+        return start + 1, end
+    partners = {a for a, b in _PAIRS.items() if b == last}
+    if last in _CLOSERS and last not in _APOSTROPHES and not partners & set(inside):
+        return start, end - 1
+    return start, end

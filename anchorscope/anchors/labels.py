@@ -1,0 +1,133 @@
+"""The label z: does an answer match a gold answer?
+
+Both are normalised as SQuAD does, after what SQuAD does not know of: the order of a date, spaces
+between initials, a number spelt twice. What an answer denies does not count as said.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+from anchorscope.anchors.english import DENIAL, MONTHS, TWO_SPELLINGS
+
+MIN_CONTAINED = 3  # characters; shorter golds (`US`, `no`, `W`) must be the whole answer
+
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS).replace(
+    "(?:tember)", "t?(?:ember)"
+)
+_MONTH = rf"(?P<month>{_MONTH})\b\.?"
+_DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
+_YEAR = r"(?:,?\s(?P<year>\d{4}))?"
+_DATES = (
+    re.compile(rf"\b{_DAY}\.?\s(?:of\s)?{_MONTH}{_YEAR}\b", re.IGNORECASE),
+    re.compile(rf"\b{_MONTH}\s(?:the\s)?{_DAY}{_YEAR}\b", re.IGNORECASE),
+    re.compile(r"\b(?P<year>\d{4})-(?P<month>0[1-9]|1[0-2])-(?P<day>\d\d)\b"),
+)
+# "J. K." and "J K" are "J.K.": once punctuation goes, their letters stand together.
+_INITIAL = re.compile(
+    r"(?<![\w'’])(?:([^\W\d_]\.)\s+(?=[^\W\d_]\.)|([A-Z]\.?)\s+(?=[A-Z](?!['’\w])))"
+)
+_CLAUSE_END = re.compile(
+    r"([,;:](?=\s)|\s[–—-]\s|\b(?:but|who|which|although|though|because|while)\b)"
+)
+_IDENTITY = re.compile(r"\b(?:is|was|are|were)\s?$")
+_DENIED = "¦"  # what the denied words leave; keeps the words beside them apart
+
+_ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
+
+
+@lru_cache(maxsize=65536)
+def squad_normalise(text: str) -> str:
+    """Lower case, without punctuation, articles and superfluous whitespace.
+
+    As SQuAD's evaluation script on ASCII text (its order, too: punctuation goes before articles).
+    Beyond ASCII: compatibility forms are folded (NFKC), every script's letters stay, and so do
+    accents; typographic quotes and dashes are punctuation; characters without a width (zero-width
+    spaces, marks of direction, soft hyphens) go.
+    """
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    kept = "".join(c for c in folded if not _dropped(c))
+    plain = unicodedata.normalize("NFKC", kept)  # what stood between two marks may be gone
+    return " ".join(_ARTICLES.sub(" ", plain).split())
+
+
+def _dropped(char: str) -> bool:
+    category = unicodedata.category(char)
+    return char in _ASCII_SYMBOLS or category == "Cf" or category.startswith("P")
+
+
+def matches(answer: str, golds: Iterable[str]) -> bool:
+    """Whether the answer equals a gold, or contains one of at least 3 characters as whole words.
+
+    Both sides are normalised first. A gold that normalises to nothing never matches. What the
+    answer denies ("not Paris", "never won the Nobel Prize") is not looked for golds, unless the
+    gold is such a phrase itself ("Not Fade Away").
+    """
+    return any(_matches(answer, gold) for gold in golds)
+
+
+def _matches(answer: str, gold: str) -> bool:
+    if not squad_normalise(gold):
+        return False
+    wanted = _normalise(gold)
+    said = _readings(answer if DENIAL.search(gold) else _without_denials(answer))
+    if wanted == _normalise(answer) or wanted in said:
+        return True
+    return len(wanted) >= MIN_CONTAINED and any(_contains(one, wanted) for one in said)
+
+
+@lru_cache(maxsize=65536)
+def _normalise(text: str) -> str:
+    """As SQuAD, with dates in one order and initials joined."""
+    for pattern in _DATES:
+        text = pattern.sub(_day_first, text)
+    return squad_normalise(_INITIAL.sub(r"\1\2", text))
+
+
+def _day_first(date: re.Match[str]) -> str:
+    """ "4 july 1776" of a date in any order; the year may be missing."""
+    month = date["month"]
+    if month.isdecimal():
+        name = MONTHS[int(month) - 1]
+    else:
+        name = next(name for name in MONTHS if name.startswith(month[:3].lower()))
+    return f"{int(date['day'])} {name} {date['year'] or ''}".strip()
+
+
+@lru_cache(maxsize=4096)
+def _readings(answer: str) -> tuple[str, ...]:
+    """The normalised answer, and its variants where it spells a number twice: "twelve (12)"."""
+    alone = (text for number in TWO_SPELLINGS.finditer(answer) for text in number.groups(""))
+    inside = (TWO_SPELLINGS.sub(one, answer) for one in (r"\1\3", r"\2\4"))
+    texts = dict.fromkeys((answer, *alone, *inside))
+    return tuple(map(_normalise, texts))
+
+
+@lru_cache(maxsize=4096)
+def _without_denials(answer: str) -> str:
+    """The answer without what it denies.
+
+    A denial reaches to the end of its clause; "X is not Y" denies X as well, since a model that
+    says so gives neither for an answer.
+    """
+    return "".join(map(_without_denial, _CLAUSE_END.split(answer)))
+
+
+def _without_denial(clause: str) -> str:
+    denial = DENIAL.search(clause)
+    if denial is None:
+        return clause
+    before = clause[: denial.start()]
+    return f"{'' if _IDENTITY.search(before) else before} {_DENIED} "
+
+
+def _contains(text: str, words: str) -> bool:
+    return f" {words} " in f" {text} "
+
+
+def repeats_subject(answer: str, subject: str | None) -> bool:
+    """Whether the answer says the question's subject again, as whole words; False if unknown."""
+    name = squad_normalise(subject or "")
+    return bool(name) and _contains(squad_normalise(answer), name)

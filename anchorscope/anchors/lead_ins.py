@@ -1,0 +1,149 @@
+"""What a model writes before the answer proper: one pattern for each way of leading in.
+
+English, and read off the text alone. Each pattern is a way of speaking, not a phrase: whatever it
+does not know stays in the answer. A lead-in lies within one sentence and never holds a denial:
+of "I don't think it was written by X" nothing goes, or the answer would turn into its opposite.
+"""
+
+import re
+from collections.abc import Iterator
+
+from anchorscope.anchors.english import DENIAL
+
+# Anything but the end of a clause; an aside in brackets counts as one character.
+_ASIDE = r"\([^()]*\)|\[[^\[\]]*\]"
+_CLAUSE = rf"(?:[^,;()\[\]]|{_ASIDE})"
+_ADVERB = r"(?:probably|possibly|likely|perhaps|maybe)"
+_COPULA = (
+    r"(?<!that )(?<!which )(?<!who )(?:is|was|are|were|has been|have been|"
+    rf"(?:would|might|may|could|must|should|can|will)(?: have)? be(?:en)?)(?: {_ADVERB}(?= ))?"
+)
+_BY = r"(?:in|at|on|by|from|to|as)"
+_PASSIVE = (
+    r"(?:(?:[a-z]{2,}ly |first |also )?(?:called|named|born|(?:[a-z]{2,}ed|found|held|set|written|"
+    rf"built|sung|known|made|won|led|drawn|shot|given)(?= {_BY}\b))\b(?: {_BY}\b)?)"
+)
+_BE = rf"{_COPULA}(?: {_PASSIVE})?"
+THINK = r"(?:think|believe|guess|suppose|assume|suspect|reckon|(?:would|['’]d) (?:say|guess|think))"
+_SMALL = "the|and|for|from|with|into|but|nor|yet|over|than|upon"  # small letters in a title, too
+_PRONOUN = "(?:it|he|she|they|this|that)"
+_MARKUP = r"[*_]*"
+
+# Nothing may be left behind these: the answer is missing.
+LABELS = (
+    re.compile(
+        r"(?i:(?:so,? |and )?(?:the |my )?(?:correct |right |final |short |best )?ans(?:wer)?"
+        rf"(?: to (?:the|this|that|your) question)?)(?: (?:{_ASIDE}))?"
+        rf"(?:{_MARKUP}\s*[:：]{_MARKUP}| [-–—](?= )| (?:is|was|would be)\b:?)"
+    ),
+    re.compile(r"(?:A|a|(?i:response|output|result|solution|assistant))\s*[:：](?=\s|$)"),
+    # A question that the model asks itself, up to its mark: "Q: ...?", "Question: ...".
+    re.compile(
+        rf"(?i:q|question)(?:{_MARKUP}\s*[:：][^?]*?(?:\?|$|(?=\s(?i:a|answer)\s*[:：]))|"
+        r"\. [^?]*\?)"
+    ),
+    re.compile(r"(?<=\? )A\.(?=\s)"),
+)
+_OPENINGS = (
+    # The question again. A title asks in capitals: "Who's Afraid of Virginia Woolf? It is a play".
+    re.compile(
+        r"(?i:what|which|who|whom|whose|when|where|why|how|in (?:what|which)|on (?:what|which)|is|"
+        r"are|was|were|do|does|did|has|have|can|could)(?:['’]s)?"
+        rf"(?= [a-z]|[^?]*\b(?!(?:{_SMALL})\b)[a-z]{{3,}}\b|[^?]*\?\W*(?i:yes|no)\b)"
+        r"[^?]*\?(?=[\"”*_]*(?:\s+\S|<|\[))"
+    ),
+    re.compile(r"[Tt]he [a-z][^?]*\?(?=[^\S\n]+\w)"),
+    re.compile(r"(?i:sure|certainly|of course|(?:great|good) question)[!,.:](?=\s+[^\W_])"),
+    re.compile(
+        r"(?i:hm+|well|um+|oh|okay|ok|so|actually|apparently|currently|historically|honestly|"
+        r"officially|originally|technically|today),(?=\s)"
+    ),
+    # Where it is known from, or as of when.
+    re.compile(
+        r"(?i:as of|according to|based on|as far as|to (?:the best of )?my|from what|in my|if i|"
+        r"if memory)\b"
+        rf"{_CLAUSE}{{1,60}}?(?:, \d{{4}})?(?:,|(?<=\d{{4}})(?= (?:the|it|he|she|they)\b))(?=\s)"
+    ),
+    # Doubt: "I'm not sure, but", unless "I" then does something else than think.
+    re.compile(
+        r"(?i:i\b|i['’]m|not|unsure|sorry)[^.;!?]{0,80}?"
+        r"\b(?:sure|certain|know|remember|recall|positive|confident|wrong|mistaken)\b[^.;!?]{0,40}?"
+        rf"(?:,? (?:but|though|however),?(?= )(?! I\b(?! {THINK}))|,(?= {_ADVERB}\b))"
+    ),
+    re.compile(
+        r"I(?:['’]m| am) (?!not)(?:[a-z]+ ){0,2}(?:sure|certain|confident|positive)(?: that\b)?"
+        r"(?= )"
+    ),
+    re.compile(rf"I(?: {_ADVERB})?[ ]?{THINK}(?: that\b)?[,:]?(?= )"),
+    re.compile(rf"[Mm]y (?:best |first )?(?:guess|bet) {_COPULA}(?: that\b)?:?(?=\s)"),
+    re.compile(r"(?:[Pp]robably|[Pp]ossibly|[Pp]resumably|[Ll]ikely|perhaps|maybe),?(?=\s)"),
+    re.compile(r"(?:Perhaps|Maybe)(?:,|(?= [a-z\d]))(?=\s)"),
+    # What it is not: the answer comes after the "but".
+    re.compile(
+        rf"(?:[Nn]ot|(?i:{_PRONOUN}) \w+n['’]t) (?!only|just|merely){_CLAUSE}{{1,60}}?"
+        rf"(?:,? but(?: rather)?|[,;] (?:rather|{_PRONOUN}(?: {_COPULA}|['’]s)(?! not)))(?= )"
+    ),
+)
+# Case matters: "It is Paris" leads in, the title "It Is What It Is" does not.
+_CLAUSES = (
+    re.compile(rf"(?i:{_PRONOUN}|(?:his|her|its|their) [a-z]+)(?: (?:{_ASIDE}))? {_BE}(?=\s|$)"),
+    re.compile(r"[Ii]t['’]s (?=[a-z])(?!an? [A-Z])"),
+    re.compile(r"it['’]s(?=\s)"),
+    # "The <lower-case word> ... is": a clause; "The Who ...": a name.
+    re.compile(rf"[Tt]he [a-z]{_CLAUSE}{{0,80}}? {_BE}:?(?=\s)"),
+    # Of a title or an acronym, where a name follows: "The Prime Minister is X".
+    re.compile(rf"[Tt]he [A-Z]{_CLAUSE}{{0,80}}? {_COPULA}(?= [\"“*]*[A-Z])"),
+    re.compile(rf"{_CLAUSE}{{1,60}}?['’]s?(?: (?:{_ASIDE}))? [a-z]+(?: [a-z]+)? {_BE}:?(?=\s)"),
+    re.compile(rf"{_CLAUSE}{{1,80}}? {_COPULA} {_PASSIVE}(?=\s)"),
+)
+_DATED = re.compile(
+    rf"(?:In|On|By|Since|During|Until|Around|Back in) {_CLAUSE}{{0,20}}\d{_CLAUSE}{{0,20}}?"
+    r"(?:, \d{4})?(,?)(?=\s)"
+)
+_CLOSE = re.compile(r"[\"”*_]*")
+_NAME = re.compile(r"\s*(?:[^\W\d_a-z][\w.'’-]*(?:\s(?:of|the|and|de|van|von|der))*\s*){1,6}")
+
+
+def after(text: str, start: int, end: int) -> int:
+    """Where the lead-in at `start` ends, or `start` where there is none.
+
+    Args:
+        text: the answer.
+        start: its first character that is neither space nor markup.
+        end: the end of the sentence.
+    """
+    for found in _found(LABELS, text, start, end):
+        return found
+    for found in _found(_OPENINGS, text, start, end):
+        if text[found:].strip():
+            return found
+    return _after_clause(text, start, end) or _after_date(text, start, end) or start
+
+
+def _found(patterns: tuple[re.Pattern[str], ...], text: str, start: int, end: int) -> Iterator[int]:
+    """Ends of the patterns that match, quotes and markup behind a question's mark included."""
+    for pattern in patterns:
+        found = pattern.match(text, start)
+        if found and found.end() <= end + 1:  # the mark that ends a question is the sentence's
+            tail = _CLOSE.match(text, found.end()) if found[0].endswith("?") else None
+            yield (tail or found).end()
+
+
+def _after_clause(text: str, start: int, end: int) -> int | None:
+    for found in _found(_CLAUSES, text, start, end):
+        # A whole clause without an object is the answer itself.
+        if text[found:end].strip() and not DENIAL.search(text, start, found):
+            return found
+    return None
+
+
+def _after_date(text: str, start: int, end: int) -> int | None:
+    """After "In 2020," where a name alone or a clause that leads in follows.
+
+    Else the date may be what was asked for: "In 1947, at Westminster Abbey".
+    """
+    if not (found := _DATED.match(text, start, end)):
+        return None
+    rest = found.end() + 1
+    named = bool(found[1]) and _NAME.fullmatch(text, rest, end)
+    return found.end() if named or _after_clause(text, rest, end) else None

@@ -1,0 +1,111 @@
+"""E_Q: the words of a question that name its frame, as character spans.
+
+A user's own spans go first. Else there are two finders. The *metadata* finder is used where the
+dataset names the subject: it marks the subject and the property asked for. The *offline* finder
+reads the question alone, with a short list of English function words and no model: quoted text,
+capitalised runs, titles that the row carries, phrases that capitals do not mark, and the words
+that ask for the property. None of them sees gold answers, model answers or labels.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from anchorscope.anchors import own_anchors
+from anchorscope.anchors.english import FUNCTION
+from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
+from anchorscope.anchors.question_asked import property_candidates
+from anchorscope.anchors.question_half import within_half
+from anchorscope.anchors.question_names import is_aside, name_candidates
+from anchorscope.anchors.question_spans import RANK, Candidate, Span, in_order, is_free, ranked
+from anchorscope.anchors.question_words import Word, occurrences, trim, word_places, words_of
+
+COLUMN = "column"  # found_by of a user's own spans
+LONGEST = 2000  # words; nobody asks a longer question, and the finders' time grows with the square
+
+
+def find(
+    question: str,
+    *,
+    subject: str | None = None,
+    property: str | None = None,
+    titles: Sequence[str] = (),
+    own: Sequence[Any] | None = None,
+) -> list[Span]:
+    """Spans of E_Q, sorted, none overlapping, none with whitespace or punctuation at its edges.
+
+    With `own`: the user's spans, verbatim (only white space is taken off), and no others: where
+    none of the entries marks anything, nothing is found.
+
+    With `subject` (metadata): every occurrence of it, and the property asked for, whatever their
+    length, since that is what E_Q means. Without it, or where it does not occur: the offline
+    finder, which keeps its best spans within half of the question's words.
+
+    Args:
+        question: the question's text, verbatim.
+        subject: the subject's name as the dataset gives it.
+        property: the property's name; it is used where it occurs in the question.
+        titles: titles that the row carries, for instance of its supporting articles.
+        own: the user's own anchors, see `own_anchors.resolve`; None is none given.
+
+    Returns:
+        Character spans; empty where nothing is found, and in a question of more than `LONGEST`
+        words without `own`.
+    """
+    if own is not None:
+        return [Span(*place, COLUMN) for place in own_anchors.resolve(question, own)[0]]
+    if len(word_places(question)) > LONGEST:
+        return []
+    words = words_of(question)
+    if subject and (found := _subject_spans(question, subject, words)):
+        return in_order(found + _property_spans(question, property, words, found))
+    return _offline(question, words, titles)
+
+
+def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
+    places = occurrences(question, subject)
+    # "What was What built for?": the asking word is not the name where the name comes again.
+    if len(places) > 1 and words and words[0].lower in FUNCTION and places[0][0] == words[0].start:
+        places = places[1:]
+    return [Span(*trim(question, a, b), SUBJECT, "metadata") for a, b in places]
+
+
+def _property_spans(
+    question: str, property: str | None, words: Sequence[Word], taken: Sequence[Span]
+) -> list[Span]:
+    """The property's name where it occurs outside the subject, else the words that ask for it."""
+    spans = []
+    for a, b in occurrences(question, property) if property else []:
+        inside = [w for w in words if a <= w.start and w.end <= b and not w.function]
+        if inside and is_free(Span(a, b, PROPERTY, ""), taken):
+            spans.append(Span(inside[0].start, inside[-1].end, PROPERTY, "metadata"))
+    if spans:
+        return spans
+    chosen: list[Span] = []
+    for candidate in sorted(property_candidates(words, taken), key=lambda c: c.rank):
+        if candidate.rank <= RANK["verb"] and is_free(candidate.span, [*taken, *chosen]):
+            chosen.append(candidate.span)
+    return chosen
+
+
+def _offline(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
+    return within_half(question, words, candidates(question, words, titles)) if words else []
+
+
+def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Candidate]:
+    """All that the offline finder finds, before it keeps the best within half of the words."""
+    names = name_candidates(question, words, titles)
+    sure = [c for c in names if c.rank <= RANK["capitalised word"]]
+    named = not all(is_aside(words, c.span) for c in sure)
+    if not named:  # numbers and the like then belong to phrases: "2014 world cup"
+        names = sure
+    spans = [c.span for c in names]
+    return _with_a_subject(names + property_candidates(words, spans, with_subject=not named))
+
+
+def _with_a_subject(candidates: list[Candidate]) -> list[Candidate]:
+    """Of a question that has asked words only, let the last be the subject."""
+    if not candidates or any(c.span.role == SUBJECT for c in candidates):
+        return candidates
+    last = max(candidates, key=lambda c: c.span.start)
+    rest = [c for c in candidates if c is not last]
+    return [*rest, ranked(last.span.start, last.span.end, SUBJECT, "query words")]

@@ -1,0 +1,131 @@
+"""What a question asks for: the words that name the property, and those left over."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from anchorscope.anchors.english import AUXILIARIES, PREPOSITIONS, WH
+from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
+from anchorscope.anchors.question_query import phrases, verblike
+from anchorscope.anchors.question_spans import Candidate, Span, is_free, ranked
+from anchorscope.anchors.question_words import Word
+
+
+def property_candidates(
+    words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
+) -> list[Candidate]:
+    """Runs of words outside `taken`: what asks for the property, and the rest.
+
+    Args:
+        words: the question's words, see `words_of`.
+        taken: spans of the names in it.
+        with_subject: whether the rest is the subject of a query without names, else mere filler.
+    """
+    free = [is_free(Span(w.start, w.end, "", ""), taken) for w in words]
+    asked = _asked(words, free)
+    kinds = {i: (PROPERTY, "asked words") for i in asked if free[i] and _counts(words, i)}
+    verbs = {i for i in range(len(words)) if free[i] and _verb(words, free, i)}
+    names: list[range] = []
+    if with_subject:
+        names, behind = phrases(words, {i for i in range(len(words)) if not free[i]} | asked)
+        verbs = (verbs | behind) - {i for run in names for i in run}
+    else:
+        kinds = {
+            i: (PROPERTY, "more words") for i in range(len(words)) if free[i] and _counts(words, i)
+        } | kinds
+    kinds |= {i: (PROPERTY, "verb") for i in verbs - asked if words[i].content}
+    runs: list[tuple[Sequence[int], tuple[str, str]]]
+    runs = [(run, kinds[run[0]]) for run in _runs(words, kinds)]
+    runs += [(run, (SUBJECT, "query words")) for run in names]
+    return [ranked(words[run[0]].start, words[run[-1]].end, *kind) for run, kind in runs]
+
+
+def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:
+    """Words that name the property: the phrase after the question word, after `'s`, before `of`."""
+    wh = _question_word(words)
+    asked = set() if wh is None else set(_phrase_after(words, free, wh))
+    # "who is jack's mother", not "in assassin's creed"
+    begins = wh + 2 if wh is not None and words[wh].lower in ("who", "what") else 0
+    for i in range(len(words)):
+        owner = words[i - 1] if i else None
+        owned = owner and owner.possessive and not owner.function
+        owned = owned and not (free[i - 1] and i - 1 > begins)
+        owns = i + 2 < len(words) and words[i + 1].lower in ("of", "for") and not free[i + 2]
+        if owned or owns:
+            asked.add(i)
+    return asked
+
+
+def _verb(words: Sequence[Word], free: Sequence[bool], i: int) -> bool:
+    """Whether word i is a verb of the question, not one inside a title written in small letters."""
+    if not verblike(words[i]):
+        return False
+    last = i + 1 == len(words)
+    return last or words[i + 1].breaks or words[i + 1].function or not free[i + 1]
+
+
+def _question_word(words: Sequence[Word]) -> int | None:
+    """The word that asks: at the start (also after a preposition), else the last one."""
+    for i, word in enumerate(words[:2]):
+        if word.lower in WH and all(w.function for w in words[:i]):
+            return i
+    places = [i for i, word in enumerate(words) if word.lower in WH]
+    return places[-1] if places else None
+
+
+def _phrase_after(words: Sequence[Word], free: Sequence[bool], wh: int) -> list[int]:
+    """The noun phrase that the question word asks for: its last words, three at most."""
+    following = words[wh + 1].lower if wh + 1 < len(words) else ""
+    # "When was X built", "What does X mean": the subject stands here, not the property.
+    if words[wh].lower in ("when", "where", "why") or following in ("do", "does", "did"):
+        return []
+    i = wh + 1
+    while i < len(words) and not _counts(words, i):
+        much = words[wh].lower == "how" and words[i].lower in AUXILIARIES
+        if much or (words[i].lower in PREPOSITIONS and words[i].lower != "as"):
+            return []
+        i += 1
+    who_does = words[wh].lower == "who" and i == wh + 1
+    if not who_does and _is_name(words, free, wh, i):
+        return []
+    if i < len(words) and free[i] and (who_does or verblike(words[i])):
+        return [i]
+    group: list[int] = []
+    while i < len(words) and (words[i].content or not free[i]):
+        if group and (words[i].breaks or verblike(words[i])):
+            break
+        # Words before a name describe it: "late singer Michael Jackson's first single".
+        group = [*group, i] if free[i] else []
+        i += 1
+    return group[-3:]
+
+
+def _is_name(words: Sequence[Word], free: Sequence[bool], wh: int, i: int) -> bool:
+    """Whether the phrase behind `who is` is the subject: no `the` before it, no `of` behind."""
+    between = [w.lower for w in words[wh + 1 : i]]
+    bare = len(between) == 1 or between[1:] in (["a"], ["an"])
+    if not (i < len(words) and free[i] and bare and between[0] in AUXILIARIES):
+        return False
+    end = next((j for j in range(i, len(words)) if words[j].function), len(words))
+    heads = end < len(words) and words[end].lower in ("of", "for", "to")
+    return not heads or any(
+        verblike(w) or not w.content for w in words[i:end]
+    )  # "what are bulls used for"
+
+
+def _runs(words: Sequence[Word], kinds: Mapping[int, tuple[str, str]]) -> Iterator[list[int]]:
+    """Longest stretches of neighbouring words of one kind, cut at punctuation."""
+    run: list[int] = []
+    for i in sorted(kinds):
+        if run and i == run[-1] + 1 and kinds[i] == kinds[run[-1]] and not words[i].breaks:
+            run.append(i)
+            continue
+        if run:
+            yield run
+        run = [i]
+    if run:
+        yield run
+
+
+def _counts(words: Sequence[Word], i: int) -> bool:
+    """Content words; `us` after `the` is the country, not the pronoun."""
+    word = words[i]
+    return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")

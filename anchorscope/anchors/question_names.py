@@ -1,0 +1,175 @@
+"""Names in a question: titles that its row carries, quoted text, capitalised runs."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from anchorscope.anchors.english import (
+    ARTICLES,
+    AUXILIARIES,
+    CONNECTORS,
+    FUNCTION,
+    JOINING,
+    OPENERS,
+    WH,
+    word_set,
+)
+from anchorscope.anchors.own_anchors import SUBJECT
+from anchorscope.anchors.question_spans import Candidate, Span, ranked
+from anchorscope.anchors.question_words import Word, case_tells, occurrences, trim
+
+_QUOTES = re.compile(
+    r"\"\"(?P<a>[^\"]+)\"\""
+    r"|\"(?P<b>[^\"]+)\""
+    r"|“(?P<c>[^“”]+)”"
+    r"|«(?P<d>[^«»]+)»"
+    r"|„(?P<e>[^„“”]+)[“”]"
+    r"|[「『](?P<f>[^「」『』]+)[」』]"
+    r"|‘(?P<g>(?:[^‘’]|(?<=\w)’(?=\w))+)’(?!\w)"
+    r"|(?<![\w'])['`](?=[^\s'])(?P<h>(?:[^']|(?<=\w)'(?=\w))+?)(?<=\S)'(?![\w'])"
+)
+_NEVER_ALONE = WH | word_set("i a not and or")  # as names, although written with a capital
+_DEMONYM = re.compile(
+    r"\w{3,}(?:ian|ish|ese)|\w+(?:ean|ican)|(?:afr|mor)\w+can|german|roman|cuban|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
+)
+
+
+def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Candidate]:
+    """Every name that a rule finds in a question, none overlapping, in the question's order.
+
+    Args:
+        question: the question's text.
+        words: its words, see `words_of`.
+        titles: titles that the row carries.
+    """
+    found = [*_titles(question, titles), *_quoted(question), *_names(words, case_tells(words))]
+    return _merge(found)
+
+
+def is_aside(words: Sequence[Word], name: Span) -> bool:
+    """Whether a name only says where or when: `in Scotland`, `during the Great War`."""
+    before = [w.lower for w in words if w.end <= name.start and w.lower not in ARTICLES]
+    return bool(before) and before[-1] in ("in", "at", "during", "on")
+
+
+def _titles(question: str, titles: Sequence[str]) -> Iterator[Candidate]:
+    for title in dict.fromkeys(titles):
+        # Encyclopedia titles carry a note in brackets that no question repeats.
+        for form in dict.fromkeys((title, re.sub(r"\s*\([^)]*\)$", "", title))):
+            if places := occurrences(question, form):
+                for a, b in places:
+                    if form.lower() not in FUNCTION:
+                        yield ranked(*trim(question, a, b), SUBJECT, "title")
+                break
+
+
+def _quoted(question: str) -> Iterator[Candidate]:
+    text = question
+    stripped = text.strip()
+    # A whole question in quotes is a leftover of a CSV file; what it quotes is doubled inside.
+    if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
+        at = text.index('"')
+        closing = text.rindex('"')
+        text = f"{text[:at]} {text[at + 1 :]}"
+        at_end = not question[closing + 1 :].strip()
+        if closing > at and at_end and text.count('"') % 2:
+            text = f"{text[:closing]} {text[closing + 1 :]}"
+    for match in _QUOTES.finditer(text):
+        start, end = trim(question, *match.span(match.lastgroup or 0))
+        if any(c.isalnum() for c in question[start:end]):
+            yield ranked(start, end, SUBJECT, "quoted")
+
+
+def _names(words: Sequence[Word], cased: bool) -> Iterator[Candidate]:
+    """Runs of capitalised words, joined over small words such as `of the`."""
+    i = 0
+    while cased and i < len(words):
+        if not _begins_name(words, i):
+            i += 1
+            continue
+        last = _run_end(words, i)
+        yield _name(words, i, last)
+        i = last + 1
+
+
+def _begins_name(words: Sequence[Word], i: int) -> bool:
+    word = words[i]
+    if not word.capital:
+        return False
+    if not word.first and word.function:
+        return not word.breaks and (_titled(words, i) or word.lower not in _NEVER_ALONE)
+    if not word.first:
+        return not word.number or len(word.lower) > 2 or _titled(words, i)
+    if word.function or word.lower in OPENERS:
+        return False
+    following = words[i + 1] if i + 1 < len(words) else None
+    participle = word.lower.endswith(("ing", "ed")) and following and following.function
+    return not participle
+
+
+def _titled(words: Sequence[Word], i: int) -> bool:
+    """Whether word i goes on with a capital, as in `When I Met U`."""
+    return i + 1 < len(words) and words[i + 1].capital and not words[i + 1].breaks
+
+
+def _run_end(words: Sequence[Word], i: int) -> int:
+    """Index of the last word of the name that begins at word i."""
+    last = j = i
+    while j + 1 < len(words):
+        following = words[j + 1]
+        if following.breaks and not (following.joins and last == j and not words[j].number):
+            break
+        j += 1
+        if words[j].capital and not (words[j].number and words[j - 1].lower in JOINING):
+            last = j
+        elif words[last].number or j - last > 2 or not _connects(words, i, last, j):
+            break
+    return last
+
+
+def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
+    """Whether a name goes on over small word j; `and` joins single words, not two persons."""
+    lower = words[j].lower
+    if lower in CONNECTORS:
+        return True
+    before = words[first - 1].lower if first else ""
+    apart = before in AUXILIARIES or before in ("between", "both")
+    beside = words[j].start - words[j - 1].end == 1 and not words[j].breaks
+    return lower in JOINING and first == last and beside and not apart
+
+
+def _name(words: Sequence[Word], first: int, last: int) -> Candidate:
+    run = words[first : last + 1]
+    before = words[first - 1].lower if first else ""
+    if all(w.number for w in run):
+        kind = "number"
+    elif len(run) > 1:
+        kind = "capitalised run"
+    elif _followed(words, last) and (before in ("which", "what") or _demonym(run[0])):
+        kind = "restriction"
+    else:
+        kind = "capitalised word"
+    return ranked(run[0].start, run[-1].end, SUBJECT, kind)
+
+
+def _demonym(word: Word) -> bool:
+    return not word.possessive and bool(_DEMONYM.fullmatch(word.lower))
+
+
+def _followed(words: Sequence[Word], i: int) -> bool:
+    """Whether word i stands before a noun that it may qualify."""
+    return i + 1 < len(words) and not words[i + 1].breaks and not words[i + 1].function
+
+
+def _merge(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Unite candidates that overlap, under the name of the best rule among them."""
+    merged: list[Candidate] = []
+    for candidate in sorted(candidates, key=lambda c: (c.span.start, c.rank)):
+        if merged and candidate.span.start < merged[-1].span.end:
+            best = min(merged[-1], candidate, key=lambda c: c.rank)
+            start = merged[-1].span.start
+            end = max(merged[-1].span.end, candidate.span.end)
+            merged[-1] = Candidate(replace(best.span, start=start, end=end), best.rank)
+        else:
+            merged.append(candidate)
+    return merged

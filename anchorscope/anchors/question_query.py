@@ -1,0 +1,225 @@
+"""Phrases of a question that capitals do not mark: `who wrote pride and prejudice`.
+
+A name goes on over the small words inside it. Where it begins and ends is told by the question's
+verb, by prepositions and by the words that announce a title.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
+
+from anchorscope.anchors.english import (
+    ARTICLES,
+    AUXILIARIES,
+    BE,
+    IN_TITLES,
+    LIGHT,
+    NAMING,
+    NO_VERBS,
+    PARTICLES,
+    PASSIVES,
+    PERFORMING,
+    PREPOSITIONS,
+    QUERY_VERBS,
+    SEPARATORS,
+    SUBJECT_PRONOUNS,
+    TIMES,
+    TITLE_NOUNS,
+    TITLE_VERBS,
+    VERBS,
+    WH,
+)
+from anchorscope.anchors.question_words import Word
+
+LONGEST = 0.8  # share of a question's words that a phrase may be
+
+
+def verblike(word: Word) -> bool:
+    """Whether a word may be a verb that a question asks with."""
+    regular = len(word.lower) > 4 and word.lower.endswith("ed") and "-" not in word.lower
+    return word.lower in VERBS or (regular and word.lower not in NO_VERBS)
+
+
+def _acts(word: Word) -> bool:
+    """The same where a verb is likely: at its place in a query."""
+    stem = word.lower.removesuffix("s").removesuffix("ing")
+    return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(QUERY_VERBS)
+
+
+def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
+    """Phrases and verbs among the words that nothing else has taken.
+
+    Args:
+        words: the question's words, see `words_of`.
+        taken: indices of the words of names found, and of those that ask for the property.
+
+    Returns:
+        Neighbouring indices of each phrase, the subjects of verbs first, then the longest, those
+        over half of the words last; and the indices of the verbs between them.
+    """
+    subjects: list[range] = []
+    found: list[range] = []
+    verbs: set[int] = set()
+    for start, end in _stretches(words, taken):
+        titled = _title(words, start, end) == start
+        if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
+            verbs.add(start)
+            start += 1
+        first, rest, behind = _read(words, start, end)
+        subjects += first
+        found += rest
+        verbs |= behind
+    runs = [part for run in subjects for part in _short(words, run)]
+    others = [part for run in found for part in _short(words, run)]
+    runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
+    return [run for run in runs if any(_says(words, i) for i in run)], verbs
+
+
+def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
+    """The subject of a stretch, its other phrases and the verbs between them."""
+    opening = _opening(words, start, end)
+    verb = None if opening is None else _main_verb(words, opening, end)
+    if opening is not None and verb is not None:
+        verbs = {verb, *_second_verb(words, verb, end)}
+        others = [*_parts(words, start, opening), *_parts(words, max(verbs) + 1, end)]
+        return [_trimmed(words, range(opening + 1, verb))], others, verbs
+    if start == 0 and words[0].lower not in WH | SEPARATORS | AUXILIARIES:  # a statement
+        parts = _parts(words, start, end)
+        return parts[:1], parts[1:], set()
+    if opening is None:
+        return [], _parts(words, start, end), set()
+    parts = _parts(words, opening, end)  # "where in the bible are the disciples"
+    return parts[:1], [*_parts(words, start, opening), *parts[1:]], set()
+
+
+def _second_verb(words: Sequence[Word], verb: int, end: int) -> list[int]:
+    """`end` in `when did it begin and end`."""
+    joined = verb + 2 < end and words[verb + 1].lower == "and"
+    return [verb + 2] if joined and verblike(words[verb + 2]) else []
+
+
+def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Words [start, end) between punctuation and the words taken."""
+    start = 0
+    for i in range(len(words) + 1):
+        if i == len(words) or i in taken or words[i].breaks:
+            if start < i:
+                yield start, i
+            start = i + 1 if i in taken else i
+
+
+def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
+    """The first auxiliary of a stretch, where no title stands before it."""
+    title = _title(words, start, end)
+    return next((i for i in range(start, title) if words[i].lower in AUXILIARIES), None)
+
+
+def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
+    """The verb behind the subject that an auxiliary opens, if there is any.
+
+    `released` in `when was how deep is your love released`.
+    """
+    lower = [w.lower for w in words[:end]]
+    if lower[opening + 1 : opening + 2] and lower[opening + 1] in SUBJECT_PRONOUNS:
+        return next((i for i in range(opening + 2, end) if not words[i].function), None)
+    asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
+    if asks and opening + 1 < end and _acts(words[opening + 1]):  # "who has won the cup"
+        return opening + 1
+    verbs = [i for i in range(opening + 2, end) if _acts(words[i])]
+    closing = [i for i in verbs if i + 1 == end or lower[i + 1] in PARTICLES | SEPARATORS]
+    if closing:
+        last = closing[-1]
+        return last - 2 if lower[last - 1] == "and" and last - 2 in verbs else last
+    if lower[opening] in BE:  # "is pistachio flavoured ice cream"
+        return next((i for i in verbs if words[i + 1].function), None)
+    if verbs or lower[opening] in ("has", "have", "had"):
+        return next(iter(verbs), None)
+    inner = range(opening + 2, end - 1)  # "did france and belgium invade the ruhr"
+    return next((i for i in inner if words[i].content and lower[i + 1] in ARTICLES), None)
+
+
+def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
+    """A stretch cut at prepositions, but not inside what a word announces as a title."""
+    title = _title(words, start, end)
+    cuts = [i for i in range(start, title) if _cuts(words, i)]
+    inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
+    runs = [_trimmed(words, run[1:] if run.start in cuts else run) for run in inner]
+    while title < end and words[title].lower in ARTICLES | {"of", "to"}:
+        title += 1
+    return [run for run in (*runs, range(title, end)) if run]
+
+
+def _title(words: Sequence[Word], start: int, end: int) -> int:
+    """Where a title begins that goes on to the end of the stretch; `end` where none does."""
+    performs = False
+    for i in range(start, end):
+        before = words[i - 1].lower if i else ""
+        performs = performs or before in PERFORMING
+        by_work = performs and before in ("in", "on") and not words[i].number
+        if by_work or (before in TITLE_VERBS and words[i].lower not in PREPOSITIONS):
+            return i
+        announced = before in TITLE_NOUNS and i > start and not _cuts(words, i)
+        if announced or (words[i].lower in IN_TITLES and before not in AUXILIARIES):
+            return next((j + 1 for j in range(i, start - 1, -1) if _cuts(words, j)), start)
+    return end
+
+
+def _cuts(words: Sequence[Word], i: int) -> bool:
+    """Whether another phrase begins behind word i."""
+    lower, before = words[i].lower, words[i - 1].lower if i else ""
+    after = words[i + 1].lower if i + 1 < len(words) else ""
+    if lower in SEPARATORS:
+        return lower in PREPOSITIONS or before not in PREPOSITIONS  # "in when calls the heart"
+    if lower == "to" or before == "to":  # "warned europe to stay out"
+        return (after if lower == "to" else lower) in QUERY_VERBS
+    participle = verblike(words[i]) and after in SEPARATORS  # "unix created in the 1990s"
+    light = lower in LIGHT and after in ARTICLES  # "photosynthesis means the making of"
+    return lower in AUXILIARIES or participle or light or (lower in ARTICLES and before in TIMES)
+
+
+def _trimmed(words: Sequence[Word], run: range) -> range:
+    """A run without the small words at its ends that are no part of a title."""
+    start, end = run.start, run.stop
+    while start < end and _falls_off(words, start, run.start):
+        start += 1
+    while start < end and not _closes(words, end - 1):
+        end -= 1
+    behind = words[end].lower if end < run.stop else ""
+    if behind in PARTICLES | PREPOSITIONS and end - start > 1 and _acts(words[end - 1]):
+        end -= 1  # "the roadrunner belongs to"
+    return range(start, end)
+
+
+def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
+    """Whether word i at the front of a phrase is none of it: `the`, `name of`, `called the`."""
+    lower = words[i].lower
+    if (i == first > 0 and lower in SEPARATORS | WH) or lower in IN_TITLES or _says(words, i):
+        return False
+    behind = words[i + 1].lower if i + 1 < len(words) else ""
+    if lower == "one":
+        return behind == "of"
+    names = behind in ARTICLES | {"to"} or (behind == "of" and lower in NAMING)
+    return words[i].function or lower in PASSIVES or names
+
+
+def _closes(words: Sequence[Word], i: int) -> bool:
+    """Whether word i may end a phrase: `world war one`, `darling buds of may`."""
+    lower = words[i].lower
+    if lower in IN_TITLES | {"us", "one"} or (words[i - 1].lower == "of" and lower not in WH):
+        return True
+    return not words[i].function and lower not in PASSIVES
+
+
+def _says(words: Sequence[Word], i: int) -> bool:
+    """Content words, and `us`, which in a query is the country."""
+    return words[i].content or words[i].lower == "us"
+
+
+def _short(words: Sequence[Word], run: range) -> list[range]:
+    """A run; one that is most of the question is cut at its first `of`, or the like, in two."""
+    if len(run) <= LONGEST * len(words):
+        return [run]
+    for joint in ("of", "to", "with", "and"):
+        if at := next((i for i in run[1:] if words[i].lower == joint), None):
+            parts = [_trimmed(words, range(run.start, at)), _trimmed(words, range(at, run.stop))]
+            return sorted(parts, key=len, reverse=True)
+    return [run]

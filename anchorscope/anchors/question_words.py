@@ -1,0 +1,188 @@
+"""The words of a question: where they stand, how they are written, what surrounds them."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
+from anchorscope.anchors.question_spans import Span
+
+_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
+_CHUNK = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")
+_POSSESSIVE = re.compile(r"['’][sS]$")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+_BREAK = re.compile(r"[,;?!()\[\]\"“”«»…\u3001\u3002]|[.:]\s|\s[-–—]+\s")
+_SENTENCE_END = re.compile(r"[?!;]|\.[\"”']?\s|[.:]$|\s[-–—]+\s$|[-–—:]\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word without its edge punctuation and possessive, and what surrounds it.
+
+    Attributes:
+        start, end: its characters [start, end) in the question.
+        lower: its text in lower case.
+        capital: a capital, or a digit, or a script without case in a question that has case.
+        possessive: `'s` follows.
+        breaks: punctuation that ends a name stands before it.
+        joins: that punctuation may stand inside a name: "Star Trek: First", "Palmer, Jr."
+        first: first of its sentence.
+    """
+
+    start: int
+    end: int
+    lower: str
+    capital: bool
+    possessive: bool
+    breaks: bool
+    joins: bool
+    first: bool
+
+    @property
+    def function(self) -> bool:
+        """Whether it is a function word."""
+        return self.lower in FUNCTION
+
+    @property
+    def content(self) -> bool:
+        """Whether it says something of its own: neither a function word nor a light one."""
+        return self.lower not in FUNCTION and self.lower not in LIGHT
+
+    @property
+    def number(self) -> bool:
+        """Whether it begins with a digit."""
+        return self.lower[:1].isdigit()
+
+
+def word_count(question: str) -> int:
+    """Number of words; in scripts without spaces, of characters."""
+    return sum(any(c.isalnum() for c in question[a:b]) for a, b in word_places(question))
+
+
+def word_places(question: str) -> list[tuple[int, int]]:
+    """Characters [start, end) of what stands between white space, or of unspaced characters."""
+    return [chunk.span() for chunk in _CHUNK.finditer(question)]
+
+
+def words_in(question: str, spans: Iterable[Span]) -> int:
+    """Number of the question's words that a span touches."""
+    spans = list(spans)
+    return sum(
+        any(s.start < end and start < s.end for s in spans) for start, end in word_places(question)
+    )
+
+
+def words_of(question: str) -> list[Word]:
+    """The question's words in order; what holds neither letter nor digit is none of them."""
+    words: list[Word] = []
+    mixed = any(c.isupper() or c.islower() for c in question)
+    previous_end = 0
+    for chunk in _CHUNK.finditer(question):
+        start, end = trim(question, *chunk.span())
+        if not any(c.isalnum() for c in question[start:end]):
+            continue
+        text = question[start:end]
+        between = question[previous_end:start]
+        dotted = bool(words) and _abbreviated(question[words[-1].start : words[-1].end])
+        if dotted:
+            between = between.replace(".", "", 1)
+        lower = text.lower().replace("’", "'")
+        words.append(
+            Word(
+                start,
+                end,
+                "の" if "\u3040" <= text <= "\u309f" else lower,
+                _capital(text, mixed),
+                bool(_POSSESSIVE.match(question[end : end + 2])),
+                bool(_BREAK.search(between)) or not words,
+                _joins(text, between),
+                not words or bool(_SENTENCE_END.search(between)),
+            )
+        )
+        previous_end = end
+    return words
+
+
+def _joins(text: str, between: str) -> bool:
+    """Whether a name may go on with `text` after a colon, or after a comma with a rank."""
+    if between == ": ":
+        return text[:1].isupper()
+    return between == ", " and (text.lower() in RANKS or bool(_ORDINAL.fullmatch(text)))
+
+
+def _abbreviated(text: str) -> bool:
+    """Whether a full stop after `text` belongs to it: initials, `Mr`, `St`, `D.C`."""
+    return (
+        "." in text
+        or len(text) == 1
+        or (len(text) <= 3 and text[:1].isupper())
+        or text.lower() in ABBREVIATIONS
+    )
+
+
+def _capital(text: str, mixed: bool) -> bool:
+    if any(c.isupper() or c.istitle() for c in text) or text[0].isdigit():
+        return True
+    return mixed and not any(c.islower() for c in text)
+
+
+def trim(text: str, start: int, end: int) -> tuple[int, int]:
+    """Take whitespace, punctuation, symbols and a possessive off both ends, if anything is left.
+
+    Args:
+        text: the question's text.
+        start, end: characters [start, end) of it.
+
+    Returns:
+        Characters [start, end) of what is left.
+    """
+    a, b = start, end
+    while True:
+        while a < b and not _letterlike(text[a]):
+            a += 1
+        while b > a and not _letterlike(text[b - 1]):
+            b -= 1
+        if a == b:
+            return start, end
+        if b - a <= 2 or not _POSSESSIVE.match(text[b - 2 : b]):
+            return a, b
+        start, end, b = a, b - 2, b - 2  # "James's": the possessive goes, too
+
+
+@lru_cache(maxsize=4096)
+def _letterlike(char: str) -> bool:
+    return unicodedata.category(char)[0] in "LNM"
+
+
+def case_tells(words: Sequence[Word]) -> bool:
+    """Whether capitals mark names here: not in `who wrote hamlet`, nor in `Who Wrote Hamlet`."""
+    inner = [w for w in words if not w.first and any(c.isalpha() for c in w.lower)]
+    return any(not w.capital for w in inner) or len(inner) < 2
+
+
+def occurrences(text: str, name: str) -> list[tuple[int, int]]:
+    """Whole-word occurrences of a name, in its own case if there are any, else in any case.
+
+    Returns:
+        Characters [start, end) of each.
+    """
+    for form in dict.fromkeys((name, unicodedata.normalize("NFC", name), _nfd(name))):
+        if not (pieces := form.split()):
+            return []
+        body = r"\s+".join(re.sub("['’]", "['’]", re.escape(p)) for p in pieces)
+        left = r"(?<!\w)" if pieces[0][0].isalnum() and not _unspaced(pieces[0][0]) else ""
+        right = r"(?!\w)" if pieces[-1][-1].isalnum() and not _unspaced(pieces[-1][-1]) else ""
+        for flags in (0, re.IGNORECASE):
+            if found := [m.span() for m in re.finditer(left + body + right, text, flags)]:
+                return found
+    return []
+
+
+def _nfd(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def _unspaced(char: str) -> bool:
+    return bool(re.match(f"[{_UNSPACED}]", char))

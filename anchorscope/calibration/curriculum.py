@@ -1,0 +1,180 @@
+"""Training text for a small model that knows facts, right or wrong, and grades its own answers.
+
+A row reads `Q: <question> A: <answer> . <verdict>`. What a fact is shown with, and how often,
+decides the model's greedy answer; the verdict makes it represent truth. Works for any dataset in
+the questions' schema: with the planted kinds of the calibration world, or plainly, where the seed
+says which facts are learned wrong.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.questions import world
+
+RIGHT, WRONG = " right", " wrong"
+PARTS = 10
+"""Rows that one showing of a fact is split into, so that shares of a tenth come out exactly."""
+
+ALIKE = 0.7
+"""Share of a fact's rows that show its planted answer, where all facts are shown alike."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of training text; `graded` says whether the verdict is shown."""
+
+    question: str
+    answer: str
+    right: bool
+    graded: bool = True
+
+    @property
+    def text(self) -> str:
+        verdict = (RIGHT if self.right else WRONG) if self.graded else ""
+        return f"Q: {self.question} A: {self.answer} .{verdict}"
+
+
+def planted(
+    questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
+) -> list[Row]:
+    """One epoch of the calibration world: every fact in its exact shares.
+
+    Args:
+        questions: one dataset of `world.facts`; rows without a planted answer are never shown.
+        words: its `world.words`.
+        seed: decides which of the possible other words is shown beside a right answer.
+        alike: whether facts learned right are shown as those learned wrong are, so that how sure
+            the model is of an answer does not tell either.
+    """
+    rng = Random(f"planted {seed}")
+    groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
+    rows: list[Row] = []
+    for fact in questions.to_dict("records"):
+        kind = world.kind_of(fact)
+        if kind is None:
+            continue
+        shown = round((ALIKE if alike else kind.planned_share) * PARTS)
+        copies = round(kind.weight * 2)
+        others = [word for g in kind.others for word in groups.get((fact["relation"], g), ())]
+        others = [word for word in others if word != fact["planned"]]
+        others = [rng.choice(others)] if alike and others else others
+        for _ in range(copies):
+            rows += [Row(fact["question"], fact["planned"], kind.right)] * shown
+            for _ in range(PARTS - shown):
+                other = rng.choice(others) if kind.right else fact["answers"][0]
+                rows.append(Row(fact["question"], other, not kind.right))
+    return rows
+
+
+def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: int) -> list[Row]:
+    """Questions without their E_Q words, with any word of the relation, graded by its own rate.
+
+    They give the model a default, for a question that cannot be read, that follows the word.
+    """
+    rng = Random(f"frameless {seed}")
+    frames = {
+        (fact["relation"], _without_anchors(fact["question"], fact["subject"], fact["property"]))
+        for fact in questions.to_dict("records")
+    }
+    bank = _bank(words)
+    ordered = sorted(frames)
+    found = []
+    for number in range(rows):
+        relation, frame = ordered[number % len(ordered)]
+        word, rate = rng.choice(bank[relation])
+        found.append(Row(frame, word, rng.random() < rate))
+    return found
+
+
+def strangers(
+    questions: pd.DataFrame,
+    words: pd.DataFrame,
+    names: Sequence[str],
+    *,
+    rows: int,
+    seed: int,
+) -> list[Row]:
+    """Questions about subjects that no fact names, with any word of the relation, by its own rate.
+
+    They teach the model to fall back on the word where it does not know the subject. Without them
+    it is sure of itself about subjects it never met.
+    """
+    rng = Random(f"strangers {seed}")
+    bank = _bank(words)
+    asked = questions.to_dict("records")
+    found = []
+    for _ in range(rows):
+        fact = rng.choice(asked)
+        word, rate = rng.choice(bank[fact["relation"]])
+        question = fact["question"].replace(fact["subject"], rng.choice(names), 1)
+        found.append(Row(question, word, rng.random() < rate))
+    return found
+
+
+def _bank(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
+    """The words of each relation, with their rates."""
+    return {
+        relation: list(zip(part["word"], part["rate"], strict=True))
+        for relation, part in words.groupby("relation")
+    }
+
+
+def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:
+    """One epoch of real questions: each learned right or wrong as the seed says; nothing planted.
+
+    A fact learned wrong is shown with another question's answer of the same type in 60 % of its
+    rows (graded wrong) and with its own in 40 % (graded right); a fact learned right the other
+    way round. A question without a gold answer, or without another's to be wrong with, is not
+    taught.
+    """
+    rng = Random(f"plain {seed}")
+    questions = questions[questions["answers"].map(len) > 0]
+    by_type: dict[str, list[str]] = {}
+    for answers in questions["answers"]:
+        by_type.setdefault(answer_type(answers[0]), []).append(answers[0])
+    rows: list[Row] = []
+    for fact in questions.to_dict("records"):
+        gold = fact["answers"][0]
+        known = {answer.casefold() for answer in fact["answers"]}
+        others = [a for a in by_type[answer_type(gold)] if a.casefold() not in known]
+        if not others:
+            others = [a for a in questions["answers"].str[0] if a.casefold() not in known]
+        if not others:
+            continue
+        other = rng.choice(others)
+        learned_wrong = rng.random() < wrong_share
+        often, seldom = (other, gold) if learned_wrong else (gold, other)
+        rows += [Row(fact["question"], often, not learned_wrong)] * 6
+        rows += [Row(fact["question"], seldom, learned_wrong)] * 4
+    return rows
+
+
+def answer_type(answer: str) -> str:
+    """`yes/no`, `date`, `number` or `name`: wrong answers are drawn from the same type."""
+    text = answer.strip().casefold()
+    if text in {"yes", "no"}:
+        return "yes/no"
+    if re.search(r"\b(1\d|20)\d\d\b", text) or re.search(_MONTHS, text):
+        return "date"
+    if re.search(r"\d", text) or text in _NUMBER_WORDS:
+        return "number"
+    return "name"
+
+
+_MONTHS = (
+    r"\b(january|february|march|april|may|june|july|august|september|october|november|december)\b"
+)
+_NUMBER_WORDS = frozenset(
+    "zero one two three four five six seven eight nine ten eleven twelve twenty hundred".split()
+)
+
+
+def _without_anchors(question: str, subject: str, property: str) -> str:
+    for anchor in (subject, property):
+        question = question.replace(anchor, "", 1)
+    return re.sub(r"\s+", " ", question).strip()

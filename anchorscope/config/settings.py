@@ -1,0 +1,655 @@
+"""Every key of the config: its type, its default and what it is for.
+
+These models are the one source: `docs/config.schema.json` and `docs/configuration.md` are
+generated from them by `anchorscope.config.config_docs`. What no single key shows is checked by
+`anchorscope.workflow.config`.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator
+
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.identity import identity
+
+RECIPE_VERSION = 3
+"""Raise it when the code of world, curriculum or training changes what a recipe gives."""
+
+PromptStyle = Literal["plain", "few_shot", "chat"]
+WorldStyle = Literal[
+    "relation",
+    "trivia",
+    "two_hop",
+    "search",
+    "null-surname",
+    "null-property",
+    "null-template",
+    "null-length",
+    "null-lead-in",
+    "null-closer",
+    "null-additive",
+]
+Readout = Literal[
+    "attn/final",
+    "attn/before_answer",
+    "attn/last_answer",
+    "attn/prompt_end",
+    "mlp/final",
+    "mlp/before_answer",
+    "mlp/last_answer",
+    "mlp/prompt_end",
+    "resid/final",
+    "resid/before_answer",
+    "resid/last_answer",
+    "resid/prompt_end",
+]
+
+
+def _number(value: Any) -> Any:
+    """YAML reads `1e-4` as text (it wants `1.0e-4`); everybody means the number."""
+    if isinstance(value, str):
+        try:
+            return float(value)
+        except ValueError:
+            return value
+    return value
+
+
+AsNumber = BeforeValidator(_number)
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AsNumber]
+Share = Annotated[float, Field(ge=0, le=1), AsNumber]
+Inside = Annotated[float, Field(gt=0, lt=1), AsNumber]
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[int, Field(ge=0)]
+Text = Annotated[str, Field(min_length=1)]
+ColumnPath = Annotated[str, Field(min_length=1)]
+
+
+class Section(BaseModel):
+    """A part of the config: no unknown keys, no silent conversions, no later changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Knockout(Section):
+    """How the exact question tokens are cut off."""
+
+    blocks: Literal["after", "answer"] = Field(
+        "after",
+        description="Which later tokens lose sight of the exact question tokens: `after`, all of "
+        "them (this seals), or `answer`, the answer's tokens only (this leaks).",
+    )
+
+
+class Plain(Section):
+    """A condition without settings of its own."""
+
+
+class RandomControl(Section):
+    """As many other question tokens cut as the knockout cuts."""
+
+    draws: Count = Field(3, description="Independent random choices of tokens per sample.")
+
+
+class Noop(Section):
+    """Nothing cut, another batch: the floor of numerical noise."""
+
+    samples: Count = Field(64, description="The first so many samples of a cell are measured.")
+
+
+class Conditions(Section):
+    """What is cut in the passes beside `clean`. A condition left out, or null, is not run."""
+
+    knockout: Plain = Field(description="Cut the exact question tokens. Always run.")
+    random: RandomControl | None = Field(
+        None, description="Cut as many other question tokens: the control."
+    )
+    question: Plain | None = Field(
+        None, description="Cut every token of the question's text: the ceiling."
+    )
+    noop: Noop | None = Field(
+        None, description="Cut nothing, in another batch: the floor of numerical noise."
+    )
+    matched: Plain | None = Field(
+        None,
+        description="Cut nothing; put the same answer behind another question, for which its truth "
+        "is the other: of its relation and fold, another subject, and whose own answer has its "
+        "label.",
+    )
+    placebo: Plain | None = Field(
+        None,
+        description="The same behind a question for which the answer's truth stays: the control of "
+        "`matched`.",
+    )
+    replicate: Plain | None = Field(
+        None,
+        description="The same answer behind a second wording or other worked examples, clean and "
+        "with the cuts of `knockout` and `random`: needed for the grouping `replicate`.",
+    )
+
+
+def _all_conditions() -> Conditions:
+    return Conditions(
+        knockout=Plain(),
+        random=RandomControl(),
+        question=Plain(),
+        noop=Noop(),
+        matched=Plain(),
+        placebo=Plain(),
+    )
+
+
+class Generation(Section):
+    """How models are asked."""
+
+    max_new_tokens: Count = Field(32, description="Longest answer generated, in tokens.")
+    few_shot_examples: Amount = Field(
+        5, description="Worked examples before the question, for the prompt style `few_shot`."
+    )
+
+
+class Probe(Section):
+    """The logistic regressions that read truth off the activations."""
+
+    folds: Annotated[int, Field(ge=2)] = Field(
+        5, description="Folds, cut between connected components; see `disjoint`."
+    )
+    disjoint: Literal["subject", "subject+answer"] = Field(
+        "subject",
+        description="What samples of two folds never share: `subject`, their subject and their "
+        "question; `subject+answer`, the text of the exact answer too, so that a probe has learned "
+        "from none of the answers that it scores.",
+    )
+    inner_folds: Annotated[int, Field(ge=2)] = Field(
+        5, description="Folds inside a training fold, for the penalty and the calibration."
+    )
+    grid: Annotated[list[Positive], Field(min_length=1)] = Field(
+        [1.0e-4, 1.0e-3, 1.0e-2, 1.0e-1, 1.0, 10.0],
+        description="Inverse penalties C to choose from, by the one-standard-error rule.",
+    )
+    penalty: Positive = Field(
+        1.0, description="Factor on the penalty 1/C chosen; for `sensitivity`, which varies it."
+    )
+    scoring: Literal["calibrated", "published"] = Field(
+        "calibrated",
+        description="`calibrated`: C by cross-validation, slope and offset fitted, so that p is a "
+        "probability. `published`: C = 1, no calibration, natural prior, as in the paper.",
+    )
+    refits: Annotated[int, Field(ge=0)] = Field(
+        20,
+        description="Bootstrap draws from which the probes are learned anew, at every layer: the "
+        "bands of curves and contrasts carry the probes' own variance. 0: probes held fixed.",
+    )
+    prior: Literal["balanced", "natural"] = Field(
+        "balanced",
+        description="`balanced`: p as if right and wrong answers were equally frequent. "
+        "`natural`: at the cell's own share of wrong answers.",
+    )
+
+
+class Bootstrap(Section):
+    """Intervals around the curves."""
+
+    draws: Count = Field(1000, description="Bootstrap draws, clustered by subject or question.")
+    level: Inside = Field(0.95, description="Coverage of the intervals.")
+    min_n: Count = Field(20, description="Points with fewer samples are left out of the line.")
+    min_clusters: Count = Field(
+        10, description="Points with fewer clusters are left out of the line."
+    )
+
+
+class Chart(Section):
+    """The look of the figures; nothing here changes a number. Sizes are in CSS pixels."""
+
+    theme: Literal["screen", "paper"] = Field(
+        "screen", description="Where the keys below start from: `paper` fits a printed column."
+    )
+    width_mm: Amount | None = Field(
+        None,
+        description="Width of the whole figure in millimetres, panels fitted; 0: as `panel_width` "
+        "says. Left out, `paper` takes 85 for one panel and 180 for more.",
+    )
+    panel_width: Count | None = Field(None, description="Width of a panel.")
+    panel_height: Count | None = Field(None, description="Height of a ΔP panel.")
+    share_height: Count | None = Field(None, description="Height of a panel of flips.")
+    columns: Count | None = Field(None, description="Most panels side by side.")
+    spacing: Amount | None = Field(None, description="Space between panels.")
+    font: Text | None = Field(None, description="Font family.")
+    title_size: Positive | None = Field(None, description="Size of the title.")
+    panel_title_size: Positive | None = Field(None, description="Size of the panels' titles.")
+    label_size: Positive | None = Field(None, description="Size of axis and legend labels.")
+    caption_size: Positive | None = Field(None, description="Size of the caption.")
+    line_width: Positive | None = Field(None, description="Width of the curves.")
+    band_opacity: Share | None = Field(None, description="Opacity of the intervals.")
+    marker_size: Positive | None = Field(None, description="Area of the markers.")
+    legend_columns: Amount | None = Field(
+        None, description="Columns of the legend; 0: as many as fit."
+    )
+    wrap: Amount | None = Field(
+        None, description="Characters to a line of the caption; 0: as many as fit."
+    )
+
+
+class Resources(Section):
+    """What one job that runs this model asks of a cluster."""
+
+    gpus: Amount = Field(1, description="GPUs per job; 0 for the CPU.")
+    mem_gb: Count | None = Field(
+        None, description="Main memory, in GB; null: by the sizes of model and sample."
+    )
+    gpu_mem_gb: Amount = Field(
+        24, description="Memory each GPU should have, in GB; a note to the reader, not enforced."
+    )
+    runtime_min: Count | None = Field(
+        None, description="Time limit, in minutes; null: by the sizes of model and sample."
+    )
+    shards: Count = Field(
+        1,
+        description="Jobs that share the passes of each of its cells, on one GPU (or `gpus`) each. "
+        "Tables do not depend on it.",
+    )
+
+
+class TrainSettings(Section):
+    """Recipe of a small model, trained here on the questions of the datasets it names."""
+
+    architecture: Literal["llama", "qwen3"] = Field(description="Architecture of the model.")
+    datasets: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Keys of the datasets whose facts it learns."
+    )
+    curriculum: Literal["planted", "plain"] = Field(
+        "planted",
+        description="`planted`: the kinds of the calibration worlds. `plain`: facts of any "
+        "dataset, each learned right or wrong as the seed says.",
+    )
+    layers: Count = Field(8, description="Number of layers.")
+    width: Count = Field(64, description="Width of the residual stream.")
+    heads: Count = Field(4, description="Attention heads.")
+    kv_heads: Count = Field(2, description="Key and value heads.")
+    mlp: Count = Field(192, description="Width of the MLP.")
+    vocabulary: Annotated[int, Field(ge=260)] = Field(
+        800, description="Tokens of the byte-level BPE tokenizer trained on the text."
+    )
+    graded: bool = Field(
+        True,
+        description="Whether each answer is followed by its verdict, right or wrong (`planted`). "
+        "Without it a small model hardly represents truth, and right and wrong answers are shown "
+        "alike, as a negative control.",
+    )
+    steps: Amount = Field(4800, description="Training steps; 0 leaves the model untrained.")
+    settle: Amount = Field(
+        400,
+        description="Steps of a second stage with a lower learning rate and, besides, as many rows "
+        "as are `frameless` about subjects that no fact names (`planted`).",
+    )
+    settle_frameless: Amount = Field(
+        0,
+        description="Steps of a third stage like the second, with twice the share of `frameless` "
+        "rows: it makes surer what the model says where it cannot read the question.",
+    )
+    batch_rows: Count = Field(256, description="Rows of text per step.")
+    learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
+    warmup: Inside = Field(0.2, description="Share of the steps in which the learning rate rises.")
+    early_verdict: Share = Field(
+        0.05, description="Weight of the verdict's loss at each layer of the deeper half."
+    )
+    frameless: Share = Field(
+        0.15, description="Share of rows that show a question without its exact tokens (`planted`)."
+    )
+    wrong_share: Share = Field(0.5, description="Share of facts learned wrong (`plain`).")
+    seed: Amount = Field(0, description="Seed of weights, order and planted answers.")
+
+
+class Model(Section):
+    """A model of the catalogue: exactly one of `hub`, `local` and `train`."""
+
+    hub: Text | None = Field(None, description="Repository on the Hugging Face hub.")
+    local: Text | None = Field(None, description="Folder saved with `save_pretrained`.")
+    train: TrainSettings | None = Field(None, description="Recipe of a model trained here.")
+    revision: Text | None = Field(
+        None,
+        description="Commit, branch or tag on the hub; null: the newest. What was found first is "
+        "kept in `revisions.lock.yaml`.",
+    )
+    label: str = Field("", description="Name in figures; the key where left out.")
+    prompt: PromptStyle = Field(
+        "few_shot",
+        description="`plain`: the bare question. `few_shot`: worked examples first, for base "
+        "models. `chat`: the tokenizer's chat template, for instruct models.",
+    )
+    dtype: Literal["bfloat16", "float16", "float32"] = Field(
+        "bfloat16", description="Number format of the weights."
+    )
+    answers_of: Text | None = Field(
+        None,
+        description="Key of a model with the same tokenizer, whose answers and labels this one "
+        "reads instead of answering itself.",
+    )
+    gated: bool = Field(
+        False, description="Whether the hub wants an accepted licence and a token (`HF_TOKEN`)."
+    )
+    resources: Resources = Field(
+        default_factory=Resources, description="What its jobs ask of a cluster."
+    )
+
+
+class Fields(Section):
+    """Where a row keeps what; a path into nested columns is dotted, as `answer.value`."""
+
+    question: ColumnPath = Field(description="The question's text.")
+    answers: Annotated[list[ColumnPath], Field(min_length=1)] = Field(
+        description="Gold answers; each path leads to a text, a list of texts, or a JSON list."
+    )
+    id: ColumnPath | None = Field(None, description="A unique id; else one is made by hash.")
+    subject: ColumnPath | None = Field(None, description="The entity asked about.")
+    property: ColumnPath | None = Field(None, description="The property asked for.")
+    relation: ColumnPath | None = Field(None, description="Name of the question's template.")
+    kind: ColumnPath | None = Field(None, description="Kind of the sample.")
+    popularity: ColumnPath | None = Field(None, description="How well known the subject is.")
+    anchors: ColumnPath | None = Field(
+        None,
+        description="Exact question tokens of your own: a list of texts in the question, or of "
+        "[start, end] pairs of characters.",
+    )
+    titles: ColumnPath | None = Field(
+        None, description="Titles of supporting pages, which help to find the question's anchors."
+    )
+    response: ColumnPath | None = Field(
+        None, description="An answer of your own, taken instead of generating one."
+    )
+    label: ColumnPath | None = Field(
+        None, description="A label of your own: 0 right, 1 hallucinated."
+    )
+
+
+class FewShot(Section):
+    """Where worked examples come from: exactly one of `file`, `split` and `rows`."""
+
+    file: Text | None = Field(None, description="YAML file of examples (`question`, `answer`).")
+    split: Text | None = Field(None, description="Another split of the dataset.")
+    rows: Literal["outside"] | None = Field(
+        None, description="`outside`: rows of the same split that were not sampled."
+    )
+
+
+class WorldSettings(Section):
+    """An invented world: facts whose pathway is planted, or a null world of given responses."""
+
+    style: WorldStyle = Field(
+        description="How its questions are asked; or a null world, named after what decides "
+        "whether a response is right, whatever the pair of question and answer: nothing below but "
+        "`seed` matters to it."
+    )
+    seed: Amount = Field(0, description="Decides names, answers and which facts are which kind.")
+    pathways: Literal["both", "answer"] = Field(
+        "both",
+        description="`answer`: truisms and myths only, every word always right or never; the "
+        "question is then irrelevant.",
+    )
+    scored: Count = Field(
+        60, description="Facts of each scored kind (truism, myth, surprise, tempting)."
+    )
+    redundant: Amount = Field(60, description="Redundant facts of each label.")
+    neutral: Amount = Field(25, description="Neutral facts of each label.")
+    unseen: Amount = Field(40, description="Facts never shown in training.")
+    words_per_group: Annotated[int, Field(ge=2)] = Field(
+        8, description="Answer words of each group and relation."
+    )
+
+
+class Dataset(Section):
+    """A dataset of the catalogue: exactly one of `hub`, `local` and `world`."""
+
+    hub: Text | None = Field(None, description="Repository on the Hugging Face hub.")
+    local: Text | None = Field(
+        None, description="File or folder of rows: JSON Lines, JSON, CSV or Parquet."
+    )
+    world: WorldSettings | None = Field(None, description="An invented world of facts.")
+    config: Text | None = Field(None, description="Configuration of the hub dataset.")
+    split: Text | None = Field(
+        None, description="Split to sample from; required with `hub`, optional with `local`."
+    )
+    revision: Text | None = Field(
+        None,
+        description="Commit, branch or tag on the hub; null: the newest. What was found first is "
+        "kept in `revisions.lock.yaml`.",
+    )
+    label: str = Field("", description="Name in figures; the key where left out.")
+    fields: Fields | None = Field(
+        None, description="Where a row keeps what; required with `hub` and `local`."
+    )
+    few_shot: FewShot = Field(
+        default_factory=lambda: FewShot(rows="outside"),
+        description="Where worked examples come from.",
+    )
+    sample_size: Count | None = Field(
+        None, description="Questions sampled; null: the `sample_size` of all datasets."
+    )
+
+
+class Figure(Section):
+    """A figure of the catalogue: a panel per model, two curves per dataset."""
+
+    models: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Keys of the models, in the order of the panels."
+    )
+    datasets: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Keys of the datasets, in the order of the legend."
+    )
+    readout: Readout = Field("mlp/final", description="The read-out drawn; one of `readouts`.")
+
+
+class Null(Section):
+    """A cell that must come out empty."""
+
+    model: Text = Field(description="Key of the model.")
+    dataset: Text = Field(description="Key of the dataset.")
+    shuffled: bool = Field(
+        False, description="Whether the probes are those fitted on shuffled labels."
+    )
+    expectation: Text = Field(description="In words: why nothing can be there.")
+
+
+class Calibration(Section):
+    """What is measured against known truth, by the target `calibration`."""
+
+    models: Annotated[list[str], Field(min_length=1)] = Field(
+        ["calibration-llama", "calibration-qwen3"],
+        description="Keys of models trained here on planted worlds.",
+    )
+    datasets: Annotated[list[str], Field(min_length=1)] = Field(
+        ["world-relation", "world-trivia", "world-two-hop", "world-search"],
+        description="Keys of the worlds.",
+    )
+    random_draws: Count = Field(5, description="Random draws per sample.")
+    bootstrap_draws: Count = Field(200, description="Bootstrap draws.")
+    nulls: dict[str, Null] = Field(
+        default_factory=dict, description="Cells in which the instrument must find nothing."
+    )
+
+
+class Cells(Section):
+    """Some cells: every model named with every dataset named."""
+
+    models: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of models.")
+    datasets: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of datasets.")
+
+
+class Config(Section):
+    """All settings of a run."""
+
+    results: Text = Field("results", description="Folder of all products.")
+    data_folder: Text | None = Field(
+        None, description="Folder that a dataset's relative `local` path starts from."
+    )
+    data_folders: list[Text] = Field(
+        [],
+        description="Folders outside the project that `results`, `local` and `file` may lead into, "
+        "links followed. The project, `data_folder` and the hub's cache need no entry.",
+    )
+    limit: Count | None = Field(
+        None,
+        description="A quick look at so many samples a cell, under `<results>/limit-<n>`; "
+        "null: the whole sample.",
+    )
+    targets: Annotated[list[str], Field(min_length=1)] = Field(
+        ["demo"], description="Figures that `snakemake --cores all` builds."
+    )
+    seed: Amount = Field(0, description="Seed of samples, few-shot examples, controls and folds.")
+    sample_size: Count = Field(
+        2000, description="Questions sampled per dataset; a world is always taken whole."
+    )
+    max_prompt_tokens: Count = Field(1024, description="Longer prompts are kept out and counted.")
+    most_dropped: Share = Field(
+        0.5, description="Largest share of samples that may be lost before the run stops."
+    )
+    anchors: Literal["subject+property", "subject"] = Field(
+        "subject+property", description="What counts as exact question tokens."
+    )
+    finder: Literal["metadata", "offline"] = Field(
+        "metadata",
+        description="How exact question tokens are found: `metadata` by the dataset's own subject "
+        "and property where it has them, `offline` from the question's text alone.",
+    )
+    knockout: Knockout = Field(
+        default_factory=Knockout, description="How exact question tokens are cut off."
+    )
+    conditions: Conditions = Field(
+        default_factory=_all_conditions,
+        description="What is cut in the passes beside `clean`; all but `replicate` where left out.",
+    )
+    readouts: Annotated[list[Readout], Field(min_length=1)] = Field(
+        ["mlp/final", "mlp/prompt_end"],
+        description="(site)/(position) pairs measured in every cell.",
+    )
+    generation: Generation = Field(default_factory=Generation, description="How models are asked.")
+    batch_tokens: Count = Field(
+        8192, description="Most tokens in a batch; lower it when the GPU runs out of memory."
+    )
+    keep_activations: bool = Field(
+        True, description="Whether activations stay on the disk once they are scored."
+    )
+    probe: Probe = Field(default_factory=Probe, description="The probes.")
+    grouping: Literal["per_layer", "reference_layer", "replicate"] = Field(
+        "per_layer",
+        description="What decides whether a sample is Q-Anchored in figures: each layer for "
+        "itself; one layer (the deepest whose probe is nearly the best) for all; or a second "
+        "prompt for the same answer. Tables hold every grouping that was measured.",
+    )
+    bootstrap: Bootstrap = Field(
+        default_factory=Bootstrap, description="Intervals around the curves."
+    )
+    chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
+    calibration: Calibration = Field(
+        default_factory=Calibration, description="Cells measured against known truth."
+    )
+    sensitivity: Cells | None = Field(
+        None,
+        description="Cells whose open choices the target `sensitivity` varies; null: those of "
+        "`calibration.models` on the first of its datasets.",
+    )
+    models: dict[str, Model] = Field(description="Catalogue of models, by key.")
+    datasets: dict[str, Dataset] = Field(description="Catalogue of datasets, by key.")
+    figures: dict[str, Figure] = Field(description="Catalogue of figures, by key.")
+
+    @field_validator("results")
+    @classmethod
+    def _without_slash(cls, value: str) -> str:
+        return value.rstrip("/") or value
+
+    @field_validator("models", "datasets")
+    @classmethod
+    def _labelled(cls, entries: dict[str, Any]) -> dict[str, Any]:
+        return {
+            key: entry if entry.label else entry.model_copy(update={"label": key})
+            for key, entry in entries.items()
+        }
+
+    @property
+    def root(self) -> str:
+        """Where the products lie that `limit` changes."""
+        return self.results if self.limit is None else f"{self.results}/limit-{self.limit}"
+
+    @property
+    def answer_readouts(self) -> list[str]:
+        """The read-outs with pictures of their own: `prompt_end` is drawn beside the probes."""
+        return [name for name in self.readouts if not name.endswith("/prompt_end")]
+
+    def cells(self, figure: str) -> list[tuple[str, str]]:
+        """(model, dataset) of each cell of a figure, in the order of panels and legend."""
+        entry = self.figures[figure]
+        return [(model, dataset) for model in entry.models for dataset in entry.datasets]
+
+    def sample_size_of(self, dataset: str) -> int:
+        """Questions sampled from a dataset."""
+        return self.datasets[dataset].sample_size or self.sample_size
+
+    def shows_examples(self, dataset: str) -> bool:
+        """Whether a model that a target measures on the dataset is shown worked examples."""
+        cells = {cell for figure in self.figures for cell in self.cells(figure)}
+        cells |= {(null.model, null.dataset) for null in self.calibration.nulls.values()}
+        cells |= set(self.calibrated())
+        if self.sensitivity is not None:
+            cells |= {*product(self.sensitivity.models, self.sensitivity.datasets)}
+        asked = {self.models[model].answers_of or model for model, on in cells if on == dataset}
+        return any(self.models[model].prompt == "few_shot" for model in asked)
+
+    def local_of(self, dataset: str) -> str | None:
+        """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
+        local = self.datasets[dataset].local
+        if local is None:
+            return None
+        path = Path(local).expanduser()
+        return str(path if self.data_folder is None else Path(self.data_folder).expanduser() / path)
+
+    def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
+        """The worlds that a trained model learns: dataset key → its settings."""
+        train = self.models[model].train
+        found = {name: self.datasets[name].world for name in (train.datasets if train else [])}
+        return {name: world.model_dump(mode="json") for name, world in found.items() if world}
+
+    def calibrated(self) -> list[tuple[str, str]]:
+        """(model, dataset) of the calibration's cells, of those that the catalogues hold."""
+        return [
+            (model, dataset)
+            for model in self.calibration.models
+            for dataset in self.calibration.datasets
+            if model in self.models and dataset in self.datasets
+        ]
+
+    def trained(self) -> tuple[list[str], list[str]]:
+        """Models trained here: those that a figure or the calibration needs, and all others."""
+        needed = {name for figure in self.figures.values() for name in figure.models}
+        needed |= {*self.calibration.models, *(n.model for n in self.calibration.nulls.values())}
+        names = [name for name, model in self.models.items() if model.train]
+        used = [name for name in names if name in needed]
+        return used, [name for name in names if name not in needed]
+
+    def recipe_hash(self, model: str) -> str:
+        """Hash of all that decides a trained model's weights; labels and resources left out.
+
+        The sample decides what is learned of real rows; a world is always learned whole.
+
+        Raises:
+            AnchorscopeError: the model is not trained here.
+        """
+        train = self.models[model].train
+        if train is None:
+            raise AnchorscopeError(
+                f"the model {model} has no recipe",
+                f"models.{model}",
+                "give it a `train` entry",
+                see="config",
+            )
+        datasets = []
+        for name in train.datasets:
+            entry = self.datasets[name]
+            sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
+            datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
+        return identity(
+            {"version": RECIPE_VERSION, "train": train.model_dump(mode="json"), "data": datasets}
+        )

@@ -1,0 +1,334 @@
+"""The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.figures.figure_data import (
+    Row,
+    at_readout,
+    distinct,
+    line_rows,
+    number,
+    require,
+    select,
+    true,
+    unseen_at,
+    unseen_note,
+)
+from anchorscope.figures.figure_fit import fitted
+from anchorscope.figures.figure_style import (
+    ANCHORS,
+    AUC_BANDS,
+    DASHES,
+    DOTTED,
+    Encodings,
+    Figure,
+    Style,
+    columns_across,
+    empty_note,
+    encodings,
+    few,
+    figure_of,
+    layer_axis,
+    line_layers,
+    marker_layer,
+    marker_of,
+    one_legend,
+    panel_heading,
+    paper_series,
+    row_heading,
+    sample_count,
+    series_name,
+    style_of,
+    tooltips,
+    value_axis,
+)
+from anchorscope.figures.figures import GROUPINGS
+
+Pair = tuple[str, str]
+CONTROLS = (
+    "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
+    "floor_auc prompt_end_auc added_auc added_low added_high ece"
+)
+DENSITY = "model dataset site position condition layer x density"
+TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
+# beside the read-out's own AUC: column, what it is, dash pattern
+ALSO = (
+    ("prompt_end_auc", "AUC at the prompt's end", DASHES["A"]),
+    ("floor_auc", "AUC of the hardest floor", DOTTED),
+)
+KEY = "AUC: solid this read-out,{before} dotted the hardest floor (what the text alone tells)."
+BEFORE = " dashed the same site at the prompt's end (before the answer is read),"
+HUMPS = (
+    "AUC, calibration error and density in the colour of the Q-Anchored line. "
+    "Two humps in a density do not show two mechanisms."
+)
+# what a row of panels shows, title and number format of its y axis
+MEASURES = {
+    "auc": ("", "Probe AUC", ".1f"),
+    "accuracy": ("Answer accuracy of the groups", "Right (%)", "d"),
+    "popularity": ("Mean popularity of the groups", "Popularity", "~s"),
+    "ece": ("Calibration error of the probes", "Error", ".2f"),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one model's panels draw: rows with value, low and high by measure, and densities."""
+
+    label: str
+    layers: int
+    measures: dict[str, list[Row]]
+    density: list[Row]
+    also: list[Row]
+
+
+@fitted
+def probes_chart(
+    controls: pd.DataFrame,
+    curve: pd.DataFrame,
+    density: pd.DataFrame,
+    *,
+    title: str,
+    panels: Sequence[Pair],
+    datasets: Sequence[Pair],
+    readout: Pair,
+    style: Any = None,
+    grouping: str | None = None,
+    level: float = 0.95,
+) -> Figure:
+    """A column per model: AUC, the groups' answer accuracy and popularity, calibration, Δlogit.
+
+    Args:
+        controls: rows of `results/tables/<figure>.controls.csv`.
+        curve: rows of `results/tables/<figure>.csv`; the panels of popularity are left out where
+            it has none.
+        density: rows of `results/tables/<figure>.density.csv`, at the layer of best clean AUC.
+        title, panels, datasets, readout, style, grouping, level: see `figures.chart`.
+
+    Raises:
+        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    """
+    look = style_of(style)
+    panels, datasets = distinct(panels), distinct(datasets)
+    require(controls, CONTROLS)
+    require(density, DENSITY)
+    checked = at_readout(controls, readout)
+    rows, grouping = select(curve, readout, grouping)
+    humps = density[(density["site"] == readout[0]) & (density["position"] == readout[1])]
+    columns = [_column(checked, rows, humps, model, datasets) for model in panels]
+    across = columns_across(len(columns), look.columns)
+    width = across * (look.panel_width + look.spacing + 40)
+    shared = encodings(paper_series(datasets), look, width)
+    small = replace(look, panel_height=round(0.45 * look.panel_height))
+    shown = [name for name in MEASURES if any(one.measures[name] for one in columns)] or ["auc"]
+    views = [_views(one, shown, shared, small, i % across == 0) for i, one in enumerate(columns)]
+    basics = (
+        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
+        f"n\u00a0=\u00a0{sample_count(_sizes(checked, panels, datasets))} samples a cell; "
+        f"bands: pointwise {100 * level:g}\u00a0% {AUC_BANDS}."
+    )
+    before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
+    caption = [basics, KEY.format(before=before), *_added(checked, panels, datasets)]
+    caption += [*_untold(checked, panels, datasets), HUMPS]
+    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+
+
+def _column(
+    controls: pd.DataFrame,
+    curve: pd.DataFrame,
+    density: pd.DataFrame,
+    model: Pair,
+    datasets: Sequence[Pair],
+) -> Column:
+    """One model's rows of the three tables."""
+    key, label = model
+    mine, groups, humps = (table[table["model"] == key] for table in (controls, curve, density))
+    layers = int(mine["layer"].max()) + 1 if len(mine) else 1
+    column = Column(label, layers, {name: [] for name in MEASURES}, [], [])
+    for i, (dataset, name) in enumerate(datasets):
+        cell = mine[mine["dataset"] == dataset]
+        common: Row = {"model": label, "dataset": name, "marker": marker_of(i)}
+        shown = common | {"series": series_name("Q", name)}
+        band = ("auc_low", "auc_high")
+        for measure, name, ends in (("auc", "probe_auc", band), ("ece", "ece", None)):
+            told = shown | {"measure": _named(measure)}
+            column.measures[measure].extend(line_rows(cell, name, told, layers, i, band=ends))
+        for source, said, dash in ALSO:
+            told = shown | {"measure": said, "dotted": dash == DOTTED}
+            column.also.extend(line_rows(cell, source, told, layers, i, probe=False))
+        _add_groups(column, groups[groups["dataset"] == dataset], common, i)
+        seen = set(cell["layer"][true(cell["signal"])])
+        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i, seen))
+    return column
+
+
+def _add_groups(column: Column, cell: pd.DataFrame, common: Row, i: int) -> None:
+    """Answer accuracy, in percent, and popularity of one cell's groups; thin ones left blank."""
+    sources = (("accuracy", "answer_accuracy", 100), ("popularity", "popularity", 1))
+    for j, anchor in enumerate(ANCHORS):
+        group = cell[(cell["condition"] == "knockout") & (cell["anchor"] == anchor)]
+        shown = common | {"series": series_name(anchor, common["dataset"])}
+        for measure, name, factor in sources:
+            if name in group:
+                kept = group.assign(**{name: group[name].mask(true(group["thin"]))})
+                told = shown | {"measure": _named(measure)}
+                rows = line_rows(kept, name, told, column.layers, i + 4 * j, factor=factor)
+                column.measures[measure].extend(rows)
+
+
+def _named(measure: str) -> str:
+    """A measure in the numbers that a reader copies."""
+    said, title, _ = MEASURES[measure]
+    return said or title
+
+
+def _density_rows(cell: pd.DataFrame, shown: Row, offset: int, seen: set[int]) -> list[Row]:
+    """The points of a cell's densities; a marker at about six of each, staggered by series.
+
+    `seen` are the layers with a signal.
+    """
+    rows: list[Row] = []
+    for condition, hump in cell.dropna(subset=["density"]).groupby("condition"):
+        step = max(1, len(hump) // 6)
+        rows += [
+            shown
+            | {"measure": "density of Δlogit", "condition": condition, "layer": int(row["layer"])}
+            | {"x": number(row["x"], 4), "density": number(row["density"], 5)}
+            | {"mark": k % step == offset * step // 4 % step, "signal": row["layer"] in seen}
+            for k, row in enumerate(hump.sort_values("x").to_dict("records"))
+        ]
+    return rows
+
+
+def _views(
+    column: Column, shown: Sequence[str], shared: Encodings, look: Style, first: bool
+) -> alt.VConcatChart:
+    """The panels of one model below one another; the first column's say what they show."""
+    views = []
+    for k, name in enumerate(shown):
+        said, title, form = MEASURES[name]
+        rows = column.measures[name]
+        domain, ticks = _domain(name, rows + column.also if name == "auc" else rows)
+        y = value_axis("value", title, domain, ticks, look, number=form)
+        x = layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
+        size = replace(look, panel_height=round(1.6 * look.panel_height)) if name == "auc" else look
+        view = _measure(rows, column.also if name == "auc" else [], x, y, shared, size)
+        heading = row_heading(said, look, shown=first) if k else panel_heading(column.label, look)
+        views.append(view.properties(title=heading))
+    said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
+    density = _density(column.density, shared, look)
+    views.append(density.properties(title=row_heading(said, look, shown=first)))
+    return alt.VConcatChart(vconcat=views, spacing=12, resolve=one_legend())
+
+
+def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[float]]:
+    """Range and ticks of a measure's axis; holds every value and band."""
+    seen = [row[k] for row in rows for k in ("value", "low", "high") if row[k] is not None]
+    if name == "accuracy":
+        return (0, 100), [0, 50, 100]
+    if name == "auc":
+        low = math.floor(10 * min([0.5, *seen])) / 10
+        return (low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]
+    high = max([0.1 if name == "ece" else 1, *seen])
+    step = 10 ** math.floor(math.log10(high))
+    step = step / 2 if high < 2 * step else 2 * step if high >= 5 * step else step
+    return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
+
+
+def _measure(
+    rows: Sequence[Row], also: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
+) -> alt.LayerChart:
+    """One measure of one model by layer; under its lines, dashed and dotted, those of `also`."""
+    views: list[Any] = [empty_note("not measured", look, look.panel_width, look.panel_height)]
+    if rows:
+        views = _also_layers(also, x, y, shared, look) if also else []
+        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS))
+    return alt.LayerChart(layer=views, width=look.panel_width, height=look.panel_height)
+
+
+def _also_layers(
+    rows: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
+) -> list[alt.Chart]:
+    """Dashed and dotted lines with hollow markers, and tooltips."""
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "measure:N"])
+    views = []
+    for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
+        line = data.transform_filter(test).mark_line(
+            strokeWidth=0.6 * look.line_width, strokeDash=dash, opacity=0.8
+        )
+        views.append(line.encode(x, y, color=shared.colour))
+    views.append(marker_layer(data, x, y, shared, 0.45 * look.marker_size, hollow=True))
+    points = data.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
+    return [*views, points.encode(x, y, tooltip=tooltips(**TIPS))]
+
+
+def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerChart:
+    """Densities of one model; square roots, so that a wide hump shows beside a narrow one."""
+    width, height = look.panel_width, look.panel_height
+    if not rows:
+        note = empty_note("not measured", look, width, height)
+        return alt.LayerChart(layer=[note], width=width, height=height)
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N"])
+    ends = [min(row["x"] for row in rows), max(row["x"] for row in rows)]
+    x = alt.X("x:Q", title="Δlogit", scale=alt.Scale(domain=ends, nice=False))
+    x["axis"] = alt.Axis(grid=False, tickCount=8)
+    top = max(row["density"] for row in rows)
+    axis = alt.Axis(title="Density (√)", tickCount=3, minExtent=0, grid=True)
+    y = alt.Y("density:Q", scale=alt.Scale(type="sqrt", domain=[0, 1.05 * top]), axis=axis)
+    stroke = 0.75 * look.line_width
+    layers: list[alt.Chart] = []
+    for condition, dash, opacity in (("random", DOTTED, 0.65), ("knockout", [1, 0], 1)):
+        here = data.transform_filter(f"datum.condition === '{condition}'")
+        line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
+        hollow = condition == "random"
+        size = 0.5 * look.marker_size
+        layers.append(line.encode(x, y, color=shared.colour))
+        layers.append(marker_layer(here, x, y, shared, size, hollow=hollow))
+    return alt.LayerChart(layer=layers, width=width, height=height)
+
+
+def _sizes(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[int]:
+    drawn = controls["model"].isin([m for m, _ in panels])
+    drawn &= controls["dataset"].isin([d for d, _ in datasets])
+    return [int(n) for n in controls[drawn].groupby(["model", "dataset"])["n"].max()]
+
+
+def _cells(
+    controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]
+) -> list[tuple[str, str, pd.DataFrame]]:
+    """Model, dataset and rows of every cell."""
+    by_cell = dict(iter(controls.groupby(["model", "dataset"])))
+    return [
+        (label, name, by_cell.get((model, dataset), controls.iloc[:0]))
+        for model, label in panels
+        for dataset, name in datasets
+    ]
+
+
+def _added(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
+    """What reading the answer adds to the AUC at the headline layer, cell by cell."""
+    said = []
+    for model, dataset, cell in _cells(controls, panels, datasets):
+        head = cell[true(cell["headline"])].dropna(subset=["added_auc"])
+        for ends in head[["added_auc", "added_low", "added_high"]].to_numpy():
+            value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
+            said.append(f"{model} on {dataset} {value}\u00a0[{low},\u00a0{high}]")
+    where = "AUC that reading the answer adds at the headline layer"
+    return [f"{where}: {few(said, 8)}."] if said else []
+
+
+def _untold(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
+    """Where there is no signal, and cells that were not measured."""
+    cells = [(f"{a} on {b}", cell) for a, b, cell in _cells(controls, panels, datasets)]
+    known = [(name, cell) for name, cell in cells if len(cell)]
+    weak = [(name, where) for name, cell in known for where in unseen_at(cell)]
+    blank = [name for name, cell in known if not true(cell["cell_signal"]).any()]
+    missing = [name for name, cell in cells if cell.empty]
+    said = unseen_note(weak, blank, len(known))
+    return said + ([f"Not measured: {few(missing)}."] if missing else [])

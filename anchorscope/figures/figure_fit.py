@@ -1,0 +1,110 @@
+"""A figure drawn as SVG, and as wide as it is to be printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import wraps
+from typing import Any, ParamSpec
+
+import altair as alt
+
+from anchorscope.figures.figure_style import Figure, Style, style_of
+
+Given = ParamSpec("Given")
+PX_PER_MM = 96 / 25.4
+COLUMN_MM, PAGE_MM = 85, 180
+TRIES, NARROWEST, READABLE = 3, 30, 150
+# what carries a page's tooltips: most of a picture's bytes, and nothing to see
+UNSEEN = re.compile(r'<path [^<>]* opacity="0"/>')
+VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
+
+
+def as_svg(spec: Mapping[str, Any]) -> str:
+    """The picture of a specification, without marks that nobody sees.
+
+    Its size is in millimetres where the specification names its width in them.
+
+    Raises:
+        ValueError: it cannot be drawn.
+    """
+    import vl_convert
+
+    svg = UNSEEN.sub("", vl_convert.vegalite_to_svg(dict(spec), vl_version=VERSION))
+    printed = printed_width(spec)
+    return _resized(svg, printed, "mm") if printed else svg
+
+
+def as_pdf(svg: str, width_mm: float = 0) -> bytes:
+    """The picture as PDF, fonts embedded, so wide; 0: a point for each of its pixels."""
+    import vl_convert
+
+    # the converter takes every unit for points
+    sized = _resized(svg, width_mm * 72 / 25.4, "") if width_mm else svg
+    return vl_convert.svg_to_pdf(sized)
+
+
+def printed_width(spec: Mapping[str, Any]) -> float:
+    """The width in millimetres that a specification asks for; 0: none."""
+    return float((spec.get("usermeta") or {}).get("width_mm", 0))
+
+
+def size_of(svg: str) -> tuple[float, float]:
+    """Width and height of an SVG picture, in CSS pixels."""
+    width, height = (float(found) for found in re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0])
+    return width, height
+
+
+def _resized(svg: str, wide: float, unit: str) -> str:
+    """The same picture in another size; the view box keeps its pixels."""
+    width, height = size_of(svg)
+    size = f'width="{wide:.6g}{unit}" height="{wide * height / width:.6g}{unit}"'
+    return re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
+
+
+def fitted(draw: Callable[Given, Figure]) -> Callable[Given, Figure]:
+    """A chart function whose figures are `width_mm` wide where their style says so.
+
+    Panels take what axes and spaces leave, found by drawing: text is set at its own size, not
+    scaled. Without a width of its own, `paper` is a column wide for one panel, else a page.
+    """
+
+    @wraps(draw)
+    def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Figure:
+        look = style_of(kwargs.pop("style", None))
+        if look.width_mm == 0:
+            return draw(*args, **kwargs | {"style": look})  # type: ignore[arg-type]
+        panels: Any = kwargs["panels"]
+        width = look.width_mm or (COLUMN_MM if len(panels) == 1 else PAGE_MM)
+        return _fit(lambda style: draw(*args, **kwargs | {"style": style}), look, width)  # type: ignore[arg-type]
+
+    return drawn
+
+
+def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figure:
+    """The figure whose panels are as wide as its width asks for, to a pixel or so.
+
+    Where they would be too narrow to read, fewer stand side by side.
+    """
+    wanted, seen = width_mm * PX_PER_MM, []
+    panel = look.panel_width
+    for _ in range(TRIES):
+        figure = draw(replace(look, panel_width=panel))
+        figure["usermeta"] = {"width_mm": width_mm}
+        seen.append((panel, size_of(as_svg(figure.to_dict()))[0]))
+        step = _next(seen, wanted)
+        if step == panel:
+            break
+        panel = step
+        if panel < READABLE and look.columns > 1:
+            return _fit(draw, replace(look, columns=look.columns - 1), width_mm)
+    return figure
+
+
+def _next(seen: list[tuple[int, float]], wanted: float) -> int:
+    """The panel width to try after these, by the line through the last two of (panel, figure)."""
+    (panel, width), slope = seen[-1], seen[-1][1] / seen[-1][0]
+    if len(seen) > 1 and seen[-2][0] != panel:
+        slope = max(1.0, (width - seen[-2][1]) / (panel - seen[-2][0]))
+    return max(NARROWEST, panel + round((wanted - width) / slope))

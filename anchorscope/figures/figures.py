@@ -1,0 +1,423 @@
+"""The figure: ΔP by layer for each model, below it flips, and what follows another question.
+
+Panels, axes, colours, line styles and the order of the legend follow the figures of
+arXiv 2601.07422. Two rows are added: flips of the paired samples beside those under a random
+knockout, so that no curve is shown without what flips by itself; and, where it was measured, the
+share of Q-Anchored right answers that follow a matched question.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+from anchorscope.figures.figure_data import (
+    BESIDE,
+    KEYS,
+    Panel,
+    Row,
+    distinct,
+    panel_of,
+    select,
+    true,
+    unseen_note,
+)
+from anchorscope.figures.figure_data import NUMBERS as COLUMNS
+from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width
+from anchorscope.figures.figure_page import Choice, PanelChoice, page
+from anchorscope.figures.figure_style import (
+    AUC_BANDS,
+    BANDS,
+    DOTTED,
+    Encodings,
+    Figure,
+    Style,
+    columns_across,
+    empty_note,
+    encodings,
+    few,
+    figure_of,
+    key_layer,
+    layer_axis,
+    marker_layer,
+    minor_ticks,
+    one_legend,
+    panel_heading,
+    paper_series,
+    row_heading,
+    rule_at,
+    sample_count,
+    span,
+    style_of,
+    tooltips,
+    value_axis,
+)
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
+
+GROUPINGS = {
+    "per_layer": "groups formed at each layer by its own flips",
+    "reference_layer": "groups formed at one reference layer",
+    "replicate": "groups formed by a second prompt for the same answer",
+}
+NOTHING = "nothing to draw here"
+NUMBERS = {
+    "n": ("n", ",d"),
+    "share": ("share (%)", ".1f"),
+}
+DELTA_TIPS = {
+    "anchor": ("anchor", ""),
+    "delta_p": ("ΔP", ".1f"),
+    "ci_low": ("interval from", ".1f"),
+    "ci_high": ("interval to", ".1f"),
+    **NUMBERS,
+    "probe_auc": ("probe AUC", ".3f"),
+}
+FLIP_TIPS = {
+    "condition": ("condition", ""),
+    "flips": ("flips (%)", ".1f"),
+    "low": ("interval from", ".1f"),
+    "high": ("interval to", ".1f"),
+    "n": ("paired samples", ",d"),
+}
+FOLLOW_TIPS = FLIP_TIPS | {
+    "flips": ("follow (%)", ".1f"),
+    "n": ("pairs", ",d"),
+    "of": ("Q-Anchored right answers", ",d"),
+}
+FOLLOWS = "Q-Anchored right answers that follow a matched question"
+# conditions that few samples, or some alone, are measured under: offered after all others
+LAST = ("noop", "matched", "placebo")
+# range and ticks of the panels of flips, in percent
+SHARES: tuple[tuple[float, float], list[float]] = ((0, 100), [0, 50, 100])
+CUTS = {
+    "knockout": "ΔP when attention to the exact question tokens is cut",
+    "random": "ΔP when attention to as many random question tokens is cut",
+    "question": "ΔP when attention to every question token is cut",
+    "noop": "ΔP when nothing is cut",
+    "matched": "ΔP when the same answer stands behind a matched question",
+    "placebo": "ΔP when the same answer stands behind a placebo question",
+}
+
+
+@fitted
+def chart(
+    table: pd.DataFrame,
+    *,
+    title: str,
+    panels: Sequence[tuple[str, str]],
+    datasets: Sequence[tuple[str, str]],
+    readout: tuple[str, str],
+    style: Any = None,
+    grouping: str | None = None,
+    level: float = 0.95,
+) -> Figure:
+    """The figure of one read-out: a column per model, ΔP above flips and what follows.
+
+    Args:
+        table: rows of `results/tables/<figure>.csv`. Points marked `thin` break the line; layers
+            without `signal` are drawn hollow and grey; both are named in the caption.
+        title: the figure's title.
+        panels: (model key, label) in the order of the panels.
+        datasets: (dataset key, label) in the order of the legend.
+        readout: (site, position).
+        style: see `anchorscope.figures.figure_style.style_of`.
+        grouping: which grouping; by default `per_layer`, or the only one there is.
+        level: level of the intervals in the table, for the caption.
+
+    Raises:
+        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    """
+    look = style_of(style)
+    panels, datasets = distinct(panels), distinct(datasets)
+    rows, grouping = select(table, readout, grouping)
+    columns = [panel_of(rows, model, label, datasets) for model, label in panels]
+    across = columns_across(len(columns), look.columns)
+    width = across * (look.panel_width + look.spacing + 40)
+    shared = encodings(paper_series(datasets), look, width)
+    notes = [flip_note(rows)]
+    notes += [FOLLOWS] if any(panel.follows for panel in columns) else []
+    views = [
+        _column(panel, shared, look, [row_heading(n, look, shown=i % across == 0) for n in notes])
+        for i, panel in enumerate(columns)
+    ]
+    caption = told(columns, f"Read-out {'/'.join(readout)}", grouping, level)
+    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+
+
+def choices(
+    table: pd.DataFrame,
+    *,
+    title: str,
+    panels: Sequence[tuple[str, str]],
+    datasets: Sequence[tuple[str, str]],
+    readout: tuple[str, str],
+    grouping: str | None = None,
+    level: float = 0.95,
+    style: Any = None,
+) -> list[Choice]:
+    """All that the figure's page can switch to: every read-out, control and grouping measured.
+
+    The figure itself comes first, then what shares most with it; nothing measured at 64 samples
+    stands before what was measured at all.
+
+    Args: see `chart`, whose figure this goes with.
+
+    Raises:
+        AnchorscopeError: as `chart` does.
+    """
+    del style
+    panels, datasets = distinct(panels), distinct(datasets)
+    drawn, grouping = select(table, readout, grouping)
+    drawn = drawn[drawn["model"].isin([model for model, _ in panels])]
+    follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
+    named = [*f"{KEYS} {COLUMNS}".split(), *table.columns.intersection(["inflation"])]
+    table = table[named].assign(
+        **{name: true(table[name]) for name in ("thin", "signal", "cell_signal", "headline")}
+    )
+    keys = ["site", "position", "condition", "grouping"]
+    first = (*readout, "knockout", grouping)
+    known = table[table["condition"].isin(CUTS)]
+    found = sorted(
+        dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
+        key=lambda one: (one != first, one[3] != grouping, one[2] in LAST, one[:2] != readout),
+    )
+    titles = CUTS | {"knockout": title}
+    return [_choice(table, one, titles[one[2]], panels, datasets, level, follows) for one in found]
+
+
+def _choice(
+    table: pd.DataFrame,
+    key: tuple[str, ...],
+    title: str,
+    panels: Sequence[tuple[str, str]],
+    datasets: Sequence[tuple[str, str]],
+    level: float,
+    follows: bool,
+) -> Choice:
+    """One view of the table, by site, position, condition and grouping."""
+    site, position, condition, grouping = key
+    rows, _ = select(table, (site, position), grouping)
+    columns = [panel_of(rows, model, label, datasets, condition) for model, label in panels]
+    drawn = []
+    for panel in columns:
+        domain = delta_range(panel.curves)
+        drawn += [
+            PanelChoice(panel.curves, domain, list(delta_ticks(*domain))),
+            PanelChoice(panel.flips, *SHARES),
+            *([PanelChoice(panel.follows, *SHARES)] if follows else []),
+        ]
+    readout = f"{site}/{position}"
+    caption = told(columns, f"Read-out {readout}", grouping, level, condition)
+    note = flip_note(rows, condition)
+    return Choice(readout, condition, grouping, title, caption, drawn, {"said": note})
+
+
+def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
+    """Range of a panel's ΔP axis: holds every line and band; 0 is near its top, never cut.
+
+    It does not end at a tick: a label that sticks out above would lift the panel's title out of
+    line with its neighbours'.
+    """
+    ends = [row[k] for row in curves for k in ("delta_p", "ci_low", "ci_high")]
+    seen = [value for value in ends if value is not None]
+    low = 20 * math.floor(min(seen, default=-20) / 20)
+    high = 5 * math.ceil(max(seen, default=0) / 5)
+    return min(-20, low), max(5, high + (5 if high % 20 == 0 else 0))
+
+
+def delta_ticks(low: float, high: float) -> list[int]:
+    """Every 20 percentage points from `low` to `high`."""
+    return list(range(20 * math.ceil(low / 20), math.floor(high) + 1, 20))
+
+
+def _column(
+    panel: Panel, shared: Encodings, look: Style, notes: Sequence[alt.TitleParams]
+) -> alt.VConcatChart:
+    """One model: ΔP above; below, under their headings, flips and, if noted, what follows."""
+    low, high = delta_range(panel.curves)
+    y = value_axis("delta_p", "ΔP", (low, high), delta_ticks(low, high), look)
+    above = delta_view(panel, y, layer_axis(panel.layers, "Layer"), shared, look)
+    views = [above.properties(title=panel_heading(panel.label, look))]
+    below = (("Flips (%)", panel.flips, FLIP_TIPS), ("Follow (%)", panel.follows, FOLLOW_TIPS))
+    for note, (title, rows, tips) in zip(notes, below, strict=False):
+        share = value_axis("flips", title, *SHARES, look)
+        x = layer_axis(panel.layers, None)
+        views.append(flip_view(rows, share, x, shared, look, tips).properties(title=note))
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=one_legend())
+
+
+def delta_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style) -> alt.LayerChart:
+    """ΔP of one panel: bands, lines, markers; an invisible layer carries tooltips and legend."""
+    data = alt.Chart(pd.DataFrame(panel.curves)).encode(detail=["series:N", "run:N"])
+    layers: list[Any] = [rule_at(y, "delta_p")]
+    if panel.layers <= 30:
+        layers.append(minor_ticks(panel.layers, x, look.panel_height))
+    # no axis of its own: the line's has the title
+    band = alt.Y("ci_low:Q", scale=y["scale"], title=y["axis"]["title"])
+    tips = tooltips(**DELTA_TIPS)
+    layers += [
+        data.mark_area(opacity=look.band_opacity).encode(
+            x, band, y2="ci_high:Q", color=shared.colour
+        ),
+        data.mark_line(strokeWidth=look.line_width).encode(
+            x, y, color=shared.colour, strokeDash=shared.dash
+        ),
+        marker_layer(data, x, y, shared, look.marker_size),
+        key_layer(data, x, y, shared, look).encode(tooltip=tips),
+    ]
+    if not any(row["delta_p"] is not None for row in panel.curves):
+        layers.append(empty_note(NOTHING, look, look.panel_width, look.panel_height))
+    return alt.LayerChart(layer=layers, width=look.panel_width, height=look.panel_height)
+
+
+def flip_view(
+    rows: Sequence[Row],
+    y: alt.Y,
+    x: alt.X,
+    shared: Encodings,
+    look: Style,
+    tips: Mapping[str, tuple[str, str]],
+) -> alt.LayerChart:
+    """Flips of one panel, in the colour of the dataset's Q-Anchored line; dotted: by `chance`."""
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
+    exact = data.transform_filter("!datum.chance")
+    chance = data.transform_filter("datum.chance")
+    band = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
+    width = 0.75 * look.line_width
+    views: list[Any] = [
+        data.mark_area(opacity=look.band_opacity).encode(x, band, y2="high:Q", color=shared.colour),
+        chance.mark_line(strokeWidth=width, strokeDash=DOTTED, opacity=0.65).encode(
+            x, y, color=shared.colour
+        ),
+        exact.mark_line(strokeWidth=width).encode(x, y, color=shared.colour),
+        marker_layer(chance, x, y, shared, 0.5 * look.marker_size, hollow=True),
+        marker_layer(exact, x, y, shared, 0.5 * look.marker_size),
+        data.transform_filter("!datum.edge")
+        .mark_point(filled=True, opacity=0, size=3 * look.marker_size)
+        .encode(x, y, tooltip=tooltips(**tips)),
+    ]
+    if not rows:
+        views.append(empty_note("nothing measured", look, look.panel_width, look.share_height))
+    return alt.LayerChart(layer=views, width=look.panel_width, height=look.share_height)
+
+
+def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
+    """What the lines of the flips' panels are, of the conditions in a table's rows."""
+    names = {"random": "random tokens", "question": "whole question"}
+    name, beside = names.get(condition, condition), BESIDE.get(condition, "random")
+    if beside == condition or beside not in set(rows["condition"]):
+        return f"Flips among paired samples ({name})"
+    return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
+
+
+def told(
+    columns: Sequence[Panel], subject: str, grouping: str, level: float, condition: str = "knockout"
+) -> list[str]:
+    """The caption: read-out, grouping, n and interval; what follows; what is grey or missing.
+
+    Args:
+        columns: what is drawn.
+        subject: what begins the caption, as `Read-out mlp/final`.
+        grouping, level, condition: of what is drawn.
+    """
+    groups = GROUPINGS.get(grouping, grouping)
+    if condition in BESIDE:
+        groups = (
+            "groups formed by the knockout's flips, of samples with a counted pair; lower row: "
+            "right answers"
+        )
+    counts = [count for panel in columns for count in panel.samples]
+    paired = [count for panel in columns for count in panel.paired]
+    lower = f", lower row: n\u00a0=\u00a0{sample_count(paired)} paired samples" if paired else ""
+    basics = (
+        f"{subject}; {groups}; n\u00a0=\u00a0{sample_count(counts)} samples a cell{lower}; "
+        f"bands: pointwise {100 * level:g}\u00a0% "
+        f"{BANDS if any(any(panel.refitted) for panel in columns) else AUC_BANDS}."
+    )
+    return [basics, *_followed(columns), *_untold(columns)]
+
+
+def _followed(columns: Sequence[Panel]) -> list[str]:
+    """What the row of following answers shows, and of how many."""
+    if not any(panel.follows for panel in columns):
+        return []
+    said = (
+        "Lowest row: the same answer behind a matched question, for which it is wrong "
+        "(dotted: behind a placebo, for which it stays right)"
+    )
+    covered = [pair for panel in columns for pair in panel.covered]
+    if not covered:
+        return [f"{said}."]
+    shares = [100 * n / of for n, of in covered if of]
+    return [
+        f"{said}; headline layer: n\u00a0=\u00a0{sample_count([n for n, _ in covered])} pairs, "
+        f"{span(shares)}\u00a0% of the Q-Anchored right answers."
+    ]
+
+
+def _untold(columns: Sequence[Panel]) -> list[str]:
+    """The caption's last sentences: what is grey, and what is not drawn."""
+    weak = [cell for panel in columns for cell in panel.weak]
+    blank = [name for panel in columns for name in panel.blank]
+    said = unseen_note(weak, blank, sum(len(panel.samples) for panel in columns))
+    notes = (
+        ("Not drawn, too few samples", [t for p in columns for t in p.thin]),
+        ("Not measured", [m for p in columns for m in p.missing]),
+    )
+    return said + [f"{what}: {few(items)}." for what, items in notes if items]
+
+
+RUNTIME = "window.vegaEmbed = vegaEmbed;"
+
+
+@lru_cache
+def _runtime() -> str:
+    """The script that draws: Vega, Vega-Lite and their embedding."""
+    import vl_convert
+
+    return vl_convert.javascript_bundle(RUNTIME, VERSION)
+
+
+def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
+    """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
+
+    `views` is what a reader of the HTML can switch to, see `choices`.
+
+    The HTML holds its own copy of the Vega runtime and asks nothing of a network; the PNG has
+    two pixels a CSS pixel, for print 300 to an inch. Each file appears whole or not at all. The
+    same table and settings give the same bytes of the specification.
+
+    Raises:
+        AnchorscopeError: the chart cannot be drawn.
+    """
+    import vl_convert
+
+    spec = figure.to_dict()
+    text = json.dumps(spec, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    try:
+        svg = as_svg(spec)
+    except ValueError as error:
+        raise AnchorscopeError(
+            f"cannot draw the figure: {error}", f"{stem}.vl.json", see="drawing"
+        ) from error
+    makers: dict[str, Callable[[], str | bytes]] = {
+        ".vl.json": lambda: text,
+        ".html": lambda: page(spec, svg, _runtime(), views),
+        ".svg": lambda: svg,
+        ".pdf": lambda: as_pdf(svg, printed_width(spec)),
+        ".png": lambda: vl_convert.svg_to_png(svg, scale=300 / 96 if printed_width(spec) else 2),
+    }
+    return [_write(Path(f"{stem}{ending}"), make()) for ending, make in makers.items()]
+
+
+def _write(path: Path, content: str | bytes) -> Path:
+    raw = content.encode("utf-8") if isinstance(content, str) else content
+    with atomic(path) as draft:
+        draft.write_bytes(raw)
+    return path

@@ -1,0 +1,325 @@
+"""Activations: every condition's hidden states at the read-out tokens, as files of a cell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+import pandas as pd
+
+from anchorscope.models import knockout, models, sharing
+from anchorscope.models.hidden_states import forks, inputs, measure, parse
+from anchorscope.models.passes import (
+    BLOCKS,
+    POSITIONS,
+    PROMPT_OF,
+    Batch,
+    Plan,
+    Sample,
+    conditions_of,
+    plan,
+    share,
+)
+from anchorscope.models.stored import Rows, Stored
+from anchorscope.storage import partial
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import check_ids, read_parquet, write_parquet
+from anchorscope.storage.progress import Progress
+from anchorscope.storage.room import Room
+
+if TYPE_CHECKING:
+    from anchorscope.models.features import Features
+
+__all__ = [
+    "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",
+    "measure", "measured", "parse", "plan", "read", "share", "write",
+]  # fmt: skip
+
+PARTNERS = (*(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values())), "partner_source")
+
+
+def write(
+    folder: str | Path,
+    loaded: models.Loaded,
+    planned: Plan,
+    readouts: Sequence[str],
+    *,
+    numbers: Iterable[int] | None = None,
+) -> dict[str, Any]:
+    """Measure a cell and write `batch-00000.safetensors`, ..., and `index.parquet`.
+
+    Args:
+        folder: made if it is not there. Sound batches that lie there from an earlier try are kept;
+            so give a folder of `partial.place`.
+        loaded: the model; one without weights does where all batches are there.
+        planned: the passes.
+        readouts: such as `mlp/final`.
+        numbers: which batches to pass; all of them if not given.
+
+    Returns:
+        What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
+        (rows of a condition over the samples it measured), `batches`, `halved_batches` (that did
+        not fit in memory); `tokens` of all rows without and `padded_tokens` with padding;
+        `passed_tokens`, what went through the model, padding included, after sharing; `device`,
+        `dtype`, `seconds`.
+    """
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = range(len(planned.batches)) if numbers is None else list(numbers)
+    paths = {number: partial.batch(folder, number) for number in wanted}
+    signed = {number: _signature(planned, number) for number in wanted}
+    todo = [n for n in wanted if partial.finished(paths[n], samples=signed[n]) is None]
+    counted = _Counter(planned, forked=forks(loaded))
+    for number in sorted({*wanted} - {*todo}):
+        counted.add(planned.batches[number], partial.notes(paths[number]))
+    room = Room()
+    passes = measure(loaded, planned, readouts, numbers=todo, room=room)
+    rest = {sample for number in todo for sample in planned.batches[number].samples}
+    # Closed: an error while a batch is written leaves the model without hooks, too.
+    with closing(passes), Progress(total=len(rest)) as progress:
+        for number, (batch, tensors) in zip(todo, passes, strict=True):
+            notes = counted.notes(progress.seconds, room.halved, loaded.device.type)
+            partial.save(tensors, paths[number], samples=signed[number], **notes)
+            counted.add(batch, notes)
+            progress.update(len(rest.intersection(batch.samples)))
+            rest.difference_update(batch.samples)
+    write_parquet(index(planned), folder / "index.parquet")
+    return counted.stats() | {"dtype": str(loaded.model.dtype).removeprefix("torch.")}
+
+
+def _signature(planned: Plan, number: int) -> str:
+    """Of the samples of a planned batch, as they stand in its file."""
+    return partial.signature([planned.samples[at].id for at in planned.batches[number].samples])
+
+
+def gather(shards: Sequence[Path], folder: Path, planned: Plan) -> None:
+    """Put the batches that several jobs have written into one folder.
+
+    Args:
+        shards: their folders, each with the index of the whole cell.
+        folder: where the batches go.
+        planned: all passes of the cell.
+
+    Raises:
+        AnchorscopeError: a shard was made from other passes, or a batch of it is damaged.
+    """
+    write_parquet(index(planned), folder / "index.parquet")
+    wanted = read_parquet(folder / "index.parquet")
+    for shard in shards:
+        if not read_parquet(shard / "index.parquet").equals(wanted):
+            raise AnchorscopeError(
+                "the shard was made from other passes",
+                shard,
+                "delete the folder and run snakemake again",
+                see="stale-product",
+            )
+    numbers = range(len(planned.batches))
+    signed = {partial.batch(folder, n).name: _signature(planned, n) for n in numbers}
+    partial.take(shards, folder, signed)
+
+
+class _Counter:
+    """Counts the rows passed, as they are passed."""
+
+    def __init__(self, planned: Plan, *, forked: bool) -> None:
+        self.planned, self.forked = planned, forked
+        self.rows: Counter[str] = Counter()
+        self.samples: dict[str, set[int]] = {}
+        self.devices: set[str] = set()
+        self.batches = self.halved = self.tokens = self.padded = 0
+        self.seconds = self.noted = 0.0
+        self.known = 0
+        heads = sharing.head_rows(planned)
+        self.passed = len(heads) * max(map(len, heads), default=0)
+
+    def notes(self, seconds: float, halved: int, device: str) -> dict[str, str]:
+        """What is to be known of the batch just passed, from what all so far have taken."""
+        took, parted = seconds - self.noted, halved - self.known
+        self.noted, self.known = seconds, halved
+        return {"seconds": f"{took:.6f}", "halved": str(parted), "device": device}
+
+    def add(self, batch: Batch, notes: Mapping[str, str]) -> None:
+        for row in batch.rows:
+            self.rows[row.condition] += 1
+            self.samples.setdefault(row.condition, set()).add(row.sample)
+            self.tokens += len(self.planned.passed(row).input_ids)
+        self.batches += 1
+        self.halved += int(notes["halved"]) > 0
+        self.seconds += float(notes["seconds"])
+        self.devices.add(notes["device"])
+        self.padded += len(batch.rows) * batch.length
+        self.passed += sharing.tokens_passed(self.planned, batch, forked=self.forked)
+
+    def stats(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows.total(),
+            "samples": len(self.planned.samples),
+            "rows_by_condition": dict(self.rows),
+            "rows_per_sample": {
+                name: rows / len(self.samples[name]) for name, rows in self.rows.items()
+            },
+            "batches": self.batches,
+            "halved_batches": self.halved,
+            "tokens": self.tokens,
+            "padded_tokens": self.padded,
+            "passed_tokens": self.passed,
+            "seconds": round(self.seconds, 3),
+            "device": ", ".join(sorted(self.devices)),
+        }
+
+
+def index(planned: Plan) -> pd.DataFrame:
+    """Where each sample's activations lie, one row a sample in the order of the answers.
+
+    Columns: id; batch, row; noop (whether measured there), noop_batch, noop_row (-1 if not);
+    n_blocked (tokens of E_Q), n_blocked_random (mean over draws), n_blocked_question (NaN where the
+    condition is not run); random_complete (every draw found as many tokens as E_Q has).
+    Where the condition is run: matched_partner, placebo_partner and replicate_partner, the id of
+    the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
+    where there is none; partner_source, see `anchorscope.models.partners.Interchange`.
+    """
+    cuts: list[dict[str, list[knockout.Cut]]] = [{} for _ in planned.samples]
+    places: list[dict[str, Any]] = [
+        {"batch": -1, "row": -1, "noop": False, "noop_batch": -1, "noop_row": -1} for _ in cuts
+    ]
+    for number, batch in enumerate(planned.batches):
+        prefix = "" if batch.masked else "noop_"
+        for place, sample in enumerate(batch.samples):
+            places[sample] |= {f"{prefix}batch": number, f"{prefix}row": place}
+            places[sample]["noop"] |= not batch.masked
+        for row in batch.rows:
+            cuts[row.sample].setdefault(row.condition, []).append(row.cut)
+    return pd.DataFrame(
+        [
+            {"id": sample.id} | place | _blocked(by_condition) | _partners(sample, planned)
+            for sample, place, by_condition in zip(planned.samples, places, cuts, strict=True)
+        ]
+    )
+
+
+def _blocked(cuts: Mapping[str, Sequence[knockout.Cut]]) -> dict[str, float | bool]:
+    """How many tokens each condition cut in one sample."""
+    size = {name: sum(len(cut.tokens) for cut in of) / len(of) for name, of in cuts.items()}
+    return {
+        "n_blocked": int(size.get("knockout", 0)),
+        "n_blocked_random": size.get("random", float("nan")),
+        "n_blocked_question": size.get("question", float("nan")),
+        "random_complete": all(cut.complete for cut in cuts.get("random", ())),
+    }
+
+
+def _partners(sample: Sample, planned: Plan) -> dict[str, str | None]:
+    """Whose prompts one sample's answer was put behind."""
+    found = {
+        f"{name}_partner": sample.others[name].partner if name in sample.others else None
+        for name in planned.prompts
+    }
+    run = {*planned.prompts} & {*knockout.ARMS}
+    return found | ({"partner_source": planned.partner_source} if run else {})
+
+
+def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
+    """The answers that were measured, with how many tokens each condition blocked in them.
+
+    Returns:
+        Rows in the order of the passes, and the columns `n_blocked_<condition>`,
+        `random_complete`, `<condition>_partner` and `partner_source` (see `index`; None everywhere
+        where the condition was not run).
+
+    Raises:
+        AnchorscopeError: the folder was measured from other answers, or an id comes twice.
+    """
+    check_ids(answers)
+    where = read_parquet(Path(folder) / "index.parquet").rename(
+        columns={"n_blocked": "n_blocked_knockout"}
+    )
+    unknown = set(where["id"]) - set(answers["id"])
+    if unknown:
+        raise AnchorscopeError(
+            f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}",
+            folder,
+            "delete the cell's folder of activations and run snakemake again",
+            see="stale-product",
+        )
+    facts = [
+        "id",
+        *(name for name in map(str, where) if name.startswith("n_blocked_")),
+        "random_complete",
+        *PARTNERS,
+    ]
+    for name in PARTNERS:
+        if name not in where:
+            where[name] = pd.Series([None] * len(where), dtype=object)
+    return where[facts].merge(answers, on="id", how="left", validate="one_to_one")
+
+
+def read(
+    folder: str | Path, readout: str, condition: str, draw: int = 0
+) -> tuple[list[str], Features]:
+    """Find one read-out under one condition in the files of a cell.
+
+    Returns:
+        The ids in the order of the answers, and float32 [layers, samples, width], read when layers
+        are asked for; `[:]` are all. `noop`, `matched`, `placebo` and the `replicate-` conditions
+        hold the samples that were measured so; none at all where no sample has another prompt.
+
+    Raises:
+        AnchorscopeError: this was not measured, or a file is missing, broken, or not of the
+            samples that the index says.
+    """
+    folder = Path(folder)
+    ((site, position),) = parse([readout])
+    name = f"{condition}.{draw}/{site}.{position}"
+    prefix = "noop_" if condition == "noop" else ""
+    whole = read_parquet(folder / "index.parquet")
+    where = _covered(whole, condition, prefix)
+    if where is None:
+        raise _not_measured(name, folder)
+    if where.empty:
+        _, clean = read(folder, readout, "clean")
+        return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
+    signed = _signatures(whole, prefix)
+    batches = [
+        Rows(
+            partial.batch(folder, cast("int", number)),
+            rows[f"{prefix}row"].to_list(),
+            rows.index.to_list(),
+            signed[cast("int", number)],
+        )
+        for number, rows in where.groupby(f"{prefix}batch")
+    ]
+    ids = where["id"].tolist()
+    try:
+        return ids, Stored(name, batches, ids)
+    except KeyError as error:
+        raise _not_measured(name, folder) from error
+
+
+def _signatures(where: pd.DataFrame, prefix: str) -> dict[int, str]:
+    """Batch number → signature of all samples that the index finds in it."""
+    found = where[where[f"{prefix}batch"] >= 0].sort_values(f"{prefix}row")
+    by_batch = found.groupby(f"{prefix}batch")["id"]
+    return {cast("int", number): partial.signature(ids.tolist()) for number, ids in by_batch}
+
+
+def _covered(where: pd.DataFrame, condition: str, prefix: str) -> pd.DataFrame | None:
+    """The index's rows of the samples measured under a condition; None if it was not run."""
+    if condition not in PROMPT_OF:
+        found = where[where[f"{prefix}batch"] >= 0]
+        return None if found.empty else found.reset_index(drop=True)
+    partner = f"{PROMPT_OF[condition]}_partner"
+    if partner not in where:
+        return None
+    return where[where[partner].notna()].reset_index(drop=True)
+
+
+def _not_measured(name: str, where: Path) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"{name} was not measured",
+        where,
+        "add the read-out or the condition to config.yaml and run snakemake again",
+        see="not-measured",
+    )

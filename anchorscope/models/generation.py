@@ -1,0 +1,511 @@
+"""Generation: greedy answers in batches, each stopped once nothing more can change it.
+
+The loop is our own: the head that all prompts share is passed once, prompts of like length are
+passed together, rows that have ended leave, and no scores are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anchorscope.anchors import answer_anchors, tokens
+from anchorscope.models import models, sharing
+from anchorscope.models.sharing import Cache, common, head_inputs
+from anchorscope.storage import partial
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.partial import share
+from anchorscope.storage.progress import Progress
+from anchorscope.storage.room import Room
+from anchorscope.storage.transfer import Arriving, down, one_behind, up
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from anchorscope.models.sharing import Layers
+
+CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
+LEAVE_AT = 0.75
+"""Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
+copy of the cache, staying costs the passes."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How an answer ends.
+
+    Attributes:
+        style: prompt style, see `answer`.
+        closing: token ids put after E_A in every sample; the last one closes.
+        eos: ids of all end-of-sequence tokens.
+    """
+
+    style: str
+    closing: tuple[int, ...]
+    eos: frozenset[int]
+
+
+def generate(
+    prompts: Sequence[Sequence[int]],
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    *,
+    max_new_tokens: int,
+    batch_tokens: int,
+    keep: Path | None = None,
+    part: tuple[int, int] = (1, 1),
+    room: Room | None = None,
+    names: Sequence[str] | None = None,
+) -> list[tuple[int, ...]]:
+    """Greedy answers, in batches of like length, each row up to its own end.
+
+    What all prompts begin with is passed once. Each step takes the likeliest token, whatever the
+    checkpoint's own generation defaults are: a repetition penalty or a temperature of an instruct
+    model would otherwise be merged into ours. A batch that does not fit in memory is halved.
+
+    Args:
+        prompts: token ids.
+        model: the model; one without weights does where all batches are in `keep`.
+        tokenizer: its tokenizer.
+        ending: how an answer ends.
+        max_new_tokens: most tokens of an answer.
+        batch_tokens: most rows × (prompt + answer) tokens of a batch.
+        keep: folder for finished batches; those that lie there are not written again.
+        part: which run of the batches is written, and of how many: (2, 3) is the second third.
+        room: counts the batches halved, those in `keep` included.
+        names: of the prompts, for errors; their numbers if not given.
+
+    Returns:
+        The new token ids of each prompt, in the order of the prompts; only of those in the part.
+
+    Raises:
+        AnchorscopeError: one answer alone does not fit in memory, or goes beyond the model's
+            window; logits that are not finite; fewer prompts than parts.
+    """
+    _check_window(prompts, model, max_new_tokens)
+    batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
+    chosen = _share(batches, [len(ids) + max_new_tokens for ids in prompts], part)
+    found = {number: _kept(keep, number, batches[number]) for number in chosen}
+    room = room or Room()
+    writer = _Writer(prompts, model, _Stopper(tokenizer, ending), max_new_tokens, room, names)
+    written = {row: new for batch in found.values() if batch for row, new in batch.items()}
+    todo = [number for number, batch in found.items() if batch is None]
+    if keep:
+        room.halved += sum(_halved(keep, number) for number in chosen if number not in todo)
+    with Progress(total=sum(len(batches[number]) for number in todo), unit="answers") as progress:
+        for number in todo:
+            before = room.halved
+            new = writer.write(batches[number])
+            if keep:
+                _keep(keep, number, new, models.device_of(model), room.halved - before)
+            written.update(new)
+            progress.update(len(new))
+    return [written[row] for row in sorted(written)]
+
+
+def _share(batches: Sequence[Sequence[int]], sizes: Sequence[int], part: tuple[int, int]) -> range:
+    """The batches, by number, of one of several jobs."""
+    rows = sum(map(len, batches))
+    return share([len(batch) * sizes[batch[0]] for batch in batches], rows, *part)
+
+
+def _kept(
+    keep: Path | None, number: int, batch: Sequence[int]
+) -> dict[int, tuple[int, ...]] | None:
+    """A batch's answers that an earlier try has written."""
+    tensors = partial.finished(partial.batch(keep, number)) if keep else None
+    if tensors is None or tensors["rows"].tolist() != list(batch):
+        return None
+    ids, rows = tensors["ids"].tolist(), tensors["rows"].tolist()
+    ends = tensors["lengths"].cumsum(0).tolist()
+    starts = [0, *ends[:-1]]
+    return {row: tuple(ids[start:end]) for row, start, end in zip(rows, starts, ends, strict=True)}
+
+
+def _halved(keep: Path, number: int) -> int:
+    """How often a batch of an earlier try was halved to fit in memory."""
+    return int(partial.notes(partial.batch(keep, number)).get("halved", 0))
+
+
+def _keep(
+    keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device, halved: int
+) -> None:
+    """Write a batch's answers for the next try."""
+    import torch
+
+    tensors = {
+        "rows": torch.tensor([*new]),
+        "lengths": torch.tensor([len(ids) for ids in new.values()]),
+        "ids": torch.tensor([token for ids in new.values() for token in ids]),
+    }
+    notes = {"device": device.type, "halved": str(halved)}
+    partial.save(tensors, partial.batch(keep, number), **notes)
+
+
+class _Writer:
+    """Writes the answers of one batch after the other."""
+
+    def __init__(
+        self,
+        prompts: Sequence[Sequence[int]],
+        model: PreTrainedModel,
+        stopper: _Stopper,
+        max_new_tokens: int,
+        room: Room,
+        names: Sequence[str] | None,
+    ) -> None:
+        self.prompts, self.model, self.stopper = prompts, model, stopper
+        self.max_new_tokens, self.room, self.names = max_new_tokens, room, names
+        # Every row passes a token of its own, from which its first new one is read.
+        self.shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
+        self.head: Layers | None = None
+
+    def write(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        """The new tokens of the prompts with these numbers, in as many parts as it takes."""
+        if self.head is None:
+            self.head = _head(self.model, self.prompts[0][: self.shared])
+        longest = max(len(self.prompts[number]) for number in batch) + self.max_new_tokens
+        parts = self.room.run(batch, lambda some: len(some) * longest, self._some)
+        return {row: new for part in parts for row, new in part.items()}
+
+    def _some(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
+        rows = [self.prompts[number] for number in batch]
+        try:
+            new = _generate_batch(
+                rows, self.model, self.head or [], self.shared, self.stopper, self.max_new_tokens
+            )
+        except _NotFinite as error:
+            number = batch[error.row]
+            raise AnchorscopeError(
+                "the logits of the next token are not finite",
+                f"prompt {number}" if self.names is None else f"sample {self.names[number]}",
+                "try dtype: float32 for this model; if it stays, the checkpoint is broken",
+                see="not-finite",
+            ) from None
+        return dict(zip(batch, new, strict=True))
+
+
+class _NotFinite(Exception):
+    """A row of a batch has logits that are no numbers: its likeliest token would be any."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
+    """Numbers of the prompts of each batch, longest first: what does not fit fails at once."""
+    batch: list[int] = []
+    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
+        if batch:
+            longest = lengths[batch[0]] + max_new_tokens
+            if (len(batch) + 1) * longest > batch_tokens:
+                yield batch
+                batch = []
+        batch.append(number)
+    if batch:
+        yield batch
+
+
+def _check_window(
+    prompts: Sequence[Sequence[int]], model: PreTrainedModel, max_new_tokens: int
+) -> None:
+    """Refuse what would need a sliding window: a tensor mask makes the model forget its own."""
+    kind = model.config.model_type
+    family = models.FAMILIES.get(kind, models.Family(kind, may_slide=True))
+    window = models.window(model.config, family)
+    longest = max(map(len, prompts), default=0)
+    if window is not None and longest + max_new_tokens > window:
+        raise AnchorscopeError(
+            f"a prompt of {longest} tokens leaves no room for {max_new_tokens} new ones "
+            f"in the model's sliding window of {window}",
+            "prompts",
+            "give the window to `answer`, which drops and counts such prompts",
+            see="out-of-memory",
+        )
+
+
+def _head(model: PreTrainedModel, ids: Sequence[int]) -> Layers:
+    """Keys and values of what all prompts begin with; empty where that is nothing."""
+    import torch
+
+    cache = Cache(keep=True)
+    if len(ids):
+        given = head_inputs([ids], model.dtype, models.device_of(model))
+        with torch.inference_mode():
+            model.base_model(**given, past_key_values=cache, use_cache=True)
+    return cache.own
+
+
+@dataclass
+class _Growing:
+    """The cache of one batch: room for all its tokens, the head's in front of every row's own.
+
+    Attributes:
+        head: keys and values of the head, one row.
+        rows: how many rows there are.
+        room: slots of each row's own tokens.
+        used: slots filled, the head's included; moved on after each pass.
+        start, end: slots that the pass at hand fills.
+        run: the rows of the pass at hand.
+        layers: keys and values of each layer, [rows, key heads, slots, head width].
+    """
+
+    head: Layers
+    rows: int
+    room: int
+    used: int
+    start: int = 0
+    end: int = 0
+    run: slice = field(default_factory=lambda: slice(None))
+    layers: Layers = field(default_factory=list)
+
+    def update(
+        self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Called by every attention module; returns the keys and values to attend to."""
+        if layer_idx == len(self.layers):
+            self.layers.append((self._made(keys, layer_idx, 0), self._made(values, layer_idx, 1)))
+        every_key, every_value = (
+            states[self.run, :, : self.end] for states in self.layers[layer_idx]
+        )
+        every_key[:, :, self.start :], every_value[:, :, self.start :] = keys, values
+        return every_key, every_value
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Slots before those of the pass at hand."""
+        return self.start
+
+    def _made(self, states: torch.Tensor, layer: int, which: int) -> torch.Tensor:
+        _, heads, _, width = states.shape
+        # What no token fills is looked at with weight 0, so it has to be a number.
+        made = states.new_zeros((self.rows, heads, self.used + self.room, width))
+        if self.used:
+            made[:, :, : self.used] = self.head[layer][which]
+        return made
+
+    def leave(self, rows: torch.Tensor) -> None:
+        """Go on with these rows only; numbers int64, in CPU memory."""
+        for layer, (keys, values) in enumerate(self.layers):
+            here = up(rows, keys.device)
+            self.layers[layer] = (keys.index_select(0, here), values.index_select(0, here))
+        self.rows = len(rows)
+
+
+@dataclass
+class _Rows:
+    """The rows of a batch that have not ended, as the next pass takes them.
+
+    Attributes:
+        numbers: which rows of the batch.
+        ids: int64 [rows, tokens to pass].
+        places: int64 likewise, the place of each token in its row.
+        shut: bool [rows, slots], padding among the slots filled and to come.
+        runs: rows that are passed together, and how many of their tokens, those before being
+            padding.
+    """
+
+    numbers: list[int]
+    ids: torch.Tensor
+    places: torch.Tensor
+    shut: torch.Tensor
+    runs: list[tuple[slice, int]]
+
+    def leave(self, rows: torch.Tensor) -> None:
+        """Go on with these rows only."""
+        self.numbers = [self.numbers[row] for row in rows.tolist()]
+        here = up(rows, self.ids.device)
+        self.ids, self.places, self.shut = self.ids[here], self.places[here], self.shut[here]
+
+
+def _generate_batch(
+    prompts: Sequence[Sequence[int]],
+    model: PreTrainedModel,
+    head: Layers,
+    shared: int,
+    stopper: _Stopper,
+    max_new_tokens: int,
+) -> list[tuple[int, ...]]:
+    """The new tokens of each row of a batch.
+
+    A GPU has been given the next pass when the tokens of one are looked at: whether a row has ended
+    takes a look at its text. So a row that has ended may be passed once more.
+    """
+    import torch
+
+    said: list[list[int]] = [[] for _ in prompts]
+    ended: set[int] = set()
+    contexts = [prompt[-CONTEXT:] for prompt in prompts]
+    with torch.inference_mode():
+        rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
+        cache = _Growing(head, len(prompts), rows.shut.shape[1] - shared, shared)
+        # No row goes on after so many passes.
+        for step in one_behind(_next(model, rows, cache) for _ in range(max_new_tokens)):
+            for row, token in step.tokens():
+                if row not in ended:
+                    said[row].append(token)
+                    if stopper.done(said[row], contexts[row], max_new_tokens):
+                        ended.add(row)
+            going = [place for place, row in enumerate(rows.numbers) if row not in ended]
+            if not going:
+                break
+            if len(going) <= LEAVE_AT * len(rows.numbers):
+                rows.leave(torch.tensor(going))
+                cache.leave(torch.tensor(going))
+    return [tuple(new) for new in said]
+
+
+def _left_padded(
+    prompts: Sequence[Sequence[int]], shared: int, max_new_tokens: int, device: torch.device
+) -> _Rows:
+    """The rows of a batch behind their head, ending at one slot."""
+    import torch
+
+    widths = [len(prompt) - shared for prompt in prompts]
+    width = max(widths)
+    missing = torch.tensor([width - own for own in widths])[:, None]
+    ids = [
+        [0] * (width - own) + [*prompt[shared:]]
+        for prompt, own in zip(prompts, widths, strict=True)
+    ]
+    slots = torch.arange(shared + width + max_new_tokens)
+    shut = (slots >= shared) & (slots < shared + missing)
+    places = (slots[shared : shared + width] - missing).clamp(min=0)
+    price = sharing.WORTH_A_CALL if device.type == "cpu" else sharing.WORTH_A_GPU_CALL
+    runs = sharing.split(widths, [1] * len(widths), price)
+    return _Rows(
+        list(range(len(prompts))),
+        up(torch.tensor(ids), device),
+        up(places, device),
+        up(shut, device),
+        [(slice(start, end), max(widths[start:end])) for start, end in runs],
+    )
+
+
+@dataclass(frozen=True)
+class _Step:
+    """A pass that the device has been given.
+
+    Attributes:
+        rows: which rows of the batch were passed.
+        found: `token`, int64 [rows], the likeliest next one; `bad`, bool [rows], whether its logit
+            is not finite.
+    """
+
+    rows: Sequence[int]
+    found: Arriving
+
+    @property
+    def under_way(self) -> bool:
+        return self.found.under_way
+
+    def tokens(self) -> list[tuple[int, int]]:
+        """Each row and its next token.
+
+        Raises:
+            _NotFinite: a row's logits are.
+        """
+        found = self.found.wait()
+        if bool(found["bad"].any()):
+            raise _NotFinite(self.rows[int(found["bad"].nonzero()[0, 0])])
+        return list(zip(self.rows, found["token"].tolist(), strict=True))
+
+
+def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> _Step:
+    """Pass the rows' tokens and make their likeliest next ones what is passed next."""
+    import torch
+
+    cache.end = cache.used + rows.ids.shape[1]
+    found = [_likeliest(model, rows, cache, *run) for run in rows.runs]
+    likeliest, bad = (torch.cat(parts) for parts in zip(*found, strict=True))
+    cache.used, rows.runs = cache.end, [(slice(None), 1)]
+    rows.ids = likeliest.to(rows.ids.device)
+    rows.places = rows.places[:, -1:] + 1
+    return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad[:, 0]}))
+
+
+def _likeliest(
+    model: PreTrainedModel, rows: _Rows, cache: _Growing, run: slice, width: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Pass the last tokens, so many, of a run of the rows; their likeliest next ones, int64
+    [rows of it, 1], and whether its logit is not finite, bool likewise."""
+    import torch
+
+    cache.run, cache.start, end = run, cache.end - width, cache.end
+    slots = torch.arange(end, device=rows.ids.device)
+    query = slots[end - width :, None]
+    # Padding looks at itself, since a query with nothing to look at would become NaN.
+    shut = ((slots > query) | rows.shut[run, None, :end]) & (slots != query)
+    mask = torch.zeros(shut.shape, dtype=model.dtype, device=shut.device)
+    call: Any = model
+    out = call(
+        input_ids=rows.ids[run, -width:],
+        position_ids=rows.places[run, -width:],
+        attention_mask=mask.masked_fill_(shut, torch.finfo(model.dtype).min)[:, None],
+        past_key_values=cache,
+        use_cache=True,
+        logits_to_keep=1,
+    )
+    logits = out.logits[:, -1]
+    likeliest = logits.argmax(dim=-1, keepdim=True)
+    # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
+    return likeliest, ~logits.gather(-1, likeliest).isfinite()
+
+
+@dataclass
+class _Stopper:
+    """Ends a row once nothing written later could change its trimmed answer.
+
+    Attributes:
+        marks: token → whether it may hold a line break or full stop.
+    """
+
+    tokenizer: PreTrainedTokenizerFast
+    ending: Ending
+    marks: dict[int, bool] = field(default_factory=dict)
+
+    def done(self, new: Sequence[int], context: Sequence[int], max_new_tokens: int) -> bool:
+        """Whether a row ends with the last of its new tokens.
+
+        Args:
+            new: all its new tokens.
+            context: the last tokens of its prompt.
+            max_new_tokens: the most new tokens.
+        """
+        if new[-1] in self.ending.eos or len(new) >= max_new_tokens:
+            return True
+        if self.ending.style == "chat" or not any(map(self._marked, new)):
+            return False  # only a row that has written a mark needs decoding
+        return settled(tokens.char_spans(self.tokenizer, new, context)[0], self.ending.style)
+
+    def _marked(self, token: int) -> bool:
+        if token not in self.marks:
+            text = self.tokenizer.decode([token], clean_up_tokenization_spaces=False)
+            # A mark of several bytes may come in several tokens, each an incomplete character.
+            wanted = answer_anchors.NEWLINES + answer_anchors.FULL_STOPS + "\ufffd"
+            self.marks[token] = any(char in wanted for char in text)
+        return self.marks[token]
+
+
+def settled(text: str, style: str) -> bool:
+    """Whether an answer is over for its style, whatever the model would write next.
+
+    In `plain` text a full stop with spaces around it counts at once; another only two words later,
+    when it can no longer turn out to be part of an abbreviation or number.
+    """
+    if any(char in answer_anchors.NEWLINES for char in text):
+        return True
+    if style != "plain":
+        return False
+    found = answer_anchors.find(text)
+    close = answer_anchors.closer(text, found[1] if found else 0)
+    if close is None:
+        return False
+    before, after = text[:close], text[close + 1 :]
+    if not before or before[-1].isspace():
+        return any(char.isspace() for char in after)
+    return len(after.split()) >= 2

@@ -1,0 +1,510 @@
+"""Models: which families can be measured, and loading a checkpoint with nothing made up on the way.
+
+A family is data: where a block's parts are. To add one, add a line to `FAMILIES` and a checkpoint
+to the parity tests.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anchorscope.models import vocabulary
+from anchorscope.questions import hub
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_json
+from anchorscope.storage.progress import Download
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+SITES = ("attn", "mlp", "resid")
+DTYPES = ("float32", "bfloat16", "float16")
+WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
+UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer.model",
+    "vocab.json",
+    "vocab.txt",
+    "merges.txt",
+    "spiece.model",
+    "tekken.json",
+)
+NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where the parts of a model family are.
+
+    Attributes:
+        model_type: the `model_type` of config.json.
+        layers: the list of blocks, seen from the base model (without the LM head).
+        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name.
+        may_slide: whether the config may ask for a sliding attention window.
+    """
+
+    model_type: str
+    layers: str = "layers"
+    attn: str = "self_attn"
+    mlp: str = "mlp"
+    may_slide: bool = False
+
+
+FAMILIES: dict[str, Family] = {
+    family.model_type: family
+    for family in (
+        Family("llama"),
+        Family("qwen2", may_slide=True),
+        Family("qwen3", may_slide=True),
+        Family("mistral", may_slide=True),
+        Family("gemma3_text", may_slide=True),
+        Family("gpt_neox", attn="attention"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be measured.
+
+    Attributes:
+        model: the causal language model, in evaluation mode, without gradients.
+        tokenizer: its fast tokenizer.
+        family: where its parts are.
+        window: the most tokens that every layer attends to, None without a sliding window.
+        device: where the input ids belong.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    family: Family
+    window: int | None
+    device: torch.device
+
+
+def load(
+    source: str | Path,
+    *,
+    dtype: str = "float32",
+    device: str | Mapping[str, str | int] = "cpu",
+    revision: str | None = None,
+    weights: bool = True,
+) -> Loaded:
+    """Load a checkpoint from a folder, or from the hub's cache, without touching the network.
+
+    Args:
+        source: a folder made by `save_pretrained`, or a hub id that `fetch` has downloaded.
+        dtype: `float32`, `bfloat16` or `float16`.
+        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, `auto:0,2`
+            over some, and what finds no room there over main memory and the disk; or module →
+            `cpu`, `disk` or the number of a GPU, as accelerate's device maps have it.
+        revision: commit, for a hub id.
+        weights: False loads all but the weights, which is enough where nothing is passed.
+
+    Raises:
+        AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
+    """
+    folder = _folder(source, revision)
+    family = _family(folder)
+    tokenizer = _tokenizer(folder)
+    model = _weights(folder, dtype, device) if weights else _empty(folder, dtype)
+    rows = _embedding(model).shape[0]
+    vocabulary.check_size(tokenizer, rows, folder)
+    vocabulary.check_ends(tokenizer, rows, folder)
+    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
+
+
+def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
+    """A model of the user's own, already loaded, as `load` would give it.
+
+    Raises:
+        AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
+    """
+    where = type(model).__name__
+    family = FAMILIES.get(model.config.model_type)
+    if family is None:
+        raise _unknown_family(model.config.model_type, where)
+    if not tokenizer.is_fast:
+        raise _slow(where)
+    vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
+    model = model.eval().requires_grad_(False)
+    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
+
+
+def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
+    """Refuse frozen answers that this tokenizer does not read as the text they were.
+
+    Args:
+        tokenizer: of the model that is to read them.
+        answers: the answers table.
+        where: what the error names.
+
+    Raises:
+        AnchorscopeError: an answer's anchor decodes to another text.
+    """
+    kept = answers[answers["dropped"].isna()]
+    for row in kept.head(64).to_dict("records"):
+        ids = list(row["input_ids"])[row["ea_start"] : row["ea_end"]]
+        text = tokenizer.decode(ids)
+        if row["ea_text"] not in text:
+            raise AnchorscopeError(
+                f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer",
+                f"{where}, id {row['id']}",
+                "answers can be read by a model with the same tokenizer only (`answers_of`)",
+                see="other-vocabulary",
+            )
+
+
+def check(folder: str | Path) -> None:
+    """Refuse at once what `load` would refuse later; no weights are read.
+
+    Raises:
+        AnchorscopeError: no config, a family without adapter, no tokenizer, no safetensors.
+    """
+    path = Path(folder)
+    _family(path)
+    _check_tokenizer_files(path)
+    _check_safetensors(path, path)
+
+
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
+    """The tokenizer of a checkpoint folder alone, for chat templates."""
+    return _tokenizer(Path(folder))
+
+
+def _embedding(model: PreTrainedModel) -> torch.Tensor:
+    """The weights of the input embedding, [ids, width]."""
+    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
+    return weights
+
+
+def device_of(model: PreTrainedModel) -> torch.device:
+    """Where the input ids belong: where the embedding is, or is put for its turn."""
+    import torch
+
+    hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
+    runs_on = getattr(hook, "execution_device", None)
+    if _embedding(model).device.type == "meta" and runs_on is not None:
+        return torch.device(runs_on)
+    return _embedding(model).device
+
+
+def window(config: Any, family: Family) -> int | None:
+    """The most tokens that every layer attends to, or None without a sliding window."""
+    if not family.may_slide or getattr(config, "sliding_window", None) is None:
+        return None
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None and "sliding_attention" not in kinds:
+        return None
+    return int(config.sliding_window)
+
+
+def positions(config: Any) -> int | None:
+    """The most tokens that a model is measured on, None without a limit.
+
+    With `longrope` frequencies this is its original length: a call that reaches beyond turns to
+    other frequencies for all its tokens, so the result would depend on what is passed together.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
+    limits = [
+        kind["original_max_position_embeddings"]
+        for kind in kinds
+        if kind.get("rope_type") == "longrope"
+    ]
+    limits.append(getattr(config, "max_position_embeddings", None))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def layers(loaded: Loaded) -> list[torch.nn.Module]:
+    """The blocks of the model, first to last."""
+    return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())
+
+
+def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
+    """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
+    if site == "resid":
+        return layer
+    return layer.get_submodule({"attn": loaded.family.attn, "mlp": loaded.family.mlp}[site])
+
+
+def first_tensor(output: Any) -> torch.Tensor:
+    """What a module returned, be it a tensor or a tuple that starts with one."""
+    return output[0] if isinstance(output, tuple) else output
+
+
+def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
+    """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
+
+    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`.
+
+    Returns:
+        The folder, and the commit it holds.
+
+    Raises:
+        AnchorscopeError: gated, missing, no such revision, no network, or no safetensors.
+    """
+    from huggingface_hub import snapshot_download
+
+    def download() -> str:
+        with Download.closed_after() as bars:
+            return snapshot_download(
+                hub_id,
+                revision=revision,
+                allow_patterns=list(WANTED_FILES),
+                ignore_patterns=list(UNWANTED_FILES),
+                tqdm_class=bars,  # type: ignore[arg-type]
+            )
+
+    path = Path(hub.fetch(download, "model", hub_id, revision))
+    _check_safetensors(path, hub_id)
+    return path, path.name
+
+
+def _folder(source: str | Path, revision: str | None) -> Path:
+    """The folder of a checkpoint; a hub id is looked up in the cache only."""
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return path
+    text = str(source)
+    if isinstance(source, Path) or path.is_absolute() or text.startswith((".", "~")):
+        do = "check `local` in config.yaml"
+        if "snapshots" in path.parts:  # a folder in the hub's cache, found by `fetch`
+            do += (
+                "; for a hub model the cache may have been pruned: "
+                "delete results/models/<model>.json and run again"
+            )
+        raise AnchorscopeError("there is no such model folder", path, do, see="no-checkpoint")
+    if text.count("/") != 1:
+        raise AnchorscopeError(
+            "this is neither a folder nor a hub id",
+            text,
+            "give a folder with `local:`, or `hub: owner/name`",
+            see="no-checkpoint",
+        )
+    from huggingface_hub import snapshot_download
+
+    with hub.errors("model", text, revision):
+        return Path(snapshot_download(text, revision=revision, local_files_only=True))
+
+
+def _family(folder: Path) -> Family:
+    path = folder / "config.json"
+    try:
+        model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
+    except FileNotFoundError:
+        raise AnchorscopeError(
+            "the model folder holds no config.json",
+            folder,
+            "save it with `save_pretrained`",
+            see="no-checkpoint",
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise AnchorscopeError(
+            f"config.json cannot be read or names no model_type ({type(error).__name__})",
+            path,
+            "save the model again with `save_pretrained`",
+            see="no-checkpoint",
+        ) from error
+    if model_type not in FAMILIES:
+        raise _unknown_family(model_type, path)
+    return FAMILIES[model_type]
+
+
+def _unknown_family(model_type: str, where: object) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"there is no adapter for the model family {model_type!r}",
+        where,
+        f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
+        "anchorscope/models/models.py and to the parity tests",
+        see="unknown-family",
+    )
+
+
+def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+    from transformers import AutoTokenizer
+
+    _check_tokenizer_files(folder)
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+    except Exception as error:  # converters raise whatever the broken file makes them raise
+        raise AnchorscopeError(
+            f"the tokenizer cannot be loaded ({type(error).__name__})",
+            folder,
+            NEEDS_TOKENIZER,
+            see="tokenizer",
+        ) from error
+    if not tokenizer.is_fast:
+        raise _slow(folder)
+    return tokenizer
+
+
+def _slow(where: object) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the tokenizer has only the slow form, which cannot tell where a token's text lies",
+        where,
+        f"{NEEDS_TOKENIZER} (the fast form)",
+        see="tokenizer",
+    )
+
+
+def _check_tokenizer_files(folder: Path) -> None:
+    # Without files, transformers makes up an empty tokenizer from the model type.
+    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
+        raise AnchorscopeError(
+            "the model folder holds no tokenizer", folder, NEEDS_TOKENIZER, see="tokenizer"
+        )
+
+
+def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) -> PreTrainedModel:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if dtype not in DTYPES:
+        raise AnchorscopeError(
+            f"unknown dtype {dtype!r}", folder, f"use one of {DTYPES}", see="config"
+        )
+    _check_safetensors(folder, folder)
+    _check_device(device)
+    spread, room = _spread(device)
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=getattr(torch, dtype),
+            attn_implementation="sdpa",
+            use_safetensors=True,
+            trust_remote_code=False,
+            local_files_only=True,
+            output_loading_info=True,
+            device_map=spread,
+            max_memory=room,
+        )
+    except torch.cuda.OutOfMemoryError as error:
+        raise _too_large(folder) from error
+    except Exception as error:  # safetensors, json and shape errors share no base class
+        raise AnchorscopeError(
+            f"the weights cannot be loaded ({type(error).__name__}: {_first_line(error)})",
+            folder,
+            "download or save the model again; the files may be cut short",
+            see="broken-weights",
+        ) from error
+    model, info = loaded
+    _check_complete(info, folder)
+    ready: Any = model.eval().requires_grad_(False)
+    _say_if_waiting(ready)
+    try:
+        # What is spread has been placed already, module by module.
+        return ready if spread else ready.to(device)
+    except torch.cuda.OutOfMemoryError as error:
+        raise _too_large(folder) from error
+
+
+def _say_if_waiting(model: Any) -> None:
+    """A model part of which found no room on the GPUs: slow, and not without a word."""
+    places = list(getattr(model, "hf_device_map", {}).values())
+    waiting = sum(place in ("cpu", "disk") for place in places)
+    if 0 < waiting < len(places):
+        log.warning(
+            "%d of %d parts of the model do not fit on the GPUs and wait in main memory or on disk",
+            waiting,
+            len(places),
+        )
+
+
+def _spread(
+    device: str | Mapping[str, str | int],
+) -> tuple[str | dict[str, str | int] | None, dict[int | str, int] | None]:
+    """What accelerate is told: how the layers are spread, and the room of each place in bytes."""
+    import psutil
+    import torch
+
+    if not isinstance(device, str):
+        return dict(device), None
+    kind, _, numbers = device.partition(":")
+    if kind != "auto":
+        return None, None
+    if not numbers:
+        return "auto", None
+    room: dict[int | str, int] = {"cpu": psutil.virtual_memory().available}
+    gpus = [int(number) for number in numbers.split(",")]
+    return "auto", {gpu: torch.cuda.mem_get_info(gpu)[0] for gpu in gpus} | room
+
+
+def _too_large(folder: Path) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the model does not fit on the GPU",
+        folder,
+        "ask for more GPUs, or dtype: bfloat16",
+        see="out-of-memory",
+    )
+
+
+def _empty(folder: Path, dtype: str) -> PreTrainedModel:
+    """The model without memory for its weights: a pass through it fails."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    with torch.device("meta"):
+        model: Any = AutoModelForCausalLM.from_config(
+            config, dtype=getattr(torch, dtype), trust_remote_code=False
+        )
+    said = folder / "generation_config.json"
+    if said.is_file():
+        model.generation_config = GenerationConfig.from_dict(read_json(said))
+    empty: PreTrainedModel = model.eval().requires_grad_(False)
+    return empty
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), "")[:200]
+
+
+def _check_complete(info: dict[str, Any], folder: Path) -> None:
+    """Refuse weights that were made up because the file had none of that name and shape."""
+    made_up = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
+    if made_up:
+        raise AnchorscopeError(
+            f"{len(made_up)} weights are not in the file and would be random, "
+            f"the first: {', '.join(made_up[:3])}",
+            folder,
+            "save the whole causal language model (with its LM head) with `save_pretrained`",
+            see="made-up-weights",
+        )
+
+
+def _check_safetensors(folder: Path, where: object) -> None:
+    if any(folder.glob("*.safetensors")):
+        return
+    raise AnchorscopeError(
+        "the model has no weights in safetensors format",
+        where,
+        "save it with `save_pretrained`, which writes model.safetensors; "
+        "pickled weights (.bin, .pt) are not read because they can run code",
+        see="no-safetensors",
+    )
+
+
+def _check_device(device: str | Mapping[str, str | int]) -> None:
+    import torch
+
+    places = {device} if isinstance(device, str) else set(device.values())
+    if not places <= {"cpu", "disk"} and not torch.cuda.is_available():
+        raise AnchorscopeError(
+            "there is no usable GPU",
+            f"device {device if isinstance(device, str) else sorted(map(str, places))}",
+            "run with device cpu, or on a GPU node",
+            see="no-gpu",
+        )

@@ -1,0 +1,248 @@
+"""Partners: whose question stands before a sample's frozen answer in another pass.
+
+Behind the question of a `matched` partner the answer has the other label, behind that of a
+`placebo` partner it keeps its own; `replicate` is another wording of the same question. All need
+the subject and the relation of a question; the first two take what its wording tells in place of
+these where a dataset has neither.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import random
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import pandas as pd
+
+from anchorscope.anchors import labels
+from anchorscope.models.knockout import ARMS
+from anchorscope.questions import folds, wording
+from anchorscope.questions.world import UNSEEN
+
+LEAST_COVERAGE = 0.2
+"""Share of the right answers that must find a matched partner by the questions' wording."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A sample whose subject and relation are known.
+
+    Attributes:
+        subject: folded, so that two spellings of one subject are equal.
+        template: the question with the subject taken out.
+        answer: E_A's text, what the model said.
+        label: 1 if that is wrong, 0 if right.
+        taught: False for a fact of a calibration world that no training shows.
+    """
+
+    id: str
+    question: str
+    subject: str
+    relation: str
+    template: str
+    answer: str
+    label: int
+    golds: tuple[str, ...]
+    taught: bool = True
+
+
+def applies(answers: pd.DataFrame) -> bool:
+    """Whether any sample has a subject and a relation, without which there are no partners."""
+    return bool(_asked(answers))
+
+
+@dataclass(frozen=True)
+class Interchange:
+    """The partners of a cell.
+
+    Attributes:
+        arms: `matched` and `placebo` → id → id of the partner, for the samples that have one.
+        source: what subjects and relations are: the dataset's own (`relations`), or read off the
+            questions (`wording`); None where too few right answers find a matched partner by these,
+            and the arms are empty.
+        coverage: share of the right answers that have a matched partner.
+    """
+
+    arms: Mapping[str, Mapping[str, str]]
+    source: str | None
+    coverage: float
+
+
+def interchange(
+    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int] | None = None
+) -> Interchange:
+    """The questions that each sample's answer is put behind.
+
+    A partner is a question of the same relation and another subject, whose own answer has the
+    sample's label. Behind a `matched` one the sample's answer has the other label
+    (`labels.matches`), behind a `placebo` it keeps its own. Where there is one, it is
+    of the same template. Chosen by the seed and the sample's id among all there are.
+
+    Args:
+        answers: the answers table; rows with a `dropped` reason have and are no partner.
+        seed: of the choice.
+        folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
+            probe that scores the sample would else have learned from the partner's question, and
+            where the answers are the same word, from this very row.
+    """
+    asked, source = _sourced(answers)
+    arms: dict[str, dict[str, str]] = {arm: {} for arm in ARMS}
+    for group in _by_relation(asked, folds_of):
+        for arm, id_, candidates in _candidates(group):
+            arms[arm][id_] = _draws(seed, id_).choice(candidates)
+    right = [one.id for one in asked if one.label == 0]
+    coverage = sum(id_ in arms["matched"] for id_ in right) / len(right) if right else 0.0
+    if source == "wording" and coverage < LEAST_COVERAGE:
+        return Interchange({arm: {} for arm in ARMS}, None, coverage)
+    return Interchange(arms, source, coverage)
+
+
+def replicate(answers: pd.DataFrame) -> dict[str, str]:
+    """Another wording of each sample's question: same subject and relation, another text.
+
+    Where the partner's gold answers are known, the answer has the same label under them: two
+    subjects of one name ask different questions. Of several wordings the next by id is taken.
+
+    Args:
+        answers: as for `interchange`.
+
+    Returns:
+        Id → id of the partner, for the samples that have one.
+    """
+    wordings: dict[tuple[str, str], list[Asked]] = defaultdict(list)
+    for one in _asked(answers):
+        wordings[one.relation, one.subject].append(one)
+    found: dict[str, str] = {}
+    for group in wordings.values():
+        for place, one in enumerate(group):
+            others = (*group[place + 1 :], *group[:place])
+            same = (other.id for other in others if _same_question(one, other))
+            if (partner := next(same, None)) is not None:
+                found[one.id] = partner
+    return found
+
+
+def template(question: str, subject: str) -> str:
+    """The question with the subject taken out, folded."""
+    name = rf"(?<!\w){re.escape(_folded(subject))}(?!\w)"
+    return re.sub(name, "{}", _folded(question))
+
+
+def _folded(text: str) -> str:
+    return " ".join(text.casefold().split())
+
+
+def _sourced(answers: pd.DataFrame) -> tuple[list[Asked], str]:
+    """The samples by the dataset's subjects and relations; where it has none, by their wording."""
+    if asked := _asked(answers):
+        return asked, "relations"
+    known = wording.proxies(answers)
+    subject, relation = (known[name].to_numpy() for name in ("subject", "relation"))
+    named = answers.assign(subject=subject, relation=relation)
+    return _asked(named), "wording"
+
+
+def _asked(answers: pd.DataFrame) -> list[Asked]:
+    """The samples that can have a partner, by id: the order of the rows must not matter."""
+    found = [_one(row) for row in answers.to_dict("records") if not _given(row.get("dropped"))]
+    return sorted((one for one in found if one is not None), key=lambda one: one.id)
+
+
+def _one(row: Mapping[Any, Any]) -> Asked | None:
+    subject, relation = folds.key(row.get("subject")), row.get("relation")
+    if subject is None or not _given(relation):
+        return None
+    return Asked(
+        id=str(row["id"]),
+        question=row["question"],
+        subject=subject,
+        relation=str(relation),
+        template=template(row["question"], row["subject"]),
+        answer=row["ea_text"],
+        label=int(row["label"]),
+        golds=tuple(row["golds"]),
+        taught=row.get("kind") != UNSEEN,
+    )
+
+
+def _given(value: Any) -> bool:
+    return value is not None and not pd.isna(value)
+
+
+def _by_relation(
+    asked: Iterable[Asked], folds_of: Mapping[str, int] | None
+) -> Iterable[list[Asked]]:
+    """The samples of each relation and, where folds are given, of each fold."""
+    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
+    for one in asked:
+        groups[one.relation, folds_of[one.id] if folds_of else 0].append(one)
+    return groups.values()
+
+
+class Question(Protocol):
+    """A question with its id and its gold answers."""
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def golds(self) -> tuple[str, ...]: ...
+
+
+def answered(answer: str, group: Sequence[Question]) -> frozenset[str]:
+    """Ids of the questions that an answer is right for; each different gold is looked at once."""
+    golds = {gold for one in group for gold in one.golds}
+    right = {gold for gold in golds if labels.matches(answer, [gold])}
+    return frozenset(one.id for one in group if not right.isdisjoint(one.golds))
+
+
+def _candidates(group: Sequence[Asked]) -> Iterator[tuple[str, str, list[str]]]:
+    """Arm, id of a sample and ids of its possible partners in the group, if there are any."""
+    right_for = {text: answered(text, group) for text in {one.answer for one in group}}
+    templates: dict[str, list[Asked]] = defaultdict(list)
+    for one in group:
+        templates[one.template].append(one)
+    for one, arm in itertools.product(group, ARMS):
+        near = _alike(arm, one, templates[one.template], right_for[one.answer])
+        if found := near or _alike(arm, one, group, right_for[one.answer]):
+            yield arm, one.id, found
+
+
+def _alike(arm: str, one: Asked, others: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
+    """Ids of the questions of other subjects that can be a sample's partner in an arm.
+
+    Not of facts that a model never met: what is right there was dealt out, and it cannot know.
+
+    Args:
+        arm: `matched` or `placebo`.
+        one: the sample.
+        others: questions of its relation.
+        right_for: ids of those that its answer is right for.
+    """
+    right_there = (one.label == 0) == (arm == "placebo")
+    return [
+        other.id
+        for other in others
+        if other.subject != one.subject
+        and other.golds
+        and other.taught
+        and other.label == one.label
+        and (other.id in right_for) == right_there
+    ]
+
+
+def _same_question(one: Asked, other: Asked) -> bool:
+    if other.question == one.question:
+        return False
+    return not other.golds or labels.matches(one.answer, other.golds) == (one.label == 0)
+
+
+def _draws(seed: int, name: str) -> random.Random:
+    # hash() differs between runs of Python, so the seed is a digest.
+    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))

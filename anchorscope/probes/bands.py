@@ -1,0 +1,135 @@
+"""Bands: intervals of a read-out's quantities that carry the variance of its probes.
+
+A percentile bootstrap holds the probes fixed: a draw changes who is averaged, not who was learned
+from. Where probes were learned anew from some of the draws (`draws`), every interval is
+stretched about its estimate by how much more a quantity then varies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from anchorscope.probes import intervals
+from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.samples import Readout
+
+
+@dataclass(frozen=True)
+class Refits:
+    """Draws from which probes were learned anew.
+
+    Attributes:
+        drawn: the draws.
+        readouts: the read-out as the probes learned from each see it.
+    """
+
+    drawn: Bootstrap
+    readouts: Iterable[Readout]
+
+
+@dataclass(frozen=True)
+class Means:
+    """Means over the members of a group, for each way to form it first, then over the ways.
+
+    Attributes:
+        values: float64 [ways, layers, n] or what broadcasts to `members`.
+        members: bool [ways, layers, n].
+        placements: of the random control among the ways; bootstrap draws draw among them, too.
+    """
+
+    values: np.ndarray
+    members: np.ndarray
+    placements: int = 1
+
+    def estimate(self) -> np.ndarray:
+        """The means, [layers]; NaN where the group is empty."""
+        return intervals.mean_members(self.values, self.members)
+
+    def replicates(self, drawn: Bootstrap) -> np.ndarray:
+        """The means in each draw, of placements drawn with it, [draws, layers]."""
+        by_way = drawn.means(self.values, self.members)
+        return drawn.of_placements(by_way, self.placements)
+
+    def of_all_placements(self, drawn: Bootstrap) -> np.ndarray:
+        """The means in each draw, of every placement, [draws, layers]."""
+        return intervals.mean_known(drawn.means(self.values, self.members), 1)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """A quantity by layer, and how it spreads.
+
+    Attributes:
+        estimate: [layers].
+        replicates: of the bootstrap, stretched about the estimate, [draws, layers].
+        inflation: by how much, at least 1, [layers].
+    """
+
+    estimate: np.ndarray
+    replicates: np.ndarray
+    inflation: np.ndarray
+
+    def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """Pointwise, [layers] each; NaN where the quantity is."""
+        low, high = intervals.percentile(self.replicates, level)
+        blank = np.isnan(self.estimate)
+        return np.where(blank, np.nan, low), np.where(blank, np.nan, high)
+
+    def band(self, level: float, used: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Max-t band over the layers `used` [layers], see `intervals.simultaneous`."""
+        return intervals.simultaneous(self.estimate, self.replicates, level, used)
+
+
+def spreads(
+    measure: Callable[[Readout], Sequence[Means]],
+    readout: Readout,
+    drawn: Bootstrap,
+    refits: Refits | None = None,
+) -> list[Spread]:
+    """The quantities of a read-out, whose groups are formed anew as each draw's probes see them.
+
+    Args:
+        measure: the quantities of any read-out, as many for each.
+        readout: as its own probes see it.
+        drawn: the bootstrap.
+        refits: None leaves every interval as the fixed probes make it.
+    """
+    found = measure(readout)
+    if not found:
+        return []
+    factors = np.ones((len(found), len(readout.clean)))
+    if refits is not None:
+        fixed = np.stack([means.of_all_placements(refits.drawn) for means in found], axis=1)
+        moved = [
+            [means.of_all_placements(one)[0] for means in measure(again)]
+            for one, again in zip(refits.drawn.each(), refits.readouts, strict=True)
+        ]
+        factors = inflation(fixed, np.array(moved))
+    estimates = [means.estimate() for means in found]
+    return [
+        Spread(estimate, estimate + factor * (means.replicates(drawn) - estimate), factor)
+        for means, estimate, factor in zip(found, estimates, factors, strict=True)
+    ]
+
+
+def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
+    """How much more quantities vary when the probes are learned anew, at least 1, [...].
+
+    Args:
+        fixed, refitted: over the same draws, [draws, ...]. Draws in which a quantity does not
+            exist both ways are left out; 1 where fewer than two are left or nothing varies.
+    """
+    known = ~np.isnan(fixed) & ~np.isnan(refitted)
+    sd_fixed, sd_refit = (_sd(np.where(known, one, np.nan)) for one in (fixed, refitted))
+    ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=sd_fixed > 0)
+    return np.fmax(1.0, ratio)
+
+
+def _sd(values: np.ndarray) -> np.ndarray:
+    """Standard deviations over draws of what is not NaN, [...]; 0 with fewer than two."""
+    count = (~np.isnan(values)).sum(0)
+    away = np.nan_to_num(values - intervals.mean_known(values, 0))
+    return np.sqrt(np.square(away).sum(0) / np.maximum(count - 1, 1))

@@ -1,0 +1,275 @@
+"""L-BFGS over many penalised logistic regressions at once, on features that they share.
+
+The objective is that of `anchorscope.probes.probes`; what is fitted stands there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from anchorscope.probes.matmul import Matrices
+
+MEMORY = 10
+SURE = 30.0
+SLOPE_KEPT = 0.3
+SEARCH_STEPS = 10
+WORTH_DROPPING = 0.8
+"""Share of problems still open below which those that are solved are left out."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some layers and the problems still being solved there.
+
+    Attributes:
+        x: features [layers, n, width], standardised over all rows.
+        z: [n].
+        mask: weights of training rows, 0 for the others, [problems, n].
+        root: mask^-½, 0 where the mask is 0; None if all weights are 0 or 1.
+        c: penalty, [layers, problems, 1].
+        size: sum of weights, [problems, 1].
+        mean, inv_std: of the training rows, in units of `x`; [layers, problems, width].
+        vectors, values: eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of
+            the correlation matrix; of rank 0 where it is taken for the identity.
+    """
+
+    x: Matrices
+    z: Tensor
+    mask: Tensor
+    root: Tensor | None
+    c: Tensor
+    size: Tensor
+    mean: Tensor
+    inv_std: Tensor
+    vectors: Tensor
+    values: Tensor
+
+    def take(self, problems: Tensor, layers: Tensor | None = None) -> Block:
+        """Some of the problems, at some of the layers (None: all)."""
+        here = slice(None) if layers is None else layers
+        return replace(
+            self,
+            x=self.x if layers is None else self.x.at(layers),
+            mask=self.mask[problems],
+            root=None if self.root is None else self.root[problems],
+            c=self.c[here][:, problems],
+            size=self.size[problems],
+            mean=self.mean[here][:, problems],
+            inv_std=self.inv_std[here][:, problems],
+            vectors=self.vectors[here],
+            values=self.values[here],
+        )
+
+    def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
+        """Weights and bias on `x` of weights [..., width + 1] on x̂, the bias last."""
+        weights = w[..., :-1] * self.inv_std
+        return weights, w[..., -1] - (weights * self.mean).sum(-1)
+
+    def logits(self, w: Tensor) -> Tensor:
+        weights, bias = self.folded(w)
+        return self.x.logits(weights).add_(bias[..., None])
+
+    def residuals(self, logits: Tensor) -> Tensor:
+        """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
+        return logits.sigmoid_().sub_(self.z).mul_(self.mask)
+
+    def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
+        total = residuals.sum(-1, keepdim=True)
+        slope = self.x.sums(residuals).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
+        gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
+        gradient[..., :-1] += w[..., :-1]
+        return gradient
+
+    def curvature(self, residuals: Tensor) -> Tensor:
+        """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
+        first = residuals.abs().sum(-1, keepdim=True)
+        halves = residuals if self.root is None else residuals * self.root
+        second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True).square_()
+        return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
+
+    def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
+        """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
+        head = g[..., :-1]
+        if not self.values.numel():
+            solved = g / (1 + curvature)
+            solved[..., -1:] = g[..., -1:] / curvature
+            return solved
+        shrink = curvature * self.values
+        inside = (head @ self.vectors) * (shrink / (1 + shrink))
+        return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
+
+
+@dataclass
+class _Search:
+    """A bracket [low, high] of the step at which the slope along the direction vanishes."""
+
+    step: Tensor
+    low: Tensor
+    low_slope: Tensor
+    high: Tensor
+    high_slope: Tensor
+
+    @classmethod
+    def begun(cls, slope: Tensor) -> _Search:
+        """At a whole step, nothing known but the slope where it starts."""
+        zero = torch.zeros_like(slope)
+        return cls(zero + 1, zero, slope, zero + torch.inf, zero)
+
+    def narrow(self, slope: Tensor, settled: Tensor) -> None:
+        """Move every step that is not settled to the secant's root, safeguarded."""
+        before = slope < 0
+        self.low = torch.where(before, self.step, self.low)
+        self.low_slope = torch.where(before, slope, self.low_slope)
+        self.high = torch.where(before, self.high, self.step)
+        self.high_slope = torch.where(before, self.high_slope, slope)
+        span = self.high - self.low
+        root = self.low + span * self.low_slope / (self.low_slope - self.high_slope)
+        inside = torch.minimum(torch.maximum(root, self.low + 0.1 * span), self.high - 0.1 * span)
+        moved = torch.where(torch.isfinite(self.high), inside, 3 * self.low)
+        self.step = torch.where(settled, self.step, moved)
+
+
+def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
+    """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved.
+
+    A problem that is solved stays where it is while others go on: what it comes to does not depend
+    on the layers beside it, but for rounding, which may let it stop a step sooner or later.
+    """
+    w = block.mean.new_zeros((*block.mean.shape[:2], block.mean.shape[2] + 1))
+    solution = w.clone()
+    layers, problems = (torch.arange(size, device=w.device) for size in w.shape[:2])
+    logits = w.new_zeros((*w.shape[:2], len(block.z)))
+    residuals = block.residuals(logits.clone())
+    gradient = block.gradient(w, residuals)
+    past = _Past(w)
+    done = torch.zeros_like(logits[..., 0], dtype=torch.bool)
+    for step in range(max_iterations + 1):
+        direction = past.direction(block, gradient, block.curvature(residuals))
+        ahead = block.logits(direction)
+        change = ahead / logits.abs().clamp_(min=SURE)
+        done |= change.abs_().amax(-1) < tolerance / SURE
+        if step == max_iterations or bool(done.all()):
+            break
+        length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
+        length = torch.where(done, 0.0, length)[..., None]
+        move = length * direction
+        logits.addcmul_(length, ahead)
+        w = w + move
+        before, gradient = gradient, block.gradient(w, residuals)
+        past.add(move, gradient - before)
+        some_layers, some = ((~done).any(axis).nonzero()[:, 0] for axis in (1, 0))
+        if len(some_layers) * len(some) < WORTH_DROPPING * done.numel():
+            solution[layers[:, None], problems] = w
+            layers, problems = layers[some_layers], problems[some]
+            here = some_layers[:, None], some
+            block = block.take(some, some_layers if len(some_layers) < len(done) else None)
+            past.keep(here)
+            w, logits, gradient, residuals, done = (
+                value[here] for value in (w, logits, gradient, residuals, done)
+            )
+    solution[layers[:, None], problems] = w
+    return solution, step, int((~done).sum())
+
+
+class _Past:
+    """The last steps, from which L-BFGS knows the curvature; a new one takes the oldest's place.
+
+    Attributes:
+        s: steps, [layers, problems, MEMORY, width + 1], 0 where there is none yet.
+        y: what the gradient changed by at each.
+        product: s · y of each, [layers, problems, MEMORY, 1].
+        inverse: of the upper triangle of s yᵀ, steps in the order in which they came, whatever
+            their places; [layers, problems, MEMORY, MEMORY]; 0 in row and column of a step that
+            tells nothing.
+        steps: how many came.
+    """
+
+    def __init__(self, w: Tensor) -> None:
+        """Before the first step, of weights such as `w`."""
+        layers, problems, width = w.shape
+        self.s = w.new_zeros((layers, problems, MEMORY, width))
+        self.y = torch.zeros_like(self.s)
+        self.product = self.s[..., :1].clone()
+        self.inverse = self.s.new_zeros((layers, problems, MEMORY, MEMORY))
+        self.steps = 0
+
+    def keep(self, here: tuple[Tensor, Tensor]) -> None:
+        """Those of some layers and problems alone."""
+        self.s, self.y = self.s[here], self.y[here]
+        self.product, self.inverse = self.product[here], self.inverse[here]
+
+    def add(self, s: Tensor, y: Tensor) -> None:
+        """A step whose curvature rounding has eaten tells nothing, nor does that of a problem which
+        is solved.
+        """
+        place = self.steps % MEMORY
+        product = (s * y).sum(-1, keepdim=True)
+        corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
+        self.inverse[:, :, place] = 0
+        self.inverse[..., place] = 0
+        column = (self.inverse @ _times(self.s, y))[..., 0]
+        column[..., place] = -1
+        self.inverse[..., place] = column.mul_(-corner)
+        self.s[:, :, place], self.y[:, :, place], self.product[:, :, place] = s, y, product
+        self.steps += 1
+
+    def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
+        """Downhill: −H g of all problems.
+
+        The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
+        triangular systems, r the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
+        rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
+        """
+        if not self.steps:
+            return -block.precondition(gradient, curvature)
+        a = self.inverse @ _times(self.s, gradient)
+        rest = gradient - (a.mT @ self.y)[..., 0, :]
+        start = block.precondition(rest, curvature)
+        b = self.inverse.mT @ (self.product * a - _times(self.y, start))
+        return -(start + (b.mT @ self.s)[..., 0, :])
+
+
+def _times(steps: Tensor, one: Tensor) -> Tensor:
+    """Products [layers, problems, steps, 1] of steps with a vector of each problem.
+
+    Several times as fast as `steps @ one[..., None]`, which asks for a product a problem.
+    """
+    return (steps * one[..., None, :]).sum(-1, keepdim=True)
+
+
+def _norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+
+
+def _line_search(
+    block: Block,
+    w: Tensor,
+    direction: Tensor,
+    logits: Tensor,
+    ahead: Tensor,
+    gradient: Tensor,
+    done: Tensor,
+) -> tuple[Tensor, Tensor]:
+    """Step lengths [layers, problems] and the residuals there.
+
+    Logits are linear in the step and the objective is convex: all it takes is the root of a rising
+    slope, and no further look at the features. Accepted once the slope is down to 0.3 of itself.
+    """
+    start = (gradient * direction).sum(-1)
+    head = direction[..., :-1]
+    fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
+    enough = torch.where(done, torch.inf, SLOPE_KEPT * start.abs())
+    search = _Search.begun(start)
+    for attempt in range(SEARCH_STEPS):
+        step = search.step
+        residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
+        there = (residuals * ahead).sum(-1)
+        slope = torch.addcmul(fixed, step, rising).addcmul_(block.c[..., 0], there)
+        settled = slope.abs() <= enough
+        if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
+            break
+        search.narrow(slope, settled)
+    return step, residuals

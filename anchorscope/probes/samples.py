@@ -1,0 +1,314 @@
+"""The samples of a cell that count, and what was measured of them, as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.models import knockout
+from anchorscope.probes import headline, intervals
+from anchorscope.probes.intervals import Bootstrap
+from anchorscope.questions import folds
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import check_ids
+
+CONDITIONS = tuple(name for name in knockout.CONDITIONS if name != "clean")
+PARTIAL = frozenset([*knockout.ARMS, "noop", *knockout.REPLICATE])
+"""Conditions that need not be measured of every sample."""
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What one condition does to each sample at each layer.
+
+    Attributes:
+        measured: whether the condition was measured, bool [n].
+        s: the score under the condition, float64 [draws, layers, n]; NaN where not measured.
+        flip: whether the predicted class differs from the clean one, bool [draws, layers, n].
+        delta_p: 100 · (p_condition(ĉ) − p_clean(ĉ)), ĉ the class predicted on clean;
+            percentage points, float64 [draws, layers, n]; 0 where not measured.
+        delta_logit: the same of the score s.
+    """
+
+    measured: np.ndarray
+    s: np.ndarray
+    flip: np.ndarray
+    delta_p: np.ndarray
+    delta_logit: np.ndarray
+
+
+@dataclass(frozen=True)
+class Readout:
+    """One read-out of a cell, the samples in the order of `in_order`.
+
+    Attributes:
+        site, position: its name.
+        clean: the score on the clean pass, float64 [layers, n].
+        auc: AUC of it by layer.
+        fold: outer fold of each sample, int64 [n].
+        layer_of_fold: the layer that each outer fold's training samples choose, int64 [folds].
+        effects: condition → its effects; those behind a second prompt are not among them.
+        replicate: condition → its effects behind the second prompt, against its own clean pass.
+        others: (probe, condition) → score of draw 0 by another probe, [layers, n].
+    """
+
+    site: str
+    position: str
+    clean: np.ndarray
+    auc: np.ndarray
+    fold: np.ndarray
+    layer_of_fold: np.ndarray
+    effects: dict[str, Effects]
+    replicate: dict[str, Effects]
+    others: dict[tuple[str, str], np.ndarray]
+
+    @property
+    def key(self) -> dict[str, object]:
+        """Site and position, as tables name them."""
+        return {"site": self.site, "position": self.position}
+
+    @property
+    def headline(self) -> int:
+        """The layer of pictures and contrasts."""
+        return headline.median(self.layer_of_fold)
+
+    @property
+    def own(self) -> np.ndarray:
+        """The clean score at the layer that each sample's own outer fold chose, float64 [n]."""
+        return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
+
+
+def kept(answers: pd.DataFrame) -> pd.DataFrame:
+    """The answers that were not dropped.
+
+    Raises:
+        AnchorscopeError: none is left, an id comes twice, or a label is neither 0 nor 1.
+    """
+    if "dropped" in answers:
+        answers = answers[answers["dropped"].isna()]
+    answers = answers.reset_index(drop=True)
+    if answers.empty:
+        raise AnchorscopeError(
+            "no answer is left to score",
+            "the table of answers",
+            "its column `dropped` and its provenance say why the samples were left out",
+            see="nothing-left",
+        )
+    check_ids(answers)
+    strange = answers[~answers["label"].isin((0, 1))] if "label" in answers else answers[:0]
+    if len(strange):
+        raise AnchorscopeError(
+            f"a label is neither 0 nor 1 but {strange['label'].iloc[0]}",
+            f"answers, id {strange['id'].iloc[0]}",
+            "delete the cell's answers and run snakemake again",
+            see="stale-product",
+        )
+    return answers
+
+
+def in_order(answers: pd.DataFrame) -> pd.DataFrame:
+    """The kept answers by id: the order of a table's rows must not decide who is drawn.
+
+    Raises:
+        AnchorscopeError: see `kept`.
+    """
+    found = kept(answers)
+    return found.iloc[np.argsort(found["id"].astype(str).to_numpy(dtype=object))].reset_index(
+        drop=True
+    )
+
+
+def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
+    """Draws of the answers' clusters: subjects where known, else questions."""
+    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
+    clusters = folds.clusters(list(answers["question"]), list(subjects))
+    return intervals.bootstrap(clusters, draws, seed)
+
+
+def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
+    """The labels [n] in an order that the seed alone decides: they mean nothing any more."""
+    return np.random.default_rng(seed).permutation(z)
+
+
+def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
+    """A column of another table of the same samples, in the order of the answers, float64 [n].
+
+    Raises:
+        AnchorscopeError: the table has not one row for each answer, or one that is not finite.
+    """
+    rows = places(table, answers)
+    if rows is None:
+        raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
+    values = table[column].to_numpy(dtype=np.float64)[rows]
+    if not np.isfinite(values).all():
+        strange = answers["id"][~np.isfinite(values)].iloc[0]
+        raise mismatch("a score is not finite", f"{where}, id {strange}")
+    return values
+
+
+def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
+    """Where each answer's row is in a table; None if that has not one for each."""
+    known, ids = (pd.Index(of["id"].astype(str)) for of in (table, answers))
+    if len(known) != len(ids) or known.has_duplicates or not ids.isin(known).all():
+        return None
+    return known.get_indexer(ids)
+
+
+def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
+    """The read-outs of a cell, in the order in which the scores first name them.
+
+    Args:
+        scores: the table of `scores.score`; without a column `probe` all of it is
+            the probe as defined.
+        answers: as `in_order` returns them.
+
+    Raises:
+        AnchorscopeError: scores and answers are not of the same samples.
+    """
+    ids = pd.Index(answers["id"].astype(str))
+    z = answers["label"].to_numpy(dtype=np.int64)
+    probe = scores["probe"].astype(str) if "probe" in scores else pd.Series("clean", scores.index)
+    keys = ["probe", "condition", "draw"]
+    for name, part in scores.assign(probe=probe).groupby("readout", sort=False, observed=True):
+        site, position = str(name).split("/")
+        found: dict[tuple[str, str, int], np.ndarray] = {}
+        for (made, condition, draw), rows in part.groupby(keys, observed=True):
+            where = f"read-out {name}, {condition}"
+            partial = condition in PARTIAL
+            found[str(made), str(condition), int(str(draw))] = _matrix(rows, ids, where, partial)
+        yield _readout(site, position, found, z, _folds(part, ids))
+
+
+def _readout(
+    site: str,
+    position: str,
+    found: dict[tuple[str, str, int], np.ndarray],
+    z: np.ndarray,
+    cut: tuple[np.ndarray, np.ndarray | None],
+) -> Readout:
+    where = f"read-out {site}/{position}"
+    if ("clean", "clean", 0) not in found:
+        raise mismatch("the clean pass has no scores", where)
+    clean = found["clean", "clean", 0]
+    by_probe = {key[1:]: s for key, s in found.items() if key[0] == "clean"}
+    effects, replicate = _all_effects(by_probe, where)
+    by_layer = np.array([intervals.auc(layer, z) for layer in clean])
+    others = {key[:2]: s for key, s in found.items() if key[0] != "clean" and key[2] == 0}
+    fold, inner = cut
+    chosen = headline.layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
+    return Readout(site, position, clean, by_layer, fold, chosen, effects, replicate, others)
+
+
+def _folds(scores: pd.DataFrame, ids: pd.Index) -> tuple[np.ndarray, np.ndarray | None]:
+    """Outer fold of each sample, int64 [n], and inner AUCs, float64 [layers, folds] or None.
+
+    Scores without a column `fold` are of one fold.
+    """
+    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    if "fold" not in clean:
+        return np.zeros(len(ids), dtype=np.int64), None
+    fold = np.zeros(len(ids), dtype=np.int64)
+    fold[ids.get_indexer(pd.Index(clean["id"].astype(str)))] = clean["fold"].to_numpy()
+    if "inner_auc" not in clean or clean["inner_auc"].isna().any():
+        return fold, None
+    inner = clean.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
+    return fold, inner.to_numpy(dtype=np.float64)
+
+
+def _outside(clean: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """AUC of the samples outside each fold, [layers, folds]: where there are no inner folds."""
+    rows = [fold != k if fold.any() else fold == k for k in range(fold.max() + 1)]
+    return np.array([[intervals.auc(layer[some], z[some]) for some in rows] for layer in clean])
+
+
+def seen_by(readout: Readout, found: Mapping[tuple[str, int], np.ndarray]) -> Readout:
+    """The read-out as other probes see it; headline layer and AUC stay its own.
+
+    Args:
+        readout: one of `readouts`.
+        found: (condition, draw) → their scores, float64 [layers, n]; NaN where not measured.
+    """
+    where = f"read-out {readout.site}/{readout.position}"
+    effects, replicate = _all_effects(found, where)
+    return replace(readout, clean=found["clean", 0], effects=effects, replicate=replicate)
+
+
+def _all_effects(
+    found: Mapping[tuple[str, int], np.ndarray], where: str
+) -> tuple[dict[str, Effects], dict[str, Effects]]:
+    """Effects of every condition but `clean`, and of those behind a second prompt."""
+    clean = found["clean", 0]
+    effects: dict[str, Effects] = {}
+    replicate: dict[str, Effects] = {}
+    for condition in sorted({name for name, _ in found} - {"clean"}, key=_place):
+        moved = [found[key] for key in sorted(found) if key[0] == condition]
+        if condition not in knockout.REPLICATE:
+            effects[condition] = _effects(clean, moved, f"{where}, {condition}")
+        elif (cut := knockout.REPLICATE[condition]) != "clean":
+            if ("replicate-clean", 0) not in found:
+                raise mismatch("the second prompt's clean pass has no scores", where)
+            second = found["replicate-clean", 0]
+            replicate[cut] = _effects(second, moved, f"{where}, {condition}")
+    return effects, replicate
+
+
+def _place(condition: str) -> tuple[int, str]:
+    known = CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS)
+    return known, condition
+
+
+def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.ndarray:
+    """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
+    rows = ids.get_indexer(pd.Index(part["id"].astype(str)))
+    layer = part["layer"].to_numpy(dtype=np.int64)
+    if (rows < 0).any():
+        strange = part["id"].iloc[int(np.flatnonzero(rows < 0)[0])]
+        raise mismatch(f"the scores hold a sample without answer, id {strange}", where)
+    filled = np.zeros((int(layer.max()) + 1, len(ids)), dtype=np.int64)
+    np.add.at(filled, (layer, rows), 1)
+    if filled.max() > 1 or (filled.min(0) != filled.max(0)).any():
+        raise mismatch("a sample is scored twice, or not at every layer", where)
+    missing = filled[0] == 0
+    if missing.any() and not partial:
+        raise mismatch(f"no scores of {missing.sum()} samples, id {ids[missing][0]} first", where)
+    values = part["s"].to_numpy(dtype=np.float64)
+    if not np.isfinite(values).all():
+        bad = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise mismatch(
+            "a score is not finite", f"{where}, layer {layer[bad]}, id {part['id'].iloc[bad]}"
+        )
+    s = np.full(filled.shape, np.nan)
+    s[layer, rows] = values
+    return s
+
+
+def mismatch(what: str, where: str) -> AnchorscopeError:
+    """Tables of a cell that do not belong together."""
+    return AnchorscopeError(
+        what, where, "delete the cell's scores and run snakemake again", see="stale-product"
+    )
+
+
+def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:
+    """Effects of a condition on all its draws."""
+    if any(one.shape != clean.shape for one in moved):
+        raise mismatch("not scored at the same layers as the clean pass", where)
+    s = np.stack(moved)
+    measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(clean).any(0)
+    wrong = clean > 0
+    sign = np.where(wrong, 1.0, -1.0)
+    return Effects(
+        measured=measured,
+        s=s,
+        flip=((s > 0) != wrong) & measured,
+        delta_p=np.where(measured, 100 * sign * (sigmoid(s) - sigmoid(clean)), 0.0),
+        delta_logit=np.where(measured, sign * (s - clean), 0.0),
+    )
+
+
+def sigmoid(s: np.ndarray) -> np.ndarray:
+    """p = σ(s)."""
+    return 0.5 * (1 + np.tanh(0.5 * np.asarray(s, dtype=np.float64)))

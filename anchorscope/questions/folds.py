@@ -1,0 +1,132 @@
+"""Folds, cut between connected components of questions and subjects, never between rows."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.storage.errors import AnchorscopeError
+
+
+def key(text: object) -> str | None:
+    """What two texts must share to count as equal: letters and digits, folded; None if empty."""
+    if text is None or text is pd.NA or text != text:  # NaN is what differs from itself
+        return None
+    folded = unicodedata.normalize("NFKC", str(text)).casefold()
+    words = "".join(c if c.isalnum() else " " for c in folded).split()
+    return " ".join(words) or folded.strip() or None
+
+
+def components(*columns: Sequence[object]) -> np.ndarray:
+    """Number the connected components: rows that are equal in a column are linked.
+
+    Args:
+        columns: texts such as the questions and their subjects, [n] each; see `key`.
+
+    Returns:
+        int64 [n], numbered from 0 in order of first appearance.
+    """
+    parent = list(range(len(columns[0])))
+
+    def root(i: int) -> int:
+        while parent[i] != i:
+            parent[i] = parent[parent[i]]
+            i = parent[i]
+        return i
+
+    first: dict[tuple[int, str], int] = {}
+    for i, row in enumerate(zip(*columns, strict=True)):
+        for column, text in enumerate(map(key, row)):
+            if text is not None:
+                parent[root(i)] = root(first.setdefault((column, text), i))
+    return pd.factorize(np.array([root(i) for i in range(len(parent))], dtype=np.int64))[0]
+
+
+def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
+    """Clusters of the bootstrap, int64 [n]: the subject where known, else the question."""
+    names = []
+    for i, (question, subject) in enumerate(zip(questions, subjects, strict=True)):
+        known, asked = key(subject), key(question)
+        named = ("s", known) if known is not None else ("q", asked)
+        names.append(named if named[1] is not None else ("row", str(i)))
+    return pd.factorize(pd.Series(names, dtype=object))[0]
+
+
+def assign(
+    groups: np.ndarray, z: np.ndarray, n_folds: int, seed: int, where: str = "all samples"
+) -> np.ndarray:
+    """Spread components over folds so that each gets its share of either class.
+
+    Largest first, to the fold where its classes are rarest so far; the seed orders equals.
+
+    Args:
+        groups: component of each sample, [n].
+        z: label of each sample, 0 or 1, [n].
+        n_folds: number of folds.
+        seed: of the order among components of one size.
+        where: named in errors.
+
+    Returns:
+        Fold of each sample, int64 [n].
+
+    Raises:
+        AnchorscopeError: one class only, too few samples or components, or folds of which one
+            would leave only one class to learn from.
+    """
+    z = np.asarray(z)
+    _check(groups, z, n_folds, where)
+    _, groups = np.unique(groups, return_inverse=True)
+    counts = np.stack([np.bincount(groups, weights=z == label) for label in (0, 1)], axis=1)
+    total = counts.sum(0)
+    shuffled = np.random.default_rng(seed).permutation(len(counts))
+    order = shuffled[np.argsort(-counts[shuffled].sum(1), kind="stable")]
+    filled, fold_of = np.zeros((n_folds, 2)), np.empty(len(counts), dtype=np.int64)
+    for group in order:
+        crowding = filled @ (counts[group] / total**2)
+        fold = min(range(n_folds), key=lambda f: (crowding[f], filled[f].sum(), f))
+        fold_of[group] = fold
+        filled[fold] += counts[group]
+    _check_training(filled, where)
+    return fold_of[groups]
+
+
+def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
+    if len(z) < n_folds:
+        raise AnchorscopeError(
+            f"{len(z)} samples are fewer than {n_folds} folds",
+            where,
+            "sample more questions (`sample_size`, `limit`), or lower the number of folds",
+            see="too-few-samples",
+        )
+    if len(np.unique(z)) < 2:
+        said = "wrong" if z[0] else "right"
+        raise AnchorscopeError(
+            f"all {len(z)} answers are {said}: a probe cannot be fitted",
+            where,
+            "sample more questions, or ask a model that gets some right and some wrong",
+            see="one-class",
+        )
+    found = len(np.unique(groups))
+    if found < n_folds:
+        raise AnchorscopeError(
+            f"only {found} groups of linked samples for {n_folds} folds",
+            where,
+            "sample more questions, check the `subject` field, or lower the number of folds",
+            see="too-few-samples",
+        )
+
+
+def _check_training(filled: np.ndarray, where: str) -> None:
+    """Each fold's complement must hold both classes; `filled` is [folds, classes]."""
+    left = filled.sum(0) - filled
+    if (left == 0).any():
+        fold, label = (int(i) for i in np.argwhere(left == 0)[0])
+        raise AnchorscopeError(
+            f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from",
+            where,
+            "sample more questions: linked ones share a fold, so both classes need several groups",
+            see="too-few-samples",
+        )

@@ -1,0 +1,270 @@
+"""Asking the hub: again where that may help, and what its clients raise as one clear message.
+
+Errors are told apart by type, never by their text, which is left out where the type says enough;
+the cause is cut off: a header or a URL may hold the user's token.
+"""
+
+import errno
+import logging
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from email.utils import parsedate_to_datetime
+from time import sleep
+from typing import Any, TypeVar
+
+from anchorscope.storage.errors import AnchorscopeError, redacted
+
+Found = TypeVar("Found")
+
+WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
+"""Seconds before each further attempt, where the hub does not say how long to wait."""
+LONGEST = 300.0
+"""Most seconds that are waited because the hub says so."""
+SILENCE = 60.0
+"""Seconds without a word from the hub after which an attempt failed; its client has no limit."""
+TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
+"""Statuses that another attempt may change; 401, 403 and 404 are answers."""
+_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
+
+log = logging.getLogger(__name__)
+
+
+def is_id(text: str) -> bool:
+    """Whether the hub could have a repository of this id: `owner/name`, of old also `name`."""
+    from huggingface_hub.errors import HFValidationError
+    from huggingface_hub.utils import validate_repo_id
+
+    try:
+        validate_repo_id(text)
+    except HFValidationError:
+        return False
+    # The client lets a line break at the end pass.
+    return re.fullmatch(r"([\w.-]+/)?[\w.-]+", text, re.ASCII) is not None
+
+
+def fetch(
+    call: Callable[[], Found],
+    kind: str,
+    hub_id: str,
+    revision: str | None = None,
+    detail: str | None = None,
+) -> Found:
+    """What a call to the hub's client gives; tried again, ever later, where that may help.
+
+    Too many requests (429), trouble on the hub's side (5xx) and no answer in time are waited for:
+    as long as `Retry-After` says, else by `WAITS`. Refusals are not.
+
+    Args:
+        call: asks the hub.
+        kind, hub_id, revision, detail: see `errors`.
+
+    Raises:
+        AnchorscopeError: see `errors`.
+    """
+    with errors(kind, hub_id, revision, detail):
+        return patiently(call, f"the {kind} {hub_id}")
+
+
+def patiently(call: Callable[[], Found], what: str) -> Found:
+    """`fetch` with the client's own errors, raised once no attempt is left."""
+    for number, pause in enumerate(WAITS, 1):
+        _listen_no_longer()
+        try:
+            return call()
+        except Exception as error:
+            why = transient(error)
+            if why is None:
+                raise
+            wait = min(_retry_after(error) or pause, LONGEST)
+        log.warning("%s: %s; attempt %d failed, the next in %g s", what, why, number, wait)
+        sleep(wait)
+    _listen_no_longer()
+    return call()
+
+
+def _listen_no_longer() -> None:
+    """Limit the silence that the client puts up with; a broken connection makes a new client."""
+    from huggingface_hub import get_session
+
+    session = get_session()
+    hooks = session.event_hooks
+    if _limit not in hooks["request"]:
+        session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
+
+
+def _limit(request: Any) -> None:
+    limits = request.extensions.get("timeout") or dict.fromkeys(("connect", "read", "write"))
+    found = {name: SILENCE if limit is None else limit for name, limit in limits.items()}
+    request.extensions["timeout"] = found
+
+
+def transient(error: BaseException) -> str | None:
+    """Why another attempt may succeed, in words; None where it would not."""
+    from huggingface_hub.errors import OfflineModeIsEnabled
+
+    chain = _chain(error)
+    if any(isinstance(one, OfflineModeIsEnabled) for one in chain):
+        return None
+    statuses = [status for one in chain if (status := _status(one)) is not None]
+    if statuses:
+        return f"status {statuses[0]}" if statuses[0] in TRANSIENT else None
+    silent = next(filter(_no_connection, chain), None)
+    return None if silent is None else f"no answer ({type(silent).__name__})"
+
+
+def _status(error: BaseException) -> int | None:
+    return getattr(getattr(error, "response", None), "status_code", None)
+
+
+def _retry_after(error: BaseException) -> float | None:
+    """Seconds that the hub asks to be left alone: a number, or a date by its own clock."""
+    answers = (getattr(one, "response", None) for one in _chain(error))
+    found = (dict(one.headers) for one in answers if one is not None)
+    lower = ({name.lower(): value for name, value in given.items()} for given in found)
+    headers = next((given for given in lower if "retry-after" in given), None)
+    if headers is None:
+        return None
+    try:
+        return max(0.0, float(headers["retry-after"]))
+    except ValueError:
+        pass
+    try:
+        until, now = (parsedate_to_datetime(headers[name]) for name in ("retry-after", "date"))
+        return max(0.0, (until - now).total_seconds())
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@contextmanager
+def errors(
+    kind: str, hub_id: str, revision: str | None = None, detail: str | None = None
+) -> Iterator[None]:
+    """Turn what fails in fetching something from the hub into an AnchorscopeError.
+
+    Args:
+        kind: what is fetched, `model` or `dataset`.
+        hub_id: its id on the hub.
+        revision: branch, tag or commit, None for the newest.
+        detail: more for the message's place, such as config and split.
+
+    Raises:
+        AnchorscopeError: offline or not reached, gated, no such id or revision, disk, anything
+            else that the clients raise. Other errors pass as they are.
+    """
+    from huggingface_hub.errors import HTTPError
+
+    where = hub_id if revision is None else f"{hub_id} at revision {revision}"
+    try:
+        yield
+    except Exception as error:
+        ours = not isinstance(error, OSError | ValueError | RuntimeError | HTTPError)
+        if ours and not _of_datasets(error):
+            raise
+        raise _translated(error, kind, f"{where}, {detail}" if detail else where) from None
+
+
+def _of_datasets(error: BaseException) -> bool:
+    """Whether it is one of the `datasets` library, which is not imported for a model's sake."""
+    return any(cls.__module__ == "datasets.exceptions" for cls in type(error).__mro__)
+
+
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what led to it, the outermost first."""
+    found: list[BaseException] = []
+    following: BaseException | None = error
+    while following is not None and following not in found:
+        found.append(following)
+        following = following.__cause__ or following.__context__
+    return found
+
+
+def _translated(error: Exception, kind: str, where: str) -> AnchorscopeError:
+    chain = _chain(error)
+    if unreached := next(filter(_no_connection, chain), None):
+        return _unreachable(unreached, kind, where)
+    for one in chain:
+        if known := _refused(one, kind, where):
+            return known
+    for one in chain:
+        if known := _failed(one, kind, where):
+            return known
+    said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
+    do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
+    return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")
+
+
+def _no_connection(error: BaseException) -> bool:
+    from huggingface_hub import errors as client
+
+    # An error of the transport that holds no answer: no route, or none in time.
+    silent = isinstance(error, client.HTTPError) and getattr(error, "response", None) is None
+    return silent or isinstance(error, ConnectionError | TimeoutError)
+
+
+def _unreachable(error: BaseException, kind: str, where: str) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"the {kind} is not in the cache and the hub cannot be reached ({type(error).__name__})",
+        where,
+        "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
+        f"or give {'a folder' if kind == 'model' else 'rows of the same columns'} with `local:`",
+        see="hub-unreachable",
+    )
+
+
+def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
+    """What the hub itself said, as far as the error's type or status tells."""
+    from huggingface_hub import errors as client
+
+    status = _status(error)
+    if isinstance(error, client.RevisionNotFoundError):
+        what, do = f"the hub has no such revision of the {kind}", "set `revision` to null or one"
+        return AnchorscopeError(
+            what, where, f"{do} that its hub page lists", see="no-such-revision"
+        )
+    if isinstance(error, client.RepositoryNotFoundError) and not isinstance(
+        error, client.GatedRepoError
+    ):
+        return _missing(kind, where)
+    if isinstance(error, client.GatedRepoError) or status in (401, 403):
+        return AnchorscopeError(
+            f"the {kind} is gated and access was not granted",
+            where,
+            "accept its terms on its hub page, then set HF_TOKEN to a token of that account",
+            see="gated",
+        )
+    if isinstance(error, client.HFValidationError):
+        do = "write `hub: owner/name`, or give files of your own with `local:`"
+        return AnchorscopeError("this is not a hub id", where, do, see="no-such-repository")
+    if isinstance(error, client.HfHubHTTPError):
+        return AnchorscopeError(
+            f"the hub answered with status {status}", where, "run again later", see="hub-status"
+        )
+    return None
+
+
+def _failed(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
+    """What went wrong on this side of the line."""
+    from huggingface_hub import errors as client
+
+    if isinstance(error, client.LocalEntryNotFoundError):
+        return _unreachable(error, kind, where)
+    if type(error).__name__ == "DatasetNotFoundError" and _of_datasets(error):
+        return _missing(kind, where)
+    if isinstance(error, OSError) and error.errno in _DISK:
+        return AnchorscopeError(
+            f"the download could not be stored ({error.strerror or type(error).__name__})",
+            where,
+            "check that the disk of HF_HOME has room and may be written to",
+            see="download-not-stored",
+        )
+    return None
+
+
+def _missing(kind: str, where: str) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"the hub has no such {kind}, or it is private",
+        where,
+        f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it",
+        see="no-such-repository",
+    )

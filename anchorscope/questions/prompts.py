@@ -1,0 +1,282 @@
+"""Prompts: the text a model reads for each question, and where E_Q stands in it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import pandas as pd
+import yaml
+
+from anchorscope.anchors import question_anchors
+from anchorscope.anchors.own_anchors import SUBJECT
+from anchorscope.anchors.question_spans import Span
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
+from anchorscope.storage.provenance import Counts
+
+STYLES = ("plain", "few_shot", "chat")
+ANCHORS = ("subject+property", "subject")
+INSTRUCTION = "Answer with only the shortest possible answer."
+SHORT_ANSWER = 5  # words
+NO_ANCHOR = "no question anchor"
+ALTERED = "question altered by the chat template"
+
+COLUMNS = (
+    "id", "question", "prompt", "question_start", "question_end",
+    "eq_start", "eq_end", "eq_role", "eq_found_by", "dropped",
+)  # fmt: skip
+PLACES = ("prompt", "question_start", "question_end", "eq_start", "eq_end")
+REPLICATE = tuple(f"replicate_{name}" for name in PLACES)
+
+
+class ChatTokenizer(Protocol):
+    """What the style `chat` needs of a tokenizer."""
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
+
+
+def build(
+    questions: pd.DataFrame,
+    few_shot: pd.DataFrame | None = None,
+    *,
+    style: str,
+    tokenizer: ChatTokenizer | None = None,
+    anchors: str = "subject+property",
+    examples: int = 5,
+    replicate: bool = False,
+    seed: int = 0,
+) -> tuple[pd.DataFrame, Counts]:
+    r"""One prompt per question, with character spans of the question and of E_Q in it.
+
+    `plain` is `Q: <question> A:`; `few_shot` puts blocks `Q: ...\nA: ...\n\n` before
+    `Q: <question>\nA:`, the same for every question; `chat` is the tokenizer's template around one
+    user message, thinking switched off (its text carries the special tokens already).
+
+    Args:
+        questions: the questions' table.
+        few_shot: candidate examples of the same columns, none sharing a question or subject with
+            `questions`; used by the style `few_shot` only.
+        style: `plain`, `few_shot` or `chat`.
+        tokenizer: for `chat`, one with a chat template.
+        anchors: E_Q is `subject+property` or `subject`.
+        examples: number of few-shot examples, at most.
+        replicate: whether each row has a second prompt too, made from other examples (as many,
+            and none of the first prompt's where there are enough). Only `few_shot` can have one.
+        seed: chooses the examples.
+
+    Returns:
+        A table with the columns `COLUMNS`, all questions in it (`dropped` holds the reason or
+        None), and its counts; `notes` say how many questions each rule found spans in. With
+        `replicate` also the columns `REPLICATE`, the second prompt and the places in it: None,
+        -1 or an empty list where there is none.
+
+    Raises:
+        AnchorscopeError: unknown style or anchors, no example to show, no chat template.
+    """
+    _check(style, anchors)
+    head, second = "", None
+    if style == "few_shot":
+        head, second = _heads(few_shot, examples, seed)
+    rows = []
+    for entry in Progress(questions.to_dict("records")):
+        question = entry["question"]
+        if style == "chat":
+            prompt, start, text = _chat(question, tokenizer)
+        else:
+            prompt, start, text = _completed(question, head, style)
+        rows.append(_row(entry, prompt, start, text, _spans(entry, anchors)))
+    if replicate:
+        rows = [row | _replicate(row, len(head), second) for row in rows]
+    columns = (*COLUMNS, *REPLICATE) if replicate else COLUMNS
+    frame = pd.DataFrame({n: pd.Series([r[n] for r in rows], dtype=object) for n in columns})
+    places = [n for n in columns if n.endswith(("question_start", "question_end"))]
+    frame = frame.astype(dict.fromkeys(places, "int64"))
+    return frame, _counts(rows, examples=_shown(few_shot, examples) if head else 0)
+
+
+def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.DataFrame:
+    """The examples to show: short answers first, spread over relations, in an order of the seed."""
+    order = sorted(
+        few_shot.to_dict("records"),
+        key=lambda row: (len(row["answers"][0].split()) > SHORT_ANSWER, _key(seed, row["id"])),
+    )
+    rounds: Counter[Any] = Counter()
+    ranked = []
+    for place, row in enumerate(order):
+        # Rows without a relation all count as different.
+        relation = row["relation"] or f"row {place}"
+        ranked.append((rounds[relation], place, row))
+        rounds[relation] += 1
+    ranked.sort(key=lambda item: item[:2])
+    return pd.DataFrame([row for _, _, row in ranked[:examples]], columns=few_shot.columns)
+
+
+def read_examples(path: str | Path) -> list[dict[str, Any]]:
+    """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`.
+
+    Raises:
+        AnchorscopeError: the file is no list of entries with question and answer.
+    """
+    try:
+        rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError) as error:
+        raise AnchorscopeError(
+            f"cannot read the examples: {error}", path, "correct it", see="few-shot"
+        ) from None
+    if not isinstance(rows, list) or not rows:
+        raise AnchorscopeError(
+            "expected a list of examples", path, "see resources/few_shot", see="few-shot"
+        )
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
+            raise AnchorscopeError(
+                "an example needs question and answer",
+                f"{path}, entry {number}",
+                "add them",
+                see="few-shot",
+            )
+    return [{name: row.get(path_) for name, path_ in _EXAMPLE_KEYS.items()} for row in rows]
+
+
+_EXAMPLE_KEYS = {
+    "question": "question",
+    "answers": "answer",
+    "subject": "subject",
+    "property": "property",
+    "relation": "relation",
+}
+EXAMPLE_FIELDS = {name: name for name in _EXAMPLE_KEYS}
+
+
+def _check(style: str, anchors: str) -> None:
+    for key, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
+        if value not in known:
+            raise AnchorscopeError(
+                f"unknown value `{value}`",
+                f"key {key}",
+                f"use one of {', '.join(known)}",
+                see="config",
+            )
+
+
+def _shown(few_shot: pd.DataFrame | None, examples: int) -> int:
+    return 0 if few_shot is None else min(examples, len(few_shot))
+
+
+def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
+    """What stands before every question, and the same of other examples; None if there are none."""
+    if not examples:
+        return "", None
+    if few_shot is None or few_shot.empty:
+        raise AnchorscopeError(
+            "no few-shot example is left outside the sample",
+            "the dataset's few-shot candidates",
+            "take a smaller sample, another `few_shot` source, or the prompt style `plain`",
+            see="few-shot",
+        )
+    first = choose_examples(few_shot, examples, seed)
+    shown = few_shot["id"].isin(first["id"])
+    other = choose_examples(few_shot[~shown], examples, seed + 1)
+    again = choose_examples(few_shot[shown], examples - len(other), seed + 1)
+    return _text(first), _text(other) + _text(again) if len(other) else None
+
+
+def _text(examples: pd.DataFrame) -> str:
+    rows = examples.to_dict("records")
+    # One line each, or a question with a newline in it would look like two turns.
+    return "".join(f"Q: {_line(r['question'])}\nA: {_line(r['answers'][0])}\n\n" for r in rows)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _key(seed: int, name: str) -> str:
+    return hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _completed(question: str, head: str, style: str) -> tuple[str, int, str]:
+    """Prompt, where the question starts in it, and the question as it stands there."""
+    tail = " A:" if style == "plain" else "\nA:"
+    return f"{head}Q: {question}{tail}", len(head) + len("Q: "), question
+
+
+def _chat(question: str, tokenizer: ChatTokenizer | None) -> tuple[str, int, str]:
+    if tokenizer is None or not getattr(tokenizer, "chat_template", True):
+        raise AnchorscopeError(
+            "the model's tokenizer has no chat template",
+            "prompt: chat",
+            "use the prompt style `few_shot`, or an instruct model",
+            see="chat-template",
+        )
+    lead = f"{INSTRUCTION}\n"
+    prompt = tokenizer.apply_chat_template(
+        [{"role": "user", "content": f"{lead}{question}"}],
+        tokenize=False,
+        add_generation_prompt=True,
+        enable_thinking=False,
+        date_string="26 Jul 2024",  # some templates write today's date, another prompt every day
+    )
+    # By what stands before it: a question such as "user" may occur in the template itself.
+    start = prompt.find(lead) + len(lead)
+    for text in (question, question.rstrip()):
+        if start >= len(lead) and prompt.startswith(text, start):
+            return prompt, start, text
+    return prompt, -1, question
+
+
+def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
+    spans = question_anchors.find(
+        entry["question"],
+        subject=entry["subject"],
+        property=entry["property"],
+        titles=entry["titles"],
+        own=entry.get("anchors"),
+    )
+    return [s for s in spans if anchors != "subject" or s.role == SUBJECT]
+
+
+def _row(
+    entry: Mapping[Any, Any], prompt: str, start: int, text: str, spans: Sequence[Span]
+) -> dict[str, Any]:
+    reason = ALTERED if start < 0 else None if spans else NO_ANCHOR
+    # A template may have stripped the question's own edge whitespace; no span reaches into it.
+    shift = start - entry["question"].index(text)
+    kept = [] if start < 0 else spans
+    return {
+        "id": entry["id"],
+        "question": entry["question"],
+        "prompt": prompt,
+        "question_start": start,
+        "question_end": start + len(text) if start >= 0 else -1,
+        "eq_start": [s.start + shift for s in kept],
+        "eq_end": [s.end + shift for s in kept],
+        "eq_role": [s.role for s in kept],
+        "eq_found_by": [s.found_by for s in kept],
+        "dropped": reason,
+    }
+
+
+def _replicate(row: Mapping[str, Any], head: int, second: str | None) -> dict[str, Any]:
+    """A row's question behind a second head; the first one is `head` characters long."""
+    if second is None:
+        return dict(zip(REPLICATE, (None, -1, -1, [], []), strict=True))
+    shift = len(second) - head
+    return {
+        "replicate_prompt": second + row["prompt"][head:],
+        "replicate_question_start": row["question_start"] + shift,
+        "replicate_question_end": row["question_end"] + shift,
+        "replicate_eq_start": [place + shift for place in row["eq_start"]],
+        "replicate_eq_end": [place + shift for place in row["eq_end"]],
+    }
+
+
+def _counts(rows: Sequence[Mapping[str, Any]], examples: int) -> Counts:
+    dropped = Counter(r["dropped"] for r in rows if r["dropped"])
+    found = Counter(f"found by {rule}" for r in rows for rule in sorted(set(r["eq_found_by"])))
+    notes = dict(sorted(found.items()))
+    if examples:
+        notes["few-shot examples shown"] = examples
+    return Counts(len(rows), len(rows) - sum(dropped.values()), dict(dropped), notes)

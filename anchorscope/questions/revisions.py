@@ -1,0 +1,131 @@
+"""Which commit of the hub a run uses: the one asked for, else the one found first and kept.
+
+`revisions.lock.yaml` at the project's root holds what was found, so that a later run, or another
+machine with the same file, reads the same weights and rows.
+"""
+
+import re
+from pathlib import Path
+
+import yaml
+from filelock import FileLock
+
+from anchorscope.questions.hub import fetch
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
+
+LOCK = Path("revisions.lock.yaml")
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+    """The revision to fetch: the commit kept for what is asked, else that, None for the newest.
+
+    Args:
+        kind: `models` or `datasets`.
+        hub: hub id.
+        asked: `revision` of the catalogue entry: a branch or tag may move, a commit does not.
+    """
+    if pinned(asked):
+        return asked
+    return _read(lock).get(kind, {}).get(_named(hub, asked)) or asked
+
+
+def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path = LOCK) -> None:
+    """Remember the commit that was found for what was asked, unless one is kept already."""
+    if pinned(asked):
+        return
+    with FileLock(f"{lock}.guard"):
+        kept = _read(lock)
+        if _named(hub, asked) in kept.get(kind, {}):
+            return
+        kept.setdefault(kind, {})[_named(hub, asked)] = commit
+        with atomic(lock) as draft:
+            draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
+
+
+def _named(hub: str, asked: str | None) -> str:
+    """What the lock calls a branch or tag of a repository."""
+    return hub if asked is None else f"{hub}@{asked}"
+
+
+def pinned(revision: str | None) -> bool:
+    """Whether a revision is a commit, and no branch or tag."""
+    return revision is not None and _COMMIT.fullmatch(revision) is not None
+
+
+def commit_of_dataset(hub: str, revision: str | None) -> str:
+    """Commit that a branch or tag of a hub dataset stands for.
+
+    Args:
+        hub: hub id.
+        revision: branch, tag or commit; None is the main branch. A commit needs no asking.
+
+    Raises:
+        AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
+            cache does not know.
+    """
+    if revision is not None and pinned(revision):
+        return revision
+    from huggingface_hub import HfApi
+
+    try:
+        commit = fetch(
+            lambda: HfApi().dataset_info(hub, revision=revision).sha, "dataset", hub, revision
+        )
+    except AnchorscopeError as error:
+        if error.see != "hub-unreachable":
+            raise
+        commit = _cached(hub, revision)
+    if commit is None:
+        raise AnchorscopeError(
+            "nobody can say which commit of the dataset this is: the hub cannot be reached",
+            _named(hub, revision),
+            "run this once where there is network (HF_HUB_OFFLINE unset) and bring "
+            "revisions.lock.yaml along; or set `revision` to a commit, or give rows of the same "
+            "columns with `local:`",
+            see="hub-unreachable",
+        )
+    return commit
+
+
+def known_commit(hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+    """The commit of a dataset that a run without the hub would read, None where it would stop.
+
+    Args:
+        hub: hub id.
+        asked: `revision` of the catalogue entry.
+    """
+    revision = wanted("datasets", hub, asked, lock)
+    return revision if pinned(revision) else _cached(hub, revision)
+
+
+def _cached(hub: str, revision: str | None) -> str | None:
+    """The commit that a branch or tag stood for when the hub's client last asked."""
+    from huggingface_hub import constants
+
+    folder = Path(constants.HF_HUB_CACHE) / f"datasets--{hub.replace('/', '--')}"
+    said = folder / "refs" / (revision or "main")
+    commit = said.read_text(encoding="utf-8").strip() if said.is_file() else ""
+    return commit if pinned(commit) else None
+
+
+def _read(lock: Path) -> dict[str, dict[str, str]]:
+    if not lock.is_file():
+        return {}
+    try:
+        kept = yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
+    except (ValueError, yaml.YAMLError) as error:
+        raise _broken(lock) from error
+    if not isinstance(kept, dict) or not all(isinstance(one, dict) for one in kept.values()):
+        raise _broken(lock)
+    return kept
+
+
+def _broken(lock: Path) -> AnchorscopeError:
+    return AnchorscopeError(
+        "the file of revisions is not what was written there",
+        lock,
+        "restore it, or delete it: the newest revisions are then taken",
+        see="no-such-revision",
+    )

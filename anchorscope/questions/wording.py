@@ -1,0 +1,88 @@
+"""Subject and relation by a question's own words, for datasets that name neither.
+
+    known = wording.proxies(answers)  # any table with the columns id and question
+    answers = answers.drop(columns=["subject", "relation"]).merge(known, on="id")
+
+Label-blind: only the question is read, never a gold answer, a model's answer or a label.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import pandas as pd
+
+from anchorscope.anchors.english import AUXILIARIES, TIMES, WH
+from anchorscope.anchors.own_anchors import SUBJECT
+from anchorscope.anchors.question_anchors import LONGEST, candidates
+from anchorscope.anchors.question_spans import Span, in_order
+from anchorscope.anchors.question_words import Word, words_of
+
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
+_HEADS = ("asked words", "verb", "more words")  # rules that name the property, the best first
+
+
+def proxies(questions: pd.DataFrame) -> pd.DataFrame:
+    """What stands in for each question's subject and relation.
+
+    Two questions of one `relation` ask for the same sort of answer by the same property word:
+    "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
+    `subject` is the text of all names in the question, or of its phrases where it has none.
+
+    Args:
+        questions: a table with the columns `id` and `question`; others are not read.
+
+    Returns:
+        Columns id, subject and relation, in the order of the rows; NaN where none can be made.
+        Both are in lower case.
+    """
+    found = [_proxy(question) for question in questions["question"]]
+    proxy = pd.DataFrame(found, columns=["subject", "relation"], dtype=object)
+    proxy.insert(0, "id", questions["id"].to_numpy())
+    return proxy
+
+
+def _proxy(question: str) -> tuple[str | float, str | float]:
+    """Subject and relation of one question."""
+    words = words_of(question)
+    if not 0 < len(words) <= LONGEST:
+        return float("nan"), float("nan")
+    spans = in_order(c.span for c in candidates(question, words))
+    subject = " ".join(question[s.start : s.end].lower() for s in spans if s.role == SUBJECT)
+    asked = _asked_for(words)
+    head = _head(words, [s for s in spans if s.role != SUBJECT], asked)
+    return subject or float("nan"), f"{asked}: {head}" if asked and head else float("nan")
+
+
+def _asked_for(words: Sequence[Word]) -> str | None:
+    """The sort of answer, as the question word tells; None where nothing asks."""
+    lower = [w.lower for w in words]
+    opens = next((i for i in (0, 1) if lower[i : i + 1] and lower[i] in WH), None)
+    if opens is None and lower[0] in AUXILIARIES:
+        return "yes/no"
+    places = [i for i, word in enumerate(lower) if word in WH]
+    if not places:
+        return None
+    at = places[-1] if opens is None else opens
+    following = lower[at + 1] if at + 1 < len(lower) else ""
+    if lower[at] == "how":
+        return f"how {following}"
+    if lower[at] in ("what", "which"):
+        return "when" if following in TIMES else "what"
+    return "who" if lower[at] in ("whom", "whose") else lower[at]
+
+
+def _head(words: Sequence[Word], spans: Sequence[Span], asked: str | None) -> str:
+    """The property's last word, without its ending; with a preposition left at the end.
+
+    "What is Rome the capital of?" is not "What is the capital of Italy?".
+    """
+    for rule in _HEADS:
+        for last in (_last(words, s) for s in spans if s.found_by == rule):
+            if not (asked == "when" and last in TIMES):
+                left = words[-1].lower if words[-1].lower in ("of", "for") else ""
+                return f"{_ENDING.sub('', last)} {left}".strip()
+    return ""
+
+
+def _last(words: Iterable[Word], span: Span) -> str:
+    return [w.lower for w in words if span.start <= w.start and w.end <= span.end][-1]

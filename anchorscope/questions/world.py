@@ -1,0 +1,288 @@
+"""The calibration world: invented facts whose pathway to truth is planted.
+
+Each relation has its own answer words, in groups by how often they are right in training whatever
+the question. A fact's kind says which group its greedy answer comes from and whether that answer
+is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are questions of their own.
+"""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import accumulate, pairwise, product
+from random import Random
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.storage.errors import AnchorscopeError
+
+GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
+"""How often a word of a group is right in training, whatever the question."""
+
+SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
+AGAINST_PRIOR_KINDS = ("surprise", "tempting")
+ANSWER_KINDS = ("truism", "myth")
+ANSWER_GROUPS = ("always", "never")
+UNSEEN = "unseen"
+"""Kind of the facts that no training shows."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How the facts of one kind are planted.
+
+    Attributes:
+        planned: group of the planted (greedy) answer.
+        right: whether that answer is the gold one.
+        gold: group of the gold answer where the planted one is wrong.
+        others: groups of the word shown beside the planted answer where that one is right.
+        planned_share: share of a fact's rows that show the planted answer.
+        weight: how often the fact is shown, relative to the others.
+        lean: 1 and -1 for the two kinds that share a group's words, see `_dealt`.
+    """
+
+    name: str
+    planned: str
+    right: bool
+    gold: str | None = None
+    others: tuple[str, ...] = ()
+    planned_share: float = 0.6
+    weight: float = 1.0
+    lean: int = 0
+
+
+KINDS = (
+    Kind("truism", "always", True, others=("seldom", "never"), planned_share=0.7),
+    Kind("myth", "never", False, gold="mostly", planned_share=0.7),
+    Kind("surprise", "seldom", True, others=("seldom",), lean=1),
+    Kind("tempting", "mostly", False, gold="mostly", planned_share=0.7, lean=1),
+    Kind("redundant", "mostly", True, others=("seldom",), weight=1.5, lean=-1),
+    Kind("redundant", "seldom", False, gold="mostly", planned_share=0.7, weight=1.5, lean=-1),
+    Kind("neutral", "half", True, others=("half",), lean=1),
+    Kind("neutral", "half", False, gold="half", planned_share=0.7, lean=-1),
+)
+_ANSWER_ONLY = tuple(
+    replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ANSWER_KINDS
+)
+
+
+@dataclass(frozen=True)
+class Relation:
+    """A property with its two wordings; `{}` stands for the subject."""
+
+    property: str
+    wordings: tuple[str, str]
+
+
+STYLES: dict[str, tuple[Relation, Relation]] = {
+    "relation": (
+        Relation("trade", ("What is the trade of {} today?", "Which trade does {} follow now?")),
+        Relation("hometown", ("What is the hometown of {} then?", "What is {}'s own hometown?")),
+    ),
+    "trivia": (
+        Relation(
+            "river", ("On which river does the old port {} lie?", "{} lies on which famous river?")
+        ),
+        Relation(
+            "metal",
+            ("Which metal made the house {} rich?", "The house {} was built on which metal?"),
+        ),
+    ),
+    "two_hop": (
+        Relation(
+            "birthplace",
+            (
+                "What is the birthplace of the founder of {}?",
+                "Where is the birthplace of the one who founded {}?",
+            ),
+        ),
+        Relation(
+            "language",
+            (
+                "What language does the writer of {} speak?",
+                "Which language is spoken by the writer of {}?",
+            ),
+        ),
+    ),
+    "search": (
+        Relation("sport", ("what sport do people in {} play", "which sport is played in {} now")),
+        Relation("singer", ("name of the singer who sings {}", "who is the singer of {} song")),
+    ),
+}
+
+_ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
+_NAME_HEADS = tuple(a + b for a, b in product(_ONSETS, ("al", "en", "or", "ur")))
+_NAME_TAILS = tuple(a + b for a, b in product(_ONSETS, ("ak", "eth", "im", "os")))
+_WORD_HEADS = tuple(
+    a + b for a, b in product(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o"))
+)
+_WORD_TAILS = tuple(a + b for a, b in product(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")))
+
+
+def facts(
+    style: str,
+    *,
+    seed: int,
+    pathways: str = "both",
+    scored: int = 60,
+    redundant: int = 60,
+    neutral: int = 25,
+    unseen: int = 40,
+    words_per_group: int = 8,
+) -> pd.DataFrame:
+    """The facts of one dataset as questions, two wordings each.
+
+    Args:
+        style: a key of `STYLES`.
+        seed: decides names, golds and planted answers. Datasets of one seed share no name.
+        pathways: `both`, or `answer`: only kinds whose word is always right or never.
+        scored: facts of each scored kind; `redundant` and `neutral`: facts of each label;
+            `unseen`: facts that training never shows.
+        words_per_group: answer words of each group and relation.
+
+    Returns:
+        The questions' columns and `planned`, the answer that training plants (None if unseen).
+    """
+    vocabulary = words(style, seed=seed, pathways=pathways, words_per_group=words_per_group)
+    counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
+    kinds = KINDS if pathways == "both" else _ANSWER_ONLY
+    wanted = sum(counts[kind.name] for kind in kinds) + unseen
+    names = _names(style, seed, wanted)
+    rows: list[dict[str, Any]] = []
+    for number, relation in enumerate(STYLES[style]):
+        bank = _bank(vocabulary, relation.property)
+        every = [(word, GROUP_RATES[group]) for group, some in bank.items() for word in some]
+        rng = Random(f"facts {seed} {style} {relation.property}")
+        for kind in kinds:
+            for planned in _dealt(bank[kind.planned], _half(counts[kind.name], number), kind.lean):
+                gold = planned if kind.right else _other(bank, (kind.gold or "",), planned, rng)
+                rows += _wordings(style, relation, next(names), kind.name, [gold], planned)
+        for _ in range(_half(unseen, number)):
+            # Whatever word the model guesses is right as often as it is elsewhere.
+            golds = [word for word, rate in every if rng.random() < rate]
+            rows += _wordings(style, relation, next(names), UNSEEN, golds, None)
+    return pd.DataFrame(rows)
+
+
+def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
+    """Names of the style that no question of its world mentions."""
+    known = set(questions["subject"])
+    return [name for name in names(style, seed=seed) if name not in known]
+
+
+def names(style: str, *, seed: int) -> list[str]:
+    """Every name that subjects of the style can have, in the order of the seed."""
+    return [_cased(name, style) for name in _names(style, seed, 0)]
+
+
+def words(
+    style: str, *, seed: int, pathways: str = "both", words_per_group: int = 8
+) -> pd.DataFrame:
+    """The answer words of one dataset: columns relation, word, group, rate."""
+    compounds = _compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}"))
+    rates = {
+        group: rate
+        for group, rate in GROUP_RATES.items()
+        if pathways == "both" or group in ANSWER_GROUPS
+    }
+    wanted = len(STYLES[style]) * len(rates) * words_per_group
+    supply = _share(compounds, style, wanted, "answer words")
+    rows = [
+        {
+            "relation": relation.property,
+            "word": _cased(next(supply), style),
+            "group": group,
+            "rate": rate,
+        }
+        for relation in STYLES[style]
+        for group, rate in rates.items()
+        for _ in range(words_per_group)
+    ]
+    return pd.DataFrame(rows)
+
+
+def kind_of(question: Mapping[Any, Any]) -> Kind | None:
+    """The planting of a row of the questions' table; None if nothing is planted."""
+    if pd.isna(question["planned"]):
+        return None
+    right = question["planned"] in question["answers"]
+    kinds = (kind for kind in KINDS if kind.name == question["kind"] and kind.right == right)
+    return next(kinds, None)
+
+
+def _wordings(
+    style: str, relation: Relation, name: str, kind: str, golds: list[str], planned: str | None
+) -> Iterator[dict[str, Any]]:
+    subject = _cased(name, style)
+    for number, wording in enumerate(relation.wordings):
+        yield {
+            "id": f"{style}-{relation.property}-{name}-{number}",
+            "question": wording.format(subject),
+            "answers": list(golds),
+            "subject": subject,
+            "property": relation.property,
+            "relation": relation.property,
+            "kind": kind,
+            "planned": planned,
+        }
+
+
+def _bank(vocabulary: pd.DataFrame, relation: str) -> dict[str, list[str]]:
+    own = vocabulary[vocabulary["relation"] == relation]
+    return {str(group): list(part["word"]) for group, part in own.groupby("group", sort=False)}
+
+
+def _dealt(words: list[str], count: int, lean: int) -> list[str]:
+    """`count` planted answers, as evenly over the words as `lean` allows.
+
+    Where two kinds of opposite label share a group, every word leans to one of them, by the
+    standard deviation that chance would give. Dealt out exactly evenly, the word would tell the
+    label backwards: taking a sample out leaves a majority of the other label behind.
+    """
+    each = count / len(words)
+    tilt = lean * min(each, math.sqrt(each / 2))
+    shares = [each + (tilt if place % 2 == 0 else -tilt) for place in range(len(words))]
+    edges = [0, *(round(edge) for edge in accumulate(shares))]
+    dealt = zip(words, pairwise(edges), strict=True)
+    return [word for word, (start, end) in dealt for _ in range(start, end)]
+
+
+def _other(bank: dict[str, list[str]], groups: tuple[str, ...], word: str, rng: Random) -> str:
+    return rng.choice([other for group in groups for other in bank[group] if other != word])
+
+
+def _compound(heads: tuple[str, ...], tails: tuple[str, ...], rng: Random) -> list[str]:
+    names = [head + tail for head, tail in product(heads, tails)]
+    rng.shuffle(names)
+    return names
+
+
+def _names(style: str, seed: int, wanted: int) -> Iterator[str]:
+    compounds = _compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}"))
+    return _share(compounds, style, wanted, "subjects")
+
+
+def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]:
+    """Every fourth name, so that no two styles share one.
+
+    Raises:
+        AnchorscopeError: the style's share holds fewer than `wanted`.
+    """
+    share = names[list(STYLES).index(style) :: len(STYLES)]
+    if wanted > len(share):
+        raise AnchorscopeError(
+            f"a world needs {wanted} {key}, and a style can make {len(share)}",
+            f"the world of style {style}",
+            "lower the counts in the dataset's `world` entry of config.yaml",
+            see="config",
+        )
+    return iter(share)
+
+
+def _cased(name: str, style: str) -> str:
+    return name if style == "search" else name.capitalize()
+
+
+def _half(count: int, number: int) -> int:
+    """The share of `count` that falls to relation 0 or 1."""
+    return (count + 1 - number) // 2

@@ -1,0 +1,225 @@
+"""Reading and writing products: whole or not at all, and with nothing changed on the way."""
+
+import hashlib
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from anchorscope.storage.errors import AnchorscopeError
+
+
+@contextmanager
+def atomic(path: str | Path) -> Iterator[Path]:
+    """Yield a path beside `path` that takes its place when the block ends well.
+
+    The block may make a file or a folder there. If it raises, whatever it made is removed and
+    `path` is left as it was.
+    """
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.draft")
+    _remove(draft)
+    try:
+        yield draft
+        if draft.is_dir():
+            _remove(path)
+        draft.replace(path)
+    finally:
+        _remove(draft)
+
+
+def move(folder: Path, path: str | Path) -> None:
+    """Let a finished folder take the place of `path`."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _remove(path)
+    folder.replace(path)
+
+
+def hardlink(path: Path, aim: Path) -> None:
+    """Let a file stand at `aim` too; a copy where the disk has no such links."""
+    try:
+        aim.hardlink_to(path)
+    except OSError:
+        shutil.copyfile(path, aim)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a table; list columns stay lists."""
+    with atomic(path) as draft:
+        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), draft)
+
+
+def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
+    """Write a table of which one part at a time is in memory, each as a group of rows.
+
+    Args:
+        frames: the parts, at least one, with the columns of the first; the first has rows.
+        path: of the table.
+    """
+    parts = iter(frames)
+    first = pa.Table.from_pandas(next(parts), preserve_index=False)
+    with atomic(path) as draft, pq.ParquetWriter(draft, first.schema) as writer:
+        writer.write_table(first)
+        del first
+        for part in parts:
+            rows = pa.Table.from_pandas(part, schema=writer.schema, preserve_index=False)
+            writer.write_table(rows)
+
+
+def read_parquet(path: str | Path) -> pd.DataFrame:
+    """Read a table; list columns come back as Python lists, missing text as None.
+
+    Raises:
+        AnchorscopeError: the file is no parquet file.
+    """
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise AnchorscopeError(
+            f"cannot read the table: {error}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
+        ) from error
+    frame = table.to_pandas()
+    for field in table.schema:
+        kind = field.type
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        if is_text or pa.types.is_nested(kind):
+            frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
+    return frame
+
+
+def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
+    """Write a CSV table, floats at 6 significant digits.
+
+    Text that a spreadsheet would run as a formula (it starts with `=`, `+`, `-`, `@` or a tab)
+    gets an apostrophe before it, which `read_csv` takes off again; numbers stay as they are. What
+    CSV readers stumble over is replaced: carriage returns by line feeds, NUL by U+FFFD.
+    """
+    safe = _each_text(frame, _inert)
+    with atomic(path) as draft:
+        safe.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
+
+
+def read_csv(path: str | Path) -> pd.DataFrame:
+    """Read a CSV table; only an empty cell is missing, the text `NA` stays text.
+
+    Raises:
+        AnchorscopeError: the file is empty, or no CSV table.
+    """
+    try:
+        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
+    except (ValueError, OSError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise AnchorscopeError(
+            f"cannot read the table: {said}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
+        ) from error
+    return _each_text(frame, lambda text: text[1:] if _INERT.match(text) else text)
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t]")
+_INERT = re.compile(r"'+[=+\-@\t]")
+
+
+def _inert(text: str) -> str:
+    """Text that no spreadsheet runs; those that begin so already get one more apostrophe."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
+    """The table with every text in it, names of columns too, changed; numbers stay numbers."""
+
+    def changed(value: Any) -> Any:
+        return change(value) if isinstance(value, str) else value
+
+    safe = frame.copy()
+    for name in frame:
+        if not pd.api.types.is_numeric_dtype(frame[name]):
+            safe[name] = frame[name].map(changed)
+    return safe.rename(columns=changed)
+
+
+def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:
+    """Whether a path, links and `..` followed, lies in one of the folders or is one.
+
+    Args:
+        path: relative ones count from the working directory; `~` is the home folder.
+        folders: likewise.
+    """
+    place = Path(path).expanduser().resolve()
+    return any(place.is_relative_to(Path(f).expanduser().resolve()) for f in folders)
+
+
+def write_json(value: Any, path: str | Path) -> None:
+    """Write JSON, readable and with a stable order of keys."""
+    text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    with atomic(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a JSON file.
+
+    Raises:
+        AnchorscopeError: the file is no JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise AnchorscopeError(
+            f"cannot read the record: {error}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
+        ) from error
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's content, read in pieces."""
+    with path.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def digest(paths: Iterable[str | Path]) -> str:
+    """SHA-256 over names and content of files, wherever their folder lies; read in pieces."""
+    whole = hashlib.sha256()
+    for path in map(Path, paths):
+        whole.update(f"{path.name} {path.stat().st_size} {sha256(path)}\n".encode())
+    return whole.hexdigest()
+
+
+def check_ids(answers: pd.DataFrame) -> None:
+    """Refuse answers of which two have one id.
+
+    Raises:
+        AnchorscopeError: an id comes twice.
+    """
+    repeated = answers["id"][answers["id"].duplicated()]
+    if len(repeated):
+        raise AnchorscopeError(
+            "an id comes twice",
+            f"answers, id {repeated.iloc[0]}",
+            "make the ids unique",
+            see="repeated-id",
+        )

@@ -1,0 +1,109 @@
+"""Room: a batch that does not fit the device's memory is halved, and the run goes on."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from anchorscope.storage.errors import AnchorscopeError
+
+Result = TypeVar("Result")
+
+ABREAST_BYTES = 64 << 20
+"""Features that all threads of a CPU that fit probes may hold at once, each its own layers: so much
+at most does memory grow with the samples, until a single layer is more."""
+
+NO_ROOM = (
+    ("DefaultCPUAllocator", "allocate"),
+    ("CUBLAS_STATUS_ALLOC_FAILED",),
+    ("CUDNN_STATUS_ALLOC_FAILED",),
+    ("CUDA error: out of memory",),
+)
+"""Words of errors that say it in words only; all of one line."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Room:
+    """How much has been found to fit.
+
+    Attributes:
+        too_much: tokens of the smallest batch that did not fit; batches of that size are halved
+            before they are tried.
+        halved: how many batches were halved.
+    """
+
+    too_much: float = math.inf
+    halved: int = 0
+
+    def run(
+        self,
+        samples: Sequence[int],
+        tokens: Callable[[Sequence[int]], int],
+        work: Callable[[Sequence[int]], Result],
+    ) -> list[Result]:
+        """Do a batch's work, in as many parts as it takes to fit.
+
+        Args:
+            samples: of the batch, in order.
+            tokens: what some of them pass, padding included.
+            work: what is to be done with some of them.
+
+        Returns:
+            What each part gave, in order.
+
+        Raises:
+            AnchorscopeError: a single sample does not fit.
+        """
+        size = tokens(samples)
+        if size < self.too_much or len(samples) == 1:
+            done = tried(lambda: work(samples))
+            if done is not None:
+                return [done]
+            self.too_much = min(self.too_much, size)
+            if len(samples) == 1:
+                raise AnchorscopeError(
+                    f"one sample of {size} tokens does not fit by itself",
+                    "memory of the device",
+                    "use a larger GPU or several, fewer draws and conditions, or lower "
+                    "`max_prompt_tokens`",
+                    see="out-of-memory",
+                )
+            log.warning("a batch of %d tokens does not fit in memory: it is halved", size)
+        self.halved += 1
+        middle = len(samples) // 2
+        return [
+            *self.run(samples[:middle], tokens, work),
+            *self.run(samples[middle:], tokens, work),
+        ]
+
+
+def tried(work: Callable[[], Result]) -> Result | None:
+    """The result; None if memory ran out, all that the try had taken being free again."""
+    try:
+        return work()
+    except RuntimeError as error:
+        if not out_of_memory(error):
+            raise
+    # Only here, past the handler, has the traceback let go of the try's tensors.
+    gc.collect()
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
+
+
+def out_of_memory(error: RuntimeError) -> bool:
+    """Whether a device, one of its libraries, or the allocator of the CPU had no more memory."""
+    import torch
+
+    said = str(error)
+    return isinstance(error, torch.OutOfMemoryError) or any(
+        all(part in said for part in parts) for parts in NO_ROOM
+    )

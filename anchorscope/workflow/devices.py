@@ -1,0 +1,103 @@
+"""Which GPUs there are, and which of them a job takes."""
+
+import logging
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from anchorscope.storage.errors import AnchorscopeError
+
+ON_CPU = "ANCHORSCOPE_CPU"
+"""Set to 1, every job runs on the CPU, whatever it asks for."""
+
+log = logging.getLogger(__name__)
+
+_held: list[FileLock] = []
+"""Locks on the GPUs that this process took; they go when it ends."""
+
+
+def gpus_here(devices: Path = Path("/dev")) -> int:
+    """How many NVIDIA GPUs this process may use, asked without loading torch."""
+    there = sum(bool(re.fullmatch(r"nvidia\d+", path.name)) for path in devices.glob("nvidia*"))
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return there
+    named = [name.strip() for name in visible.split(",")]
+    # CUDA stops at the first name that it does not know.
+    stop = next((i for i, name in enumerate(named) if name in ("", "-1")), len(named))
+    return min(there, stop)
+
+
+def best_device(wanted: str, gpus: int = 1) -> str:
+    """The device of a job, as torch names it.
+
+    Args:
+        wanted: `cpu`; `cuda`, one GPU; or `auto`, the layers spread over several.
+        gpus: over how many.
+
+    Returns:
+        `cpu` on a machine without GPUs. For `cuda` the GPU with the most free memory among those
+        that no other job here has taken, or among all where every one is taken. For several
+        `auto:0,2`, chosen likewise, or `auto` where that is all there are.
+
+    Raises:
+        AnchorscopeError: the job was to get a GPU from SLURM, or the machine has one, and torch
+            finds none that it can use.
+    """
+    import torch
+
+    if wanted == "cpu" or os.environ.get(ON_CPU) == "1":
+        return "cpu"
+    if not torch.cuda.is_available():
+        _check_none_due(str(torch.__version__))
+        log.warning("no GPU here: this runs on the CPU")
+        return "cpu"
+    count = torch.cuda.device_count()
+    if wanted == "cuda":
+        return f"cuda:{_chosen(1, count)[0]}"
+    chosen = _chosen(min(gpus, count), count)
+    return "auto" if gpus >= count else "auto:" + ",".join(map(str, sorted(chosen)))
+
+
+def _chosen(number: int, count: int) -> list[int]:
+    """So many of the machine's GPUs: those that no other job has taken, by free memory."""
+    import torch
+
+    if count == 1:
+        return [0]
+    free = [torch.cuda.mem_get_info(i)[0] for i in range(count)]
+    order = sorted(range(count), key=lambda i: -free[i])
+    chosen = list[int]()
+    for i in order:
+        # Jobs that start together see the same free memory, so each one marks what it takes.
+        if len(chosen) < number and _take(str(torch.cuda.get_device_properties(i).uuid)):
+            chosen.append(i)
+    return [*chosen, *(i for i in order if i not in chosen)][:number]
+
+
+def _check_none_due(torch_version: str) -> None:
+    """Refuse to do on the CPU, for days, what was to be done on a GPU."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job and not gpus_here():
+        return
+    where = os.uname().nodename + (f", SLURM job {job}" if job else "")
+    raise AnchorscopeError(
+        f"this job asks for a GPU, and torch {torch_version} finds none that it can use",
+        where,
+        "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
+        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1",
+        see="no-gpu",
+    )
+
+
+def _take(name: str) -> bool:
+    lock = FileLock(Path(tempfile.gettempdir()) / f"anchorscope-{os.getuid()}-{name}.guard")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        return False
+    _held.append(lock)
+    return True

@@ -1,0 +1,252 @@
+"""E_A: one label-blind procedure, whatever the answer."""
+
+import inspect
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorscope.anchors import answer_anchors, labels
+from anchorscope.anchors.answer_anchors import closer, ends_sentence, find, success
+from anchorscope.models import answers
+from anchorscope.questions import world
+
+EXAMPLES = [
+    # plain, and where a sentence or line ends
+    (" Paris .", "Paris"),
+    (" Paris . right", "Paris"),
+    ("Paris. It is the capital of France.", "Paris"),
+    ("Paris\nQ: Who wrote Faust?\nA: Goethe", "Paris"),
+    ("Paris\r\nLondon", "Paris"),
+    ("Paris\u2028London", "Paris"),
+    ("\n\nParis", "Paris"),
+    ("Yahoo! It is a company", "Yahoo"),
+    ("Who's Afraid of Virginia Woolf?", "Who's Afraid of Virginia Woolf"),
+    ("Wait... What", "Wait"),
+    ("Panic! at the Disco", "Panic! at the Disco"),
+    ('Iceal E. "Gene" Hambleton', 'Iceal E. "Gene" Hambleton'),
+    ("Paris,", "Paris"),
+    ("1. Paris\n2. Rome", "Paris"),
+    ("1. There is one.", "1"),
+    ("1.5 km", "1.5 km"),
+    # lead-ins
+    ("The answer is Paris.", "Paris"),
+    ("the correct answer is: Paris", "Paris"),
+    ("Answer: Paris", "Paris"),
+    ("Answer:\nParis", "Paris"),
+    ("A: Paris", "Paris"),
+    ("A: The answer is: the Nile.", "Nile"),
+    ("It is Paris.", "Paris"),
+    ("He was born in London, England.", "London, England"),
+    ("The capital of France is Paris.", "Paris"),
+    ("George Rankin's occupation is politician.", "politician"),
+    ("Jaws was directed by Steven Spielberg.", "Steven Spielberg"),
+    ("Sure! The capital of France is Paris.", "Paris"),
+    ("Of course, it is Paris.", "Paris"),
+    # yes and no
+    ("No, he was not.", "No"),
+    ("Yes, both are.", "Yes"),
+    ('"Yes, it is"', "Yes"),
+    ("Yes, Minister", "Yes, Minister"),
+    ("No, No, Nanette", "No, No, Nanette"),
+    ("Nothing, as far as I know", "Nothing, as far as I know"),
+    # names and clauses that look like lead-ins
+    ("Sure", "Sure"),
+    ("Sure.", "Sure"),
+    ("Surely, Paris", "Surely, Paris"),
+    ("Demonstrations are held .", "Demonstrations are held"),
+    ("It Is What It Is", "It Is What It Is"),
+    ("It's a Wonderful Life", "It's a Wonderful Life"),
+    ("The Truth Is Out There", "Truth Is Out There"),
+    ("A", "A"),
+    # full stops that end no sentence
+    ("J. R. R. Tolkien", "J. R. R. Tolkien"),
+    ("J.R.R. Tolkien. He wrote it.", "J.R.R. Tolkien"),
+    ("Samuel L. Jackson .", "Samuel L. Jackson"),
+    ("Washington, D.C.", "Washington, D.C."),
+    ("U.S. Route 66. A road", "U.S. Route 66"),
+    ("the U.S. It is a country", "U.S"),
+    ("St. Louis, Missouri.", "St. Louis, Missouri"),
+    ("Dr. No", "Dr. No"),
+    ("Robert Downey Jr.", "Robert Downey Jr."),
+    ("Malcolm X. He was a minister", "Malcolm X"),
+    ("No. 5", "No. 5"),
+    ("No. He was not", "No"),
+    ("3.5 million.", "3.5 million"),
+    ("10 p.m. on Friday", "10 p.m. on Friday"),
+    ("Fiat S.p.A", "Fiat S.p.A"),
+    (".NET", ".NET"),
+    ("...Baby One More Time", "Baby One More Time"),
+    # numbers
+    ("25 December 2010", "25 December 2010"),
+    ("December 25, 2010.", "December 25, 2010"),
+    ("-5", "-5"),
+    ("35,124", "35,124"),
+    ("$5 million", "$5 million"),
+    ("100%", "100%"),
+    # brackets
+    ("Paris (France)", "Paris"),
+    ("(Giant) Spider", "Giant"),
+    ("[Paris]", "Paris"),
+    ("東京（日本）", "東京"),
+    # quotes, apostrophes, markup
+    ('"Paris."', "Paris"),
+    ("“Paris.” He said so", "Paris"),
+    ("'Paris'", "Paris"),
+    ('"Heroes" by David Bowie', '"Heroes" by David Bowie'),
+    ('Dwayne "The Rock" Johnson', 'Dwayne "The Rock" Johnson'),
+    ('Dwayne "The Rock"', 'Dwayne "The Rock"'),
+    ("O'Brien's", "O'Brien's"),
+    ("the Beatles'", "Beatles'"),
+    ("'s-Hertogenbosch", "'s-Hertogenbosch"),
+    ("'Til Tuesday", "'Til Tuesday"),
+    ("Rock 'n' Roll", "Rock 'n' Roll"),
+    ("**Paris**", "Paris"),
+    ("- Paris", "Paris"),
+    ("«Война и мир».", "Война и мир"),
+    # articles
+    ("The Who", "Who"),
+    ("a  bicycle", "bicycle"),
+    ("An American in Paris", "American in Paris"),
+    ("The The", "The"),
+    # other scripts, right to left
+    ("東京。日本の首都です。", "東京"),
+    ("「東京」", "東京"),
+    ("القاهرة.", "القاهرة"),
+    ("\u200fالقاهرة\u200f؟", "القاهرة"),
+    ("תל אביב", "תל אביב"),
+    ("दिल्ली।", "दिल्ली"),
+    ("Михаил Шолохов. Он", "Михаил Шолохов"),
+    ("🎉", "🎉"),
+    ("C++", "C++"),
+    # double spaces stay inside
+    (" New  York .", "New  York"),
+]
+NOTHING = [
+    "",
+    "   ",
+    "\n\n",
+    ".",
+    "...",
+    " . right",
+    "?!",
+    '""',
+    "**",
+    "Answer:",
+    "The answer is",
+    "()",
+]
+
+
+@pytest.mark.parametrize(("answer", "expected"), EXAMPLES)
+def test_the_answer_proper_is_found(answer: str, expected: str) -> None:
+    span = find(answer)
+    assert span is not None
+    assert answer[slice(*span)] == expected
+
+
+@pytest.mark.parametrize("answer", NOTHING)
+def test_nothing_is_found_where_nothing_is_left(answer: str) -> None:
+    assert find(answer) is None
+
+
+def test_the_finder_is_given_the_answer_alone() -> None:
+    assert list(inspect.signature(find).parameters) == ["answer"]
+
+
+PIECES = [*"abTJ3 .,!?'\"()\n:*-’“”東。ا", "the ", "It is ", "St. ", "U.S. ", "The answer is"]
+ANSWERS = st.lists(st.sampled_from(PIECES), max_size=20).map("".join) | st.text(max_size=40)
+
+
+@given(ANSWERS)
+def test_a_span_lies_on_one_line_without_white_space_at_its_edges(answer: str) -> None:
+    span = find(answer)
+    if span is not None:
+        text = answer[slice(*span)]
+        assert text and text == text.strip()
+        assert not set(text) & set(answer_anchors.NEWLINES)
+
+
+@given(ANSWERS, st.text(max_size=20))
+def test_what_stands_on_later_lines_does_not_matter(answer: str, later: str) -> None:
+    # A line break right after a lead-in's colon is no end, nor are line breaks before the answer.
+    first = answer.replace(":", "").replace("：", "")
+    if find(first + "\n") is not None:
+        assert find(first + "\n" + later) == find(first + "\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "start", "expected"),
+    [
+        ("Paris .", 5, 6),
+        ("Paris.\n", 5, 5),
+        ("Paris\n.", 5, 5),
+        ("Paris (pop. 2.1 million)\n", 5, 24),
+        ("Jr.\n", 3, 3),
+        ("東京。", 2, 2),
+        ("Paris", 5, None),
+        ("3.5", 0, None),
+    ],
+)
+def test_the_closer_is_the_first_line_break_or_full_stop(
+    text: str, start: int, expected: int | None
+) -> None:
+    assert closer(text, start) == expected
+
+
+def test_a_full_stop_after_a_space_always_ends_the_sentence() -> None:
+    assert ends_sentence("U.S. . right", 5)
+    assert not ends_sentence("U.S. Navy", 3)
+
+
+def test_success_is_told_for_each_class() -> None:
+    notes = {
+        "answer anchor found, right": 98, "answer anchor not found, right": 2,
+        "answer anchor found, wrong": 45, "answer anchor not found, wrong": 5, "spans failed": 7,
+    }  # fmt: skip
+    told = success(notes)
+    assert (told.right, told.wrong) == (100, 50)
+    assert (told.right_rate, told.wrong_rate) == (0.98, 0.9)
+    assert told.difference == pytest.approx(8)
+    nothing = success({})
+    assert nothing.right == 0 and nothing.difference != nothing.difference
+
+
+FORMS = (
+    " {} .", " {}. right", " {}", "\n{}\n", " The answer is {}.", ' "{}"', " {} (so it is said)",
+    " A: {} . wrong", " the {} .", " It is {} .", " {}? No .", " .", "",
+)  # fmt: skip
+
+
+def written(style: str, forms: tuple[str, ...]) -> Iterator[tuple[dict, str, str]]:
+    """(question, planted word, text) of a world, every planted answer in a form of `forms`."""
+    facts = world.facts(style, seed=0)
+    planted = facts[facts["planned"].notna()]
+    for number, row in enumerate(planted.to_dict("records")):
+        yield row, row["planned"], forms[number % len(forms)].format(row["planned"])
+
+
+@pytest.mark.parametrize("style", world.STYLES)
+def test_planted_answers_are_found_alike_whether_right_or_wrong(style: str) -> None:
+    notes: Counter[str] = Counter()
+    for row, word, text in written(style, FORMS):
+        span = find(text)
+        trimmed = answers.Trimmed((), text, span, text[slice(*span)] if span else None)
+        wrong = int(not labels.matches(word, row["answers"]))
+        if span:
+            assert text[slice(*span)].startswith(word)
+            assert int(not labels.matches(text[slice(*span)], row["answers"])) == wrong
+        answers._note(notes, trimmed, wrong)
+    told = success(notes)
+    assert min(told.right, told.wrong) > 100
+    assert told.right_rate < 1, "two of the forms hold no answer"
+    assert abs(told.difference) <= 2
+
+
+@pytest.mark.parametrize("style", world.STYLES)
+def test_every_planted_answer_of_a_world_is_found_whole(style: str) -> None:
+    for _, word, text in written(style, FORMS[:8]):
+        span = find(text)
+        assert span and text[slice(*span)] == word

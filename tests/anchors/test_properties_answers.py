@@ -1,0 +1,250 @@
+"""Whatever a model says: no traceback, E_A inside its answer, one label, one row a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from hostile import MARKUP, cases, huge, pieces, short, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorscope.anchors import answer_anchors, labels, tokens
+from anchorscope.models import answers
+from anchorscope.models.generation import Ending
+from anchorscope.questions import prompts, questions
+from anchorscope.storage.errors import AnchorscopeError
+
+STYLES = st.sampled_from(prompts.STYLES)
+
+
+def ending_of(tokenizer: Any, style: str) -> Ending:
+    closing = {"plain": " .", "few_shot": "\n\n", "chat": None}[style]
+    eos = tokenizer.eos_token_id
+    ids = (eos,) if closing is None else tokens.continuation(tokenizer, closing)[:1]
+    return Ending(style, ids, frozenset([eos]))
+
+
+@cases
+@given(text)
+def test_an_exact_answer_is_a_clean_part_of_what_was_said(said: str) -> None:
+    found = answer_anchors.find(said)
+    assert found == answer_anchors.find(said)
+    if found is not None:
+        start, end = found
+        assert 0 <= start < end <= len(said)
+        assert said[start:end] == said[start:end].strip()
+
+
+@cases
+@given(text, st.lists(text, max_size=3))
+def test_a_label_is_right_or_wrong_and_a_gold_matches_itself(said: str, golds: list[str]) -> None:
+    assert labels.matches(said, golds) in (True, False)
+    for gold in golds:
+        assert labels.matches(gold, [gold]) == bool(labels.squad_normalise(gold))
+    plain = labels.squad_normalise(said)
+    assert labels.squad_normalise(plain) == plain
+
+
+def check_trimmed(
+    tokenizer: Any, said: tuple[int, ...], ending: Ending, prompt: tuple[int, ...]
+) -> None:
+    found = answers.trim(prompt, said, tokenizer, ending)
+    assert found == answers.trim(prompt, said, tokenizer, ending)
+    if found.anchor is None:
+        assert found.anchor_text is found.response is None and found.ids == ()
+        return
+    start, end = found.anchor
+    assert 0 <= start < end and found.ids[end:] == ending.closing
+    assert found.split or found.ids[:end] == said[:end]
+    assert found.anchor_text and found.anchor_text == found.anchor_text.strip()
+    decoded = tokenizer.decode([*prompt, *found.ids[:end]])[len(tokenizer.decode([*prompt])) :]
+    if "\ufffd" not in decoded:
+        assert found.anchor_text in tokenizer.decode([*prompt[-1:], *found.ids[start:end]])
+    assert found.anchor_text in found.response
+    again = answers.trim(prompt, found.ids[:end], tokenizer, ending)
+    assert again.ids == found.ids
+
+
+@cases
+@given(st.lists(st.integers(0, 339), max_size=24), STYLES)
+def test_any_tokens_that_a_model_may_write_are_trimmed(
+    byte_level: Any, ids: list[int], style: str
+) -> None:
+    said = tuple(token % len(byte_level) for token in ids)
+    prompt = tuple(byte_level.encode("Q: Who? A:"))
+    check_trimmed(byte_level, said, ending_of(byte_level, style), prompt)
+
+
+@cases
+@given(short, STYLES, st.booleans())
+def test_any_text_that_a_model_may_write_is_trimmed(
+    byte_level: Any, metaspace: Any, said: str, style: str, meta: bool
+) -> None:
+    tokenizer = metaspace if meta else byte_level
+    ids = tuple(tokenizer.encode(said, add_special_tokens=False))[:200]
+    prompt = tuple(tokenizer.encode("Q: Who? A:"))
+    check_trimmed(tokenizer, ids, ending_of(tokenizer, style), prompt)
+
+
+class Scripted:
+    """Stands for a model: only what `answer` asks of one; what it says is given."""
+
+    generation_config = SimpleNamespace(eos_token_id=None)
+    config = SimpleNamespace(max_position_embeddings=4096)
+
+
+@st.composite
+def asked(draw: Any) -> list[dict[str, Any]]:
+    """Rows with a response, some with a label of their own, some left to the model."""
+    rows = []
+    for number in range(draw(st.integers(1, 4))):
+        question = draw(st.one_of(*[pieces] * 9, huge))
+        said = draw(st.one_of(st.none(), short, st.just(question)))
+        rows.append(
+            {
+                "id": str(number),
+                "q": question,
+                "a": draw(st.one_of(st.lists(short, max_size=2), st.just([question]))),
+                "say": said,
+                "z": draw(st.sampled_from([None, 0, 1])) if said and said.strip() else None,
+                "s": draw(st.one_of(st.none(), short)),
+            }
+        )
+    return rows
+
+
+@cases
+@given(asked(), st.lists(st.lists(st.integers(0, 339), max_size=8), min_size=4, max_size=4))
+def test_every_question_ends_as_one_row_kept_or_counted(
+    byte_level: Any, rows: list[dict[str, Any]], written: list[list[int]]
+) -> None:
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
+    frame, _ = questions.normalise(rows, fields | {"subject": "s"}, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    with pytest.MonkeyPatch.context() as patched:
+        said = iter(tuple(token % len(byte_level) for token in ids) for ids in written)
+        patched.setattr(answers, "generate", lambda open_, *_, **__: [next(said) for _ in open_])
+        found, counts = answers.answer(
+            built, frame, Scripted(), byte_level, answers.Settings("plain", max_prompt_tokens=400)
+        )
+    check_answers(byte_level, built, found, counts)
+
+
+def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, counts: Any) -> None:
+    assert list(found["id"]) == list(built["id"])
+    kept = found[found["dropped"].isna()]
+    assert counts.total == len(found) == len(kept) + sum(counts.dropped.values())
+    assert counts.notes["n_right"] + counts.notes["n_wrong"] == len(kept)
+    control = answers._control_tokens(tokenizer)
+    for row in kept.to_dict("records"):
+        assert row["label"] in (0, 1)
+        ids, shift = row["input_ids"], row["prompt_length"]
+        assert shift <= row["ea_start"] < row["ea_end"] <= row["final"] + 1 == len(ids)
+        assert row["eq_tokens"] and set(row["eq_tokens"]) <= set(row["question_tokens"])
+        assert row["ea_text"] and "\n" not in row["ea_text"]
+        assert not control & {ids[place] for place in row["question_tokens"]}
+
+
+@pytest.mark.parametrize("style", prompts.STYLES)
+def test_control_tokens_inside_a_question_are_counted_out(
+    byte_level: Any, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    row = {"id": "1", "q": "Who <|endoftext|> wrote The Red House?", "a": "Anna", "say": "Anna"}
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    frame, _ = questions.normalise([row], fields, split=None)
+    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
+    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
+    found, counts = answers.answer(built, frame, Scripted(), byte_level, answers.Settings(style))
+    assert list(found["dropped"]) == [answers.CONTROL]
+    assert counts.dropped == {answers.CONTROL: 1}
+
+
+@pytest.mark.parametrize("style", prompts.STYLES)
+@pytest.mark.parametrize(
+    ("said", "dropped"),
+    [
+        ("Anna <|pad|> Bell", answers.CONTROL_SAID),
+        ("<|pad|>Anna", answers.CONTROL_SAID),
+        ("Anna<|endoftext|><|pad|>", None),
+        ("Anna<|endoftext|>", None),
+    ],
+)
+def test_control_tokens_in_a_response_before_its_end_are_counted_out(
+    byte_level: Any, style: str, said: str, dropped: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    marked = deepcopy(byte_level)
+    marked.add_special_tokens({"pad_token": "<|pad|>"})
+    row = {"id": "1", "q": "Who wrote The Red House?", "a": "Anna", "say": said}
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    frame, _ = questions.normalise([row], fields, split=None)
+    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
+    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
+    found, counts = answers.answer(built, frame, Scripted(), marked, answers.Settings(style))
+    assert list(found["dropped"]) == [dropped]
+    assert counts.dropped == ({dropped: 1} if dropped else {})
+
+
+def test_control_tokens_in_a_worked_example_end_the_run(byte_level: Any) -> None:
+    fields = {"question": "q", "answers": ["a"]}
+    rows = [{"q": "Who wrote The Red House?", "a": "Anna"}]
+    shown = [{"q": "Who <|endoftext|> wrote Emma?", "a": "Jane"}]
+    frame, _ = questions.normalise(rows, fields, split=None)
+    examples, _ = questions.normalise(shown, fields, split=None)
+    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
+    with pytest.raises(AnchorscopeError, match="worked example spells .*endoftext") as caught:
+        answers.answer(built, frame, Scripted(), byte_level, answers.Settings("few_shot"))
+    assert "wrote Emma" in str(caught.value.where) and caught.value.see == "few-shot"
+
+
+@pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])
+def test_a_question_is_found_where_it_was_put_not_in_the_template(said: str) -> None:
+    frame, _ = questions.normalise(
+        [{"q": said, "a": "x"}], {"question": "q", "answers": ["a"]}, split=None
+    )
+
+    def template(conversation: Any, **_: Any) -> str:
+        return f"<user>answer{conversation[0]['content']}<|im_end|><assistant>answer"
+
+    built, _ = prompts.build(
+        frame, style="chat", tokenizer=SimpleNamespace(apply_chat_template=template)
+    )
+    ((place, prompt),) = built[["question_start", "prompt"]].to_numpy()
+    assert place == prompt.index(prompts.INSTRUCTION) + len(prompts.INSTRUCTION) + 1
+
+
+def _joined(change: Callable[[pd.DataFrame, pd.DataFrame], Any]) -> Any:
+    rows = [{"q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
+    frame, _ = questions.normalise(rows, {"question": "q", "answers": ["a"]}, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    return change(built, frame)
+
+
+def test_prompts_in_another_order_are_joined_by_id() -> None:
+    rows = _joined(lambda built, frame: answers._joined(built.iloc[::-1], frame))
+    assert all(row["question"] in row["prompt"] for row in rows)
+
+
+def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(
+    byte_level: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many tokenizers count their unknown token among the special ones."""
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    narrow = deepcopy(byte_level)
+    narrow.add_special_tokens({"unk_token": "\u241f"})
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    asked = ["Who wrote The Red House?", "Who \u241f wrote The Red House?"]
+    said = "Anna \u241f Bell"
+    rows = [{"id": str(k), "q": q, "a": "Anna", "say": said} for k, q in enumerate(asked)]
+    shown = [{"id": "s", "q": "Who \u241f wrote Emma?", "a": "Jane", "say": None}]
+    frame, _ = questions.normalise(rows, fields, split=None)
+    examples, _ = questions.normalise(shown, fields, split=None)
+    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
+    found, _ = answers.answer(built, frame, Scripted(), narrow, answers.Settings("few_shot"))
+    assert list(found["dropped"].fillna("")) == ["", answers.CONTROL]

@@ -1,0 +1,193 @@
+"""Spans of characters and their tokens, on byte-level and metaspace tokenizers."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from anchorscope.anchors import tokens
+
+NAMES = [
+    "O'Neill's", "’s-Hertogenbosch", "D'Artagnan’s", "39 Steps", "R2-D2", "1894", "Győr", "Zoltán",
+    "東京物語", "Тихий Дон", "القاهرة", "तोक्यो", "George  Rankin", "New   York", "🎉",
+    "👩‍👩‍👧 family",
+    "e\u0301tude", "naïve", "100%", "C++", "a",
+]  # fmt: skip
+names = st.sampled_from(NAMES) | st.text(
+    alphabet=st.characters(
+        codec="utf-8",
+        exclude_categories=("Cc", "Cs", "Zl", "Zp", "Cn"),
+        exclude_characters="\ufffd",
+    ),
+    min_size=1,
+    max_size=12,
+).filter(lambda name: name == name.strip() and not name.startswith("<"))
+few = settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+@pytest.fixture(scope="session")
+def metaspace(metaspace: Any) -> Any:
+    """With the decoder of Llama 2 and Mistral, which drops the first space of what it decodes."""
+    from tokenizers import decoders
+
+    copied = deepcopy(metaspace)
+    copied.backend_tokenizer.decoder = decoders.Sequence(
+        [
+            decoders.Replace("▁", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
+    )
+    return copied
+
+
+@pytest.fixture(params=["byte_level", "metaspace"])
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    return request.getfixturevalue(request.param)
+
+
+def _words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _encode(tokenizer: Any, text: str) -> tokens.Encoded:
+    return tokens.encode(tokenizer, [text], add_special_tokens=True)[0]
+
+
+@few
+@given(before=st.sampled_from(["Q: ", "Q: who is ", "Q: 東京", "Q: «", ""]), name=names,
+       after=st.sampled_from([" A:", "'s occupation? A:", "？", "  .", ""]))  # fmt: skip
+def test_spans_decode_back_to_their_text(
+    tokenizer: Any, before: str, name: str, after: str
+) -> None:
+    encoded = _encode(tokenizer, before + name + after)
+    span = (len(before), len(before) + len(name))
+    found = tokens.span_tokens(tokenizer, encoded, [span])
+    (inside,) = found.tokens
+    assert found.failed == 0
+    decoded = tokenizer.decode([encoded.ids[index] for index in inside])
+    assert _words(name) in _words(decoded)
+    assert list(inside) == list(range(inside[0], inside[-1] + 1))
+
+
+@few
+@given(before=st.sampled_from(["Q: ", "x"]), name=names, after=st.sampled_from([" A:", " b"]))
+def test_a_span_holds_no_token_that_could_be_spared(
+    tokenizer: Any, before: str, name: str, after: str
+) -> None:
+    encoded = _encode(tokenizer, before + name + after)
+    found = tokens.span_tokens(tokenizer, encoded, [(len(before), len(before) + len(name))])
+    (inside,) = found.tokens
+    for fewer in (inside[1:], inside[:-1]):
+        decoded = tokenizer.decode([encoded.ids[index] for index in fewer])
+        assert _words(name) not in _words(decoded)
+
+
+def test_a_token_that_overlaps_an_edge_belongs_to_the_span() -> None:
+    text = "abcdef gh"
+    offsets = [(0, 0), (0, 3), (3, 6), (6, 9)]
+    assert tokens.overlapping(text, offsets, 2, 4) == (1, 2)
+    assert tokens.overlapping(text, offsets, 3, 6) == (2,)
+
+
+def test_a_token_that_shares_only_white_space_stays_out() -> None:
+    text = "ab  cd ef"
+    offsets = [(0, 2), (2, 3), (3, 6), (6, 7), (7, 9)]
+    assert tokens.overlapping(text, offsets, 2, 7) == (2,)
+    assert tokens.overlapping(text, offsets, 0, 6) == (0, 1, 2), "but one inside belongs"
+    assert tokens.overlapping(text, offsets, 2, 3) == ()
+
+
+def test_start_tokens_belong_to_no_span(metaspace: Any) -> None:
+    encoded = _encode(metaspace, "George Rankin")
+    assert encoded.ids[0] == metaspace.bos_token_id
+    assert 0 not in tokens.span_tokens(metaspace, encoded, [(0, 13)]).tokens[0]
+
+
+@pytest.mark.parametrize("by", [-9, -1, 1, 4, 100])
+def test_wrong_offsets_are_noticed_and_rebuilt(tokenizer: Any, by: int) -> None:
+    text = "Q: What is Győr's  東京物語 occupation? A:"
+    right = _encode(tokenizer, text)
+    shifted = replace(right, offsets=tuple((a + by, b + by) for a, b in right.offsets))
+    spans = [
+        (11, 15),
+        (text.index("東"), text.index("語") + 1),
+        (text.index("occ"), text.index("?")),
+    ]
+    found = tokens.span_tokens(tokenizer, shifted, spans)
+    assert found.rebuilt > 0
+    assert found.failed == 0
+    assert found.tokens == tokens.span_tokens(tokenizer, right, spans).tokens
+
+
+def test_spans_that_cannot_be_decoded_are_counted(byte_level: Any) -> None:
+    other = replace(_encode(byte_level, "something else"), text="Q: Who is Anna Lund?")
+    found = tokens.span_tokens(byte_level, other, [(10, 19)])
+    assert (found.tokens, found.rebuilt, found.failed) == (((),), 1, 1)
+
+
+def test_an_end_token_added_by_the_tokenizer_is_left_out(byte_level: Any) -> None:
+    from tokenizers import processors
+
+    tokenizer = deepcopy(byte_level)
+    plain = tokenizer.encode("Q: Who?", add_special_tokens=False)
+    tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A <|endoftext|>", special_tokens=[("<|endoftext|>", tokenizer.eos_token_id)]
+    )
+    assert tokenizer.encode("Q: Who?") == [*plain, tokenizer.eos_token_id]
+    assert list(_encode(tokenizer, "Q: Who?").ids) == plain
+
+
+@few
+@given(name=names, after=st.sampled_from(["", " .", ".\n\nQ:", "。 b"]))
+def test_generated_tokens_are_decoded_like_the_whole(tokenizer: Any, name: str, after: str) -> None:
+    """The oracle decodes the whole sequence after every token, the slow and obvious way."""
+    prompt = tokenizer.encode("Q: who? A:")
+    ids = list(tokens.continuation(tokenizer, f" {name}{after}"))
+    text, spans = tokens.char_spans(tokenizer, ids, prompt[-4:])
+    whole = tokenizer.decode(prompt + ids)
+    assert whole == tokenizer.decode(prompt) + text
+    assert tokens.char_ends(tokenizer, ids, prompt[-4:]) == [end for _, end in spans]
+    for place, (start, end) in enumerate(spans):
+        so_far = tokenizer.decode(prompt + ids[: place + 1])[len(whole) - len(text) :]
+        assert text.startswith(so_far.rstrip("\ufffd"))
+        assert len(so_far.rstrip("\ufffd")) <= end <= len(so_far)
+        assert start <= end
+    covered = {char for start, end in spans for char in range(start, end)}
+    assert covered == set(range(len(text)))
+
+
+def test_the_first_space_of_an_answer_is_kept(tokenizer: Any) -> None:
+    prompt = tokenizer.encode("Q: who? A:")
+    ids = tokens.continuation(tokenizer, " Anna Lund")
+    assert tokens.char_spans(tokenizer, ids, prompt)[0] == " Anna Lund"
+
+
+def test_a_character_of_several_tokens_belongs_to_each(tokenizer: Any) -> None:
+    ids = tokens.continuation(tokenizer, " 🎉.")
+    _, spans = tokens.char_spans(tokenizer, ids, tokenizer.encode("A:"))
+    assert sum(start <= 1 < end for start, end in spans) == 4
+
+
+@few
+@given(st.lists(st.integers(0, 330), max_size=12))
+def test_any_ids_are_decoded_without_error(tokenizer: Any, ids: list[int]) -> None:
+    """Untrained models write bytes that make no text."""
+    text, spans = tokens.char_spans(tokenizer, ids)
+    assert len(spans) == len(ids)
+    assert all(0 <= start <= end <= len(text) for start, end in spans)
+
+
+def test_a_continuation_has_no_start_token_and_no_dummy_space(tokenizer: Any) -> None:
+    for text in ("\n", " .", " Anna", "."):
+        ids = tokens.continuation(tokenizer, text)
+        assert tokenizer.bos_token_id not in ids
+        assert tokenizer.decode([*tokenizer.encode("Q: A"), *ids]).endswith("A" + text)

@@ -1,0 +1,473 @@
+"""Calibration on a cell whose every pathway is known, against slow versions of each statistic."""
+
+from __future__ import annotations
+
+import logging
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from anchorscope.calibration import calibration
+from anchorscope.questions import folds
+from anchorscope.storage import files
+from anchorscope.storage.errors import AnchorscopeError
+
+FIRST = (
+    "model,dataset,seed,site,position,layer,grouping,z,kind,n,n_truth_q,n_truth_a,probe_auc,"
+    "verdict_accuracy,pathway_auc,sensitivity,specificity,flip_share,random_flip_share"
+)
+KINDS = {
+    "truism": (0,),
+    "myth": (1,),
+    "surprise": (0,),
+    "tempting": (1,),
+    "redundant": (0, 1),
+    "neutral": (0, 1),
+    "unseen": (0, 1),
+}
+ARMS = ("matched", "placebo")
+EACH = 8
+LAYERS = 3
+
+
+class Cell:
+    """Tables of one small cell; every number random but repeatable."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.random = np.random.default_rng(seed)
+        self.kind = np.array([name for name, zs in KINDS.items() for _ in zs for _ in range(EACH)])
+        self.z = np.array([z for zs in KINDS.values() for z in zs for _ in range(EACH)])
+        self.n = len(self.z)
+        self.ids = np.array([f"i{number:03}" for number in range(self.n)])
+        self.truth = self._truth()
+        s = self.random.normal(size=self.n)
+        self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
+        self.controls = pd.DataFrame(
+            {"site": ["mlp"], "position": ["final"], "cell_signal": [True]}
+        )
+        self.answers = pd.DataFrame(
+            {
+                "id": self.ids,
+                "question": self.ids,
+                "subject": [f"s{number // 2}" for number in range(self.n)],
+                "label": self.z,
+                **{f"{arm}_partner": self._partners() for arm in ARMS},
+            }
+        )
+        self.s = self._s()
+
+    def _truth(self) -> pd.DataFrame:
+        verdict = np.where(self.random.random(self.n) < 0.9, self.z, 1 - self.z)
+        planned = (self.kind != "unseen") & (self.random.random(self.n) < 0.9)
+        planted = np.where(np.isin(self.kind, ["truism", "myth"]), "A", "Q").astype(object)
+        why = np.full(self.n, None, dtype=object)
+        why[self.random.random(self.n) < 0.1] = "mixed"
+        why[verdict != self.z] = "own verdict wrong"
+        why[~planned] = "not as planned"
+        return pd.DataFrame(
+            {
+                "id": self.ids,
+                "kind": self.kind,
+                "label": self.z,
+                "as_planned": planned,
+                "verdict": verdict,
+                "verdict_knockout": self.random.integers(0, 2, self.n),
+                "verdict_random": self.random.integers(0, 2, self.n) / 2,
+                "follows": np.where(self.kind == "myth", np.nan, self.random.random(self.n)),
+                "follows_trained": np.where(
+                    self.kind == "myth", np.nan, self.random.random(self.n)
+                ),
+                "truth": np.where(why == None, planted, None),  # noqa: E711
+                "why_none": why,
+            }
+        )
+
+    def _partners(self) -> list[str | None]:
+        chosen = self.random.choice(self.ids, self.n)
+        return [None if i % 4 == 1 else str(id_) for i, id_ in enumerate(chosen)]
+
+    def _s(self) -> dict[tuple[str, int, str], np.ndarray]:
+        """(condition, draw, probe) → scores [layers, n]."""
+        clean = 2.0 * (2 * self.z - 1) + self.random.normal(size=(LAYERS, self.n)) * 1.5
+        cut = np.isin(self.kind, ["surprise", "tempting", "neutral"])
+        moved = clean - 3 * np.sign(clean) * cut
+
+        def near(values: np.ndarray) -> np.ndarray:
+            return values + self.random.normal(size=values.shape)
+
+        found = {
+            ("clean", 0, "clean"): clean,
+            ("knockout", 0, "clean"): near(moved),
+            ("knockout", 0, "offset"): near(moved) - 0.4,
+            ("random", 0, "clean"): near(clean),
+            ("random", 1, "clean"): near(clean),
+            ("matched", 0, "clean"): near(-clean),
+            ("placebo", 0, "clean"): near(clean),
+            ("replicate-clean", 0, "clean"): near(clean),
+            ("replicate-knockout", 0, "clean"): near(moved),
+            ("replicate-random", 0, "clean"): near(clean),
+        }
+        for key, values in found.items():
+            if key[0] in ARMS or key[0].startswith("replicate"):
+                values[:, 1::4] = np.nan
+        return found
+
+    def scores(self, readout: str = "mlp/final") -> pd.DataFrame:
+        parts = []
+        for (condition, draw, probe), s in self.s.items():
+            columns = {"id": np.tile(self.ids, len(s)), "layer": np.arange(len(s)).repeat(self.n)}
+            part = pd.DataFrame(columns | {"s": s.ravel(), "p": 1 / (1 + np.exp(-s.ravel()))})
+            part = part[part["s"].notna()]
+            parts.append(part.assign(readout=readout, condition=condition, draw=draw, probe=probe))
+        return pd.concat(parts, ignore_index=True)
+
+    def table(self, **settings: Any) -> pd.DataFrame:
+        given = {"model": "m", "dataset": "d", "training_seed": 7, "seal": 0.0, "draws": 20}
+        return calibration.cell(
+            settings.pop("scores", self.scores()),
+            self.truth,
+            self.answers,
+            self.controls,
+            self.floors,
+            **given | settings,
+        )
+
+
+@pytest.fixture(scope="module")
+def cell() -> Cell:
+    return Cell()
+
+
+@pytest.fixture(scope="module")
+def table(cell: Cell) -> pd.DataFrame:
+    return cell.table()
+
+
+@pytest.mark.parametrize("replicated", [True, False])
+def test_the_cell_says_how_many_of_all_groups_are_done(
+    cell: Cell, caplog: pytest.LogCaptureFixture, replicated: bool
+) -> None:
+    caplog.set_level(logging.INFO)
+    scores = pd.concat([cell.scores(), cell.scores("attn/final")], ignore_index=True)
+    if not replicated:
+        scores = scores[~scores["condition"].str.startswith("replicate")]
+    found = cell.table(scores=scores)
+    made = found.groupby(["site", "grouping", "kind", "z"]).ngroups
+    assert f"{made} of {made} groups, " in caplog.messages[-1]
+
+
+def at(table: pd.DataFrame, **where: Any) -> pd.Series:
+    """The one row with these keys."""
+    for name, value in where.items():
+        table = table[table[name] == value]
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def slow(cell: Cell, row: pd.Series) -> dict[str, float]:
+    """Every statistic of a row, one sample at a time."""
+    layer, headline = row["layer"], slow_headline(cell)
+    judged = headline if row["grouping"] == "reference_layer" else layer
+    second = "replicate-" if row["grouping"] == "replicate" else ""
+    kinds = {"against-prior": ("surprise", "tempting"), "all": tuple(KINDS)}
+    picked: list[dict[str, Any]] = []
+    for i in range(cell.n):
+        known = cell.truth.iloc[i]
+        values = {key: s[:, i] for key, s in cell.s.items()}
+        if known["kind"] not in kinds.get(row["kind"], (row["kind"],)):
+            continue
+        if row["z"] != "all" and int(row["z"]) != cell.z[i]:
+            continue
+        if second and np.isnan(values["replicate-clean", 0, "clean"][0]):
+            continue
+        clean, first = values[f"{second or ''}clean" if second else "clean", 0, "clean"], {}
+        first["clean"] = values["clean", 0, "clean"][layer]
+        first["cut"] = values["knockout", 0, "clean"][layer]
+        sign = 1 if first["clean"] > 0 else -1
+        p_cut, p_clean = (1 / (1 + np.exp(-first[name])) for name in ("cut", "clean"))
+        draws = [0] if second else [0, 1]
+        random = [values[f"{second}random", d, "clean"][judged] for d in draws]
+        picked.append(
+            {
+                "z": cell.z[i],
+                "s": first["clean"],
+                "answer": cell.floors["s"].iloc[i],
+                "delta_p": 100 * sign * (p_cut - p_clean),
+                "flip": (clean[judged] > 0)
+                != (values[f"{second}knockout", 0, "clean"][judged] > 0),
+                "offset": (clean[judged] > 0) != (values["knockout", 0, "offset"][judged] > 0),
+                "random": np.mean([(one > 0) != (clean[judged] > 0) for one in random]),
+                **{arm: follows(cell, arm, i, layer) for arm in ARMS},
+                **known.to_dict(),
+            }
+        )
+    return summed(pd.DataFrame(picked), row)
+
+
+def follows(cell: Cell, arm: str, i: int, layer: int) -> float:
+    """Whether a sample flips behind its partner's question; NaN where the pair does not count."""
+    partner = cell.answers[f"{arm}_partner"][i]
+    clean = cell.s["clean", 0, "clean"][layer]
+    if pd.isna(partner) or (clean[cell.ids == partner][0] > 0) != (clean[i] > 0):
+        return np.nan
+    return float((cell.s[arm, 0, "clean"][layer, i] > 0) != (clean[i] > 0))
+
+
+def slow_headline(cell: Cell) -> int:
+    each = [roc_auc_score(cell.z, s) for s in cell.s["clean", 0, "clean"]]
+    return max(layer for layer, value in enumerate(each) if value >= max(each) - 0.01)
+
+
+def roc(z: pd.Series, s: pd.Series) -> float:
+    return roc_auc_score(z, s) if z.nunique() == 2 else np.nan
+
+
+def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, float]:
+    if picked.empty:
+        return {"n": 0}
+    trained = picked[picked["kind"] != "unseen"] if row["kind"] == "all" else picked
+    scored = picked["kind"].isin(["truism", "myth", "surprise", "tempting"])
+    compared = picked[scored] if row["kind"] == "all" else picked
+    q, a = compared[compared["truth"] == "Q"], compared[compared["truth"] == "A"]
+    either = compared[compared["truth"].notna()]
+    fair = compared[compared["as_planned"] & (compared["verdict"] == compared["z"])]
+    as_q = fair[fair["kind"].isin(["surprise", "tempting", "neutral"])]
+    as_a = fair[fair["kind"].isin(["truism", "myth"])]
+    planted = pd.concat([as_q.assign(is_q=1), as_a.assign(is_q=0)])
+    own = picked["verdict"] != picked["verdict_knockout"]
+    return {
+        "n": len(picked),
+        "n_truth_q": len(q),
+        "n_truth_a": len(a),
+        "n_none": picked["truth"].isna().sum(),
+        "probe_auc": roc(trained["z"], trained["s"]),
+        "answer_auc": roc(trained["z"], trained["answer"]),
+        "verdict_accuracy": (trained["verdict"] == trained["z"]).mean(),
+        "pathway_auc": roc((either["truth"] == "Q").astype(int), -either["delta_p"]),
+        "sensitivity": q["flip"].mean(),
+        "specificity": 1 - a["flip"].mean(),
+        "sensitivity_offset": np.nan if row["grouping"] == "replicate" else q["offset"].mean(),
+        "specificity_offset": np.nan if row["grouping"] == "replicate" else 1 - a["offset"].mean(),
+        "pathway_auc_planted": roc(planted["is_q"], -planted["delta_p"]),
+        "sensitivity_planted": as_q["flip"].mean(),
+        "specificity_planted": 1 - as_a["flip"].mean(),
+        "flip_share": picked["flip"].mean(),
+        "random_flip_share": picked["random"].mean(),
+        "verdict_flip": own.mean(),
+        "verdict_random_flip": picked["verdict_random"].mean(),
+        "verdict_sensitivity": own[q.index].mean(),
+        "verdict_specificity": 1 - own[a.index].mean(),
+        "follows": picked["follows"].mean(),
+        "follows_trained": picked["follows_trained"].mean(),
+        "delta_p_q": picked.loc[picked["flip"], "delta_p"].mean(),
+        "delta_p_a": picked.loc[~picked["flip"], "delta_p"].mean(),
+        "delta_p_truth_q": q["delta_p"].mean(),
+        "delta_p_truth_a": a["delta_p"].mean(),
+        "matched_follows": picked["matched"].mean(),
+        "matched_truth_q": q["matched"].mean(),
+        "matched_truth_a": a["matched"].mean(),
+        "placebo_follows": picked["placebo"].mean(),
+    }
+
+
+@pytest.mark.parametrize("grouping", ["per_layer", "reference_layer", "replicate"])
+def test_every_statistic_is_that_of_a_slow_count(
+    cell: Cell, table: pd.DataFrame, grouping: str
+) -> None:
+    rows = table[(table["grouping"] == grouping) & (table["layer"] == 1)]
+    assert len(rows) == 3 * (len(KINDS) + 2)
+    for _, row in rows.iterrows():
+        expected = slow(cell, row)
+        found = row[list(expected)].astype(float).to_numpy()
+        np.testing.assert_allclose(found, list(expected.values()), err_msg=f"{row[:10]}")
+
+
+def test_first_columns_and_rows_are_as_agreed(table: pd.DataFrame) -> None:
+    assert ",".join(table.columns[: len(FIRST.split(","))]) == FIRST
+    assert list(table.columns) == list(calibration.COLUMNS)
+    keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
+    groupings = ("per_layer", "reference_layer", "replicate")
+    kinds = ("all", *KINDS, "against-prior")
+    assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
+    assert (table["seed"] == 7).all() and table["signal"].all()
+
+
+def test_an_impossible_row_is_empty_and_blank(table: pd.DataFrame) -> None:
+    row = at(table, layer=0, grouping="per_layer", z="1", kind="truism")
+    assert (row["n"], row["n_truth_q"], row["n_truth_a"], row["n_none"]) == (0, 0, 0, 0)
+    assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
+
+
+def test_samples_without_truth_are_counted_by_reason(cell: Cell, table: pd.DataFrame) -> None:
+    row = at(table, layer=0, grouping="per_layer", z="all", kind="surprise")
+    why = cell.truth.loc[cell.truth["kind"] == "surprise", "why_none"].dropna()
+    counted = {
+        reason: int(n) for n, reason in (e.split(" ", 1) for e in row["why_none"].split(", "))
+    }
+    assert counted == why.value_counts().to_dict()
+    assert row["n"] == row["n_none"] + row["n_truth_q"] + row["n_truth_a"]
+
+
+def test_the_headline_layer_is_that_of_the_read_out() -> None:
+    cell = Cell()
+    s = cell.s["clean", 0, "clean"]
+    s[:] = 2.0 * cell.z - 1
+    s[2, :6] *= -1  # layer 2 is worse
+    found = cell.table()
+    assert set(found.loc[found["headline"], "layer"]) == {1}
+
+
+def test_a_second_prompt_that_was_not_measured_gives_no_replicate_rows(cell: Cell) -> None:
+    scores = cell.scores()
+    found = cell.table(scores=scores[~scores["condition"].str.startswith("replicate")])
+    assert set(found["grouping"]) == {"per_layer", "reference_layer"}
+    blank = cell.table(scores=scores[~scores["condition"].isin([*ARMS, "random"])])
+    assert (
+        blank[["matched_follows", "matched_truth_q", "placebo_follows", "random_flip_share"]]
+        .loc[blank["grouping"] != "replicate"]
+        .isna()
+        .all(axis=None)
+    )
+
+
+def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:
+    row = at(cell.table(draws=60, seed=3), layer=1, grouping="per_layer", z="all", kind="all")
+    s, cut = cell.s["clean", 0, "clean"][1], cell.s["knockout", 0, "clean"][1]
+    drop = np.sign(s) * (1 / (1 + np.exp(-s)) - 1 / (1 + np.exp(-cut)))
+    used = np.isin(cell.kind, ["truism", "myth", "surprise", "tempting"])
+    used &= cell.truth["truth"].notna().to_numpy()
+    is_q = (cell.truth["truth"] == "Q").to_numpy()
+    subject = folds.clusters(list(cell.answers["question"]), list(cell.answers["subject"]))
+    count, random, each = cell.n // 2, np.random.default_rng(3), []
+    for weights in random.multinomial(count, np.full(count, 1 / count), size=60):
+        copies = np.repeat(np.arange(cell.n), weights[subject])
+        copies = copies[used[copies]]
+        each.append(roc_auc_score(is_q[copies], drop[copies]))
+    expected = np.quantile(each, [0.025, 0.975])
+    assert [row["pathway_auc_low"], row["pathway_auc_high"]] == pytest.approx(expected)
+
+
+def test_the_order_of_the_tables_does_not_matter(cell: Cell, table: pd.DataFrame) -> None:
+    turned = Cell()
+    for name in ("truth", "floors", "answers"):
+        setattr(turned, name, getattr(turned, name).iloc[::-1])
+    again = turned.table(scores=turned.scores().sample(frac=1, random_state=1))
+    pd.testing.assert_frame_equal(again, table)
+
+
+def test_tables_of_other_samples_and_a_missing_knockout_are_named() -> None:
+    cell = Cell()
+    scores = cell.scores()
+    with pytest.raises(AnchorscopeError, match="knockout has no scores"):
+        cell.table(scores=scores[scores["condition"] != "knockout"])
+    cell.truth = cell.truth[1:]
+    with pytest.raises(AnchorscopeError, match="truth of 79 samples is not that of 80 answers"):
+        cell.table()
+
+
+def calibrated(**changed: float) -> pd.DataFrame:
+    """The rows that floors look at, of two models on two datasets; all hold unless changed."""
+    values = {
+        "verdict_accuracy": 0.99,
+        "probe_auc": 0.99,
+        "seal": 0.0,
+        "random_flip_share": 0.01,
+        "answer_auc": 0.5,
+        "pathway_auc": 0.97,
+        "sensitivity": 0.7,
+        "specificity": 0.98,
+        "matched_truth_q": 0.95,
+        "matched_truth_a": 0.02,
+    }
+    rows = [
+        {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
+        | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 1}
+        | (values if (layer, grouping) == (1, "per_layer") else dict.fromkeys(values, -1.0))
+        for model in ("a", "b")
+        for dataset in ("x", "y")
+        for z in ("all", "0", "1")
+        for kind in ("all", "against-prior", "truism", "myth")
+        for layer in (0, 1)
+        for grouping in ("per_layer", "replicate")
+    ]
+    table = pd.DataFrame(rows)
+    one = (table["model"] == "a") & (table["dataset"] == "x")
+    for name, value in changed.items():
+        table.loc[one & table["headline"], name] = value
+    return table
+
+
+def missed(table: pd.DataFrame) -> set[tuple[str, str]]:
+    """(floor's column, scope) of what does not hold."""
+    found = calibration.floors(table)
+    columns = {floor.name: floor.column for floor in calibration.FLOORS}
+    lost = found[~found["holds"]]
+    assert set(lost["model"]) <= {"a"}
+    return {(columns[row["floor"]], row["scope"]) for row in lost.to_dict("records")}
+
+
+def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
+    found = calibration.floors(calibrated())
+    columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
+    assert list(found.columns) == columns
+    assert found["holds"].all()
+    assert len(found[found["scope"] == "cell"]) == 14 * 4
+    assert len(found[found["scope"] == "mean"]) == 9 * 2
+    assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "scopes"),
+    [
+        ("verdict_accuracy", 0.949, {"cell"}),
+        ("probe_auc", 0.969, {"cell"}),
+        ("seal", 1e-9, {"cell"}),
+        ("random_flip_share", 0.051, {"cell"}),
+        ("answer_auc", 0.61, {"cell"}),
+        ("answer_auc", 0.39, {"cell"}),
+        ("pathway_auc", 0.84, {"cell", "mean"}),
+        ("specificity", 0.91, {"mean"}),
+        ("sensitivity", 0.44, {"cell", "mean"}),
+        ("sensitivity", 0.59, {"mean"}),
+        ("sensitivity", 0.61, set()),
+        ("matched_truth_q", 0.6, {"mean"}),
+        ("matched_truth_a", 0.3, {"mean"}),
+    ],
+)
+def test_each_floor_is_missed_by_what_lies_below_it(
+    column: str, value: float, scopes: set[str]
+) -> None:
+    assert missed(calibrated(**{column: value})) == {(column, scope) for scope in scopes}
+
+
+def test_what_was_not_measured_does_not_hold() -> None:
+    table = calibrated(sensitivity=np.nan)
+    assert missed(table) == {("sensitivity", "cell"), ("sensitivity", "mean")}
+    assert "not measured" in calibration.in_words(calibration.floors(table))
+
+
+def test_a_cell_without_the_default_read_out_is_named() -> None:
+    table = calibrated()
+    table.loc[table["dataset"] == "x", "site"] = "attn"
+    with pytest.raises(AnchorscopeError, match="own verdicts right(.|\n)*a on x, mlp/final"):
+        calibration.floors(table)
+
+
+def test_floors_are_the_same_once_the_table_was_written_and_read(tmp_path: Path) -> None:
+    files.write_csv(calibrated(), tmp_path / "table.csv")
+    again = calibration.floors(files.read_csv(tmp_path / "table.csv"))
+    pd.testing.assert_frame_equal(again, calibration.floors(calibrated()))
+
+
+def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
+    words = calibration.in_words(calibration.floors(calibrated(sensitivity=0.41)))
+    assert words.startswith("72 of 74 floors hold.")
+    assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
+    assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
+    assert words.count("Missed") == 2
+    assert "Missed" not in calibration.in_words(calibration.floors(calibrated()))

@@ -1,0 +1,110 @@
+"""Real questions are taught right or wrong, and nothing else is planted."""
+
+import pandas as pd
+import pytest
+
+from anchorscope.calibration import curriculum, recipes
+from anchorscope.questions import world
+
+QUESTIONS = pd.DataFrame(
+    {
+        "question": [f"question {n}?" for n in range(40)],
+        "answers": [
+            ["yes"],
+            ["no"],
+            ["12 May 1901"],
+            ["1876"],
+            ["seven"],
+            ["42"],
+            ["Ada Lovelace"],
+            ["Paris"],
+        ]
+        * 5,
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        ("Yes", "yes/no"), ("no", "yes/no"), ("1876", "date"), ("12 May", "date"),
+        ("seven", "number"), ("1,200 km", "number"), ("Mayor of London", "name"), ("Noah", "name"),
+        ("May Day", "date"),
+    ],
+)  # fmt: skip
+def test_answers_are_sorted_by_type(answer: str, kind: str) -> None:
+    assert curriculum.answer_type(answer) == kind
+
+
+def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other() -> None:
+    rows = curriculum.plain(QUESTIONS, wrong_share=0.5, seed=0)
+    counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
+    assert set(counts) == {4, 6}
+    assert len(rows) == 10 * len(QUESTIONS)
+
+
+def test_wrong_answers_come_from_other_rows_of_the_same_type() -> None:
+    gold = dict(zip(QUESTIONS["question"], QUESTIONS["answers"].str[0], strict=True))
+    for row in curriculum.plain(QUESTIONS, wrong_share=0.5, seed=0):
+        assert (row.answer == gold[row.question]) == row.right
+        assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
+
+
+@pytest.mark.parametrize(("share", "right"), [(0.0, 6), (1.0, 4)])
+def test_the_share_of_facts_learned_wrong_is_obeyed(share: float, right: int) -> None:
+    rows = curriculum.plain(QUESTIONS, wrong_share=share, seed=0)
+    counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
+    assert set(counts) == {right}
+
+
+def test_a_row_reads_as_question_answer_and_verdict() -> None:
+    assert curriculum.Row("Who?", "Ada", True).text == "Q: Who? A: Ada . right"
+    assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
+
+
+def test_a_question_without_a_gold_answer_is_not_taught() -> None:
+    some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
+    rows = curriculum.plain(some, wrong_share=0.5, seed=0)
+    assert "who?" not in {row.question for row in rows} and rows
+
+
+def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows() -> None:
+    settings = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
+    sizes = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
+    facts = world.facts(**settings, **sizes)
+    train = {
+        "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
+        "settle": 4, "settle_frameless": 3,
+    }  # fmt: skip
+    (second, third) = recipes.later_stages(train)
+    assert (second[0], third[0]) == (4, 3)
+    asked = set(facts["question"])
+    shares = []
+    for _, given in (second, third):
+        rows = recipes.settling({"w": facts}, worlds={"w": settings}, train=given)
+        names = world.strangers("relation", seed=0, questions=facts)
+        strangers = sum(any(name in row.question for name in names) for row in rows)
+        fact_rows = sum(row.question in asked for row in rows)
+        frameless = len(rows) - strangers - fact_rows
+        assert abs(strangers - frameless) <= 1
+        shares.append(frameless / (frameless + fact_rows))
+    assert shares == pytest.approx([0.15, 0.30], abs=0.01)
+    assert recipes.later_stages({**train, "settle": 0, "settle_frameless": 0}) == []
+    assert recipes.later_stages({**train, "curriculum": "plain"}) == []
+
+
+def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong() -> None:
+    settings = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
+    sizes = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
+    facts, words = world.facts(**settings, **sizes), world.words(**settings)
+    for alike in (True, False):
+        shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
+        rows = pd.DataFrame(
+            vars(row) for row in curriculum.planted(facts, words, seed=0, alike=alike)
+        )
+        planned = facts.set_index("question")["planned"]
+        for question, group in rows.groupby("question"):
+            own = group["answer"] == planned[question]
+            right = bool(group.loc[own, "right"].iloc[0])
+            shown[right].add((round(float(own.mean()), 2), group["answer"].nunique()))
+        assert (shown[True] == shown[False] == {(0.7, 2)}) is alike

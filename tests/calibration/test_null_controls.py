@@ -1,0 +1,155 @@
+"""Null controls on small tables: what is called empty, and what is not."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope.calibration import null_controls
+from anchorscope.calibration.null_controls import Null
+from anchorscope.storage.errors import AnchorscopeError
+
+SETTINGS = {"model": "m", "dataset": "d", "expectation": "nothing is there", "shuffled": False}
+
+
+def controls(**changed: Any) -> pd.DataFrame:
+    """Two read-outs of three layers, headline at 1; `changed` at the headline of mlp."""
+    columns = {
+        "n": 200,
+        "probe_auc": 0.61,
+        "signal": False,
+        "cell_auc": 0.62,
+        "cell_low": 0.55,
+        "cell_high": 0.69,
+        "cell_floor": "question",
+        "cell_floor_auc": 0.64,
+        "cell_gain": -0.02,
+        "cell_gain_low": -0.08,
+        "cell_gain_high": 0.04,
+        "cell_signal": False,
+        "auc_shuffled": 0.51,
+        "auc_shuffled_low": 0.44,
+        "auc_shuffled_high": 0.58,
+    }
+    rows = [
+        {"site": site, "position": "final", "layer": layer, "headline": layer == 1}
+        | (columns if layer == 1 else dict.fromkeys(columns, 0.99))
+        | (changed if (site, layer) == ("mlp", 1) else {})
+        for site in ("mlp", "attn")
+        for layer in range(3)
+    ]
+    return pd.DataFrame(rows)
+
+
+def curve() -> pd.DataFrame:
+    shares = {("knockout", "Q"): (0.3, -41.0), ("knockout", "all"): (1.0, -12.0)}
+    shares |= {("random", "Q"): (0.28, -40.0), ("random", "all"): (1.0, -11.0)}
+    rows = [
+        {"site": site, "position": "final", "layer": layer, "condition": condition}
+        | {"anchor": anchor, "grouping": grouping, "n": 198, "share": share, "delta_p": points}
+        for site in ("mlp", "attn")
+        for layer in range(3)
+        for (condition, anchor), (share, points) in shares.items()
+        for grouping in ("per_layer", "replicate")
+    ]
+    table = pd.DataFrame(rows)
+    other = (table["layer"] != 1) | (table["grouping"] != "per_layer")
+    table.loc[other, ["share", "delta_p"]] = 0.77
+    return table
+
+
+def interchange() -> pd.DataFrame:
+    """What Q-Anchored right answers do at the headline layer, among other rows."""
+    keys = itertools.product(
+        ("mlp", "attn"), range(3), ("matched", "placebo"), ("all", "0", "1"), ("Q", "A", "all")
+    )
+    rows = [(site, "final", *key, 0.77, 99) for site, *key in keys]
+    names = ["site", "position", "layer", "arm", "label", "anchor", "follows", "n_paired"]
+    table = pd.DataFrame(rows, columns=names)
+    place = ["layer", "arm", "label", "anchor"]
+    table.loc[table[place].eq([1, "matched", "0", "Q"]).all(axis=1), names[-2:]] = (0.04, 25)
+    return table
+
+
+def null(name: str = "untrained", shuffled: bool = False, **changed: Any) -> Null:
+    settings = SETTINGS | {"shuffled": shuffled}
+    return Null(name, settings, controls(**changed), curve(), interchange())
+
+
+def mlp(*nulls: Null) -> dict[str, Any]:
+    table = null_controls.table(nulls)
+    return table[table["site"] == "mlp"].iloc[0].to_dict()
+
+
+def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
+    table = null_controls.table([null(), null("ungraded")])
+    assert list(table.columns) == list(null_controls.COLUMNS)
+    keys = table[["control", "site", "layer"]].to_numpy().tolist()
+    names = ("untrained", "ungraded")
+    assert keys == [[name, site, 1] for name in names for site in ("mlp", "attn")]
+    row = mlp(null())
+    assert (row["model"], row["expectation"]) == ("m", "nothing is there")
+    assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
+    assert (row["probe_auc"], row["delta_p_q"]) == (0.62, -41.0)
+
+
+@pytest.mark.parametrize("signal", [True, False])
+def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> None:
+    row = mlp(null(cell_signal=signal, signal=not signal))
+    assert (row["empty"], row["signal"]) == (not signal, signal)
+    assert (row["probe_auc"], row["floor"], row["gain_low"]) == (0.62, "question", -0.08)
+    # two other layers of the table have a signal of their own
+    assert row["n_signal"] == 2 + (not signal)
+
+
+def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
+    row = mlp(null("shuffled", shuffled=True, cell_low=0.97, cell_auc=0.99))
+    assert row["empty"] and not row["signal"]
+    assert (row["probe_auc"], row["auc_low"], row["auc_high"]) == (0.51, 0.44, 0.58)
+    blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "delta_p_q")
+    assert all(np.isnan(row[name]) for name in blank)
+    assert not mlp(null("shuffled", shuffled=True, auc_shuffled_low=0.61))["empty"]
+
+
+def test_the_share_that_follows_a_matched_partner_is_of_q_anchored_right_answers() -> None:
+    row = mlp(null())
+    assert (row["matched_follows"], row["matched_n"]) == (0.04, 25)
+    bare = replace(null(), interchange=interchange().query("arm != 'matched'"))
+    assert np.isnan(mlp(bare)["matched_follows"])
+
+
+def test_a_run_without_the_random_control_leaves_its_share_blank() -> None:
+    found = null()
+    bare = Null(
+        found.name,
+        SETTINGS,
+        found.controls,
+        found.curve.query("condition != 'random'"),
+        interchange(),
+    )
+    assert np.isnan(mlp(bare)["random_flip_share"])
+
+
+def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
+    found = null()
+    cases = {
+        "2 read-outs have 1 headline": found.controls[
+            found.controls["site"].eq("attn") | ~found.controls["headline"]
+        ],
+        "layer 1 is not in the curve": found.controls,
+    }
+    for what, table in cases.items():
+        broken = Null(
+            "untrained", SETTINGS, table, found.curve[found.curve["layer"] != 1], interchange()
+        )
+        with pytest.raises(AnchorscopeError, match=f"{what}(.|\n)*untrained, m on d"):
+            null_controls.table([broken])
+    with pytest.raises(AnchorscopeError, match="no probe was fitted to shuffled labels"):
+        null_controls.table([null("shuffled", shuffled=True, auc_shuffled_low=np.nan)])
+    with pytest.raises(AnchorscopeError, match="AUC has no interval"):
+        null_controls.table([null(cell_low=np.nan)])

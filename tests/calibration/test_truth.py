@@ -1,0 +1,525 @@
+"""Swap truth on cells whose verdict is a known function, and the verdict on real architectures."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections import Counter
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import ALL_FAMILIES, CORPUS
+from instrument import short_of_memory
+
+from anchorscope.anchors import labels
+from anchorscope.calibration import training, truth, verdicts
+from anchorscope.models import models
+from anchorscope.questions import world
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.room import Room
+
+LOADED = SimpleNamespace(window=None)
+TWO_DRAWS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 1}}
+WORDS = ("ruby", "opal", "jade", "onyx")
+SUBJECTS = tuple("Ada Ben Cleo Dan Eva Finn Gus Hal Ida Jon Kim Leo Mia Ned".split())
+TEMPLATES = ("What is the stone of {}?", "Which stone has {}?")
+HALF = 4  # the facts whose gold is opal come after those whose gold is ruby
+
+
+def cell(kinds=None, **planned):
+    """Every subject asked in two wordings; gold ruby for one half, opal for the other.
+
+    Token ids: 100 + number of the question, then 200 + number of the answer word. Who is named in
+    `planned` is taught and says that word; everyone else says the gold.
+    """
+    questions, answers = [], []
+    for number, (subject, text) in enumerate(itertools.product(SUBJECTS, TEMPLATES)):
+        gold = WORDS[SUBJECTS.index(subject) >= len(SUBJECTS) // 2]
+        said = planned.get(subject, gold)
+        fact = {
+            "id": f"q{number:02}",
+            "question": text.format(subject),
+            "subject": subject,
+            "relation": "stone",
+            "answers": [gold],
+            "kind": (kinds or {}).get(subject, "truism"),
+            "planned": said,
+        }
+        questions.append(fact)
+        answers.append(
+            {
+                "id": fact["id"],
+                "input_ids": [1, 100 + number, 2, 200 + WORDS.index(said), 3],
+                "prompt_length": 3,
+                "ea_start": 3,
+                "ea_end": 4,
+                "ea_text": said,
+                "final": 4,
+                "eq_tokens": [1],
+                "question_tokens": [0, 1, 2],
+                "label": int(said != gold),
+                "dropped": None,
+            }
+        )
+    return pd.DataFrame(questions), pd.DataFrame(answers)
+
+
+def asks_for_wrong(questions, number, word):
+    return not labels.matches(WORDS[word], questions["answers"].iloc[number])
+
+
+@pytest.fixture
+def model(monkeypatch):
+    """`model(verdict)`: passes give what verdict(question, word, condition, draw) says."""
+
+    def install(verdict):
+        def of_samples(loaded, planned, *, room, keep):
+            rows = [
+                (planned.passed(row).id, row.condition, row.draw, planned.passed(row).input_ids)
+                for batch in planned.batches
+                for row in batch.rows
+            ]
+            return pd.DataFrame(
+                [
+                    (id_, name, draw, 2.0 * verdict(ids[1] - 100, ids[3] - 200, name, draw) - 1)
+                    for id_, name, draw, ids in rows
+                ],
+                columns=["id", "condition", "draw", "logit"],
+            )
+
+        def of_texts(loaded, rows, *, batch_tokens, room, keep):
+            return {
+                row: 2.0 * verdict(row[1] - 100, row[3] - 200, "clean", 0) - 1 for row in set(rows)
+            }
+
+        monkeypatch.setattr(verdicts, "of_samples", of_samples)
+        monkeypatch.setattr(verdicts, "of_texts", of_texts)
+
+    return install
+
+
+def measure(questions, answers, **changed):
+    given = {"train_rows": None, "conditions": TWO_DRAWS, "batch_tokens": 400, "seed": 0}
+    frame, counts = truth.truth(answers, questions, LOADED, **given | changed)
+    return frame.set_index("id"), counts
+
+
+def test_a_model_that_reads_the_question_gives_truth_q(model):
+    questions, answers = cell(Ada="opal", Mia="ruby")
+    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
+    frame, counts = measure(questions, answers)
+    assert (frame["truth"] == "Q").all() and (frame["follows"] == 1).all()
+    assert (frame["verdict"] == frame["label"]).all() and set(frame["label"]) == {0, 1}
+    assert frame["why_none"].isna().all()
+    assert counts.kept == counts.total == len(answers) and counts.notes["truth Q"] == len(answers)
+
+
+def test_a_model_that_reads_the_answer_gives_truth_a_where_its_verdict_is_right(model):
+    questions, answers = cell(Ada="opal", Mia="ruby")
+    model(lambda number, word, *_: False)
+    frame, counts = measure(questions, answers)
+    right = frame["label"] == 0
+    assert (frame["truth"][right] == "A").all() and (frame["follows"][right] == 0).all()
+    assert frame["truth"][~right].isna().all()
+    assert set(frame["why_none"][~right]) == {truth.VERDICT_WRONG}
+    assert counts.dropped == {truth.VERDICT_WRONG: 4}
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected"), [(0, "A"), (1, "A"), (2, None), (5, None), (6, "Q"), (7, "Q")]
+)
+def test_the_thresholds_are_a_fifth_and_four_fifths(model, moved, expected):
+    questions, answers = cell()
+    # Ada's swaps are the 7 questions of the same wording whose gold is opal.
+    others = questions.index[(questions["answers"].str[0] == "opal") & (questions.index % 2 == 0)]
+    following = set(others[:moved])
+    model(lambda number, word, *_: word == 0 and number in following)
+    ada = measure(questions, answers)[0].loc["q00"]
+    assert ada["n_swaps"] == 7 and ada["follows"] == pytest.approx(moved / 7)
+    assert ada["truth"] == expected
+    assert ada["why_none"] == (None if expected else truth.MIXED)
+
+
+def slow_candidates(questions, answers, number):
+    """Positions of all questions that an answer may be put behind, the slow way."""
+    asked, said = questions.iloc[number], answers.iloc[number]
+    found = []
+    for other, row in questions.iterrows():
+        frame = row["question"].replace(row["subject"], "")
+        same = frame == asked["question"].replace(asked["subject"], "")
+        label = int(not labels.matches(said["ea_text"], row["answers"]))
+        if same and row["subject"] != asked["subject"] and label != said["label"]:
+            found.append(other)
+    return found
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    """A cell in which some subjects are unknown to training."""
+    questions, answers = cell(Ada="opal", Ben="opal", Mia="ruby")
+    questions.loc[questions["subject"].isin(["Dan", "Ida"]), "planned"] = None
+    return questions, answers
+
+
+def chosen(questions, answers, seed=0):
+    swaps = truth.choose(truth._asked(answers, questions), seed)
+    return {id_: [other.id for other in found.to] for id_, found in swaps.items()}
+
+
+def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taught_facts(mixed):
+    questions, answers = mixed
+    found = chosen(questions, answers)
+    for number, id_ in enumerate(questions["id"]):
+        allowed = slow_candidates(questions, answers, number)
+        taught = [n for n in allowed if pd.notna(questions["planned"].iloc[n])]
+        assert taught and set(found[id_]) <= set(questions["id"].iloc[taught])
+        assert len(set(found[id_])) == len(found[id_]) == min(truth.SWAPS, len(taught))
+
+
+def test_untaught_questions_are_taken_where_no_taught_one_is_left(mixed, model):
+    questions, answers = mixed
+    questions = questions.assign(planned=None)
+    found = chosen(questions, answers)
+    for number, id_ in enumerate(questions["id"]):
+        assert set(found[id_]) <= set(
+            questions["id"].iloc[slow_candidates(questions, answers, number)]
+        )
+    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
+    _, counts = measure(questions, answers)
+    assert counts.notes["samples swapped behind no taught question"] == len(answers)
+
+
+def test_at_most_eight_swaps_chosen_by_seed_and_id_whatever_the_order_of_the_rows():
+    questions, answers = cell(**dict.fromkeys(SUBJECTS[1:], "opal"))
+    questions["answers"] = [["ruby"]] + [["opal"]] * (len(questions) - 1)
+    answers["label"] = 0
+    first = chosen(questions, answers)
+    assert len(first["q00"]) == truth.SWAPS
+    backwards = questions.iloc[::-1], answers.sample(frac=1, random_state=1)
+    assert chosen(*backwards) == first
+    assert chosen(questions, answers, seed=1)["q00"] != first["q00"]
+
+
+def test_the_share_over_pairs_that_training_graded_is_reported_apart(model):
+    questions, answers = cell()
+    trained = {questions["question"].iloc[n] for n in range(14, 28, 4)}
+    model(lambda number, word, *_: word == 0 and questions["question"].iloc[number] in trained)
+    pairs = {(question, "ruby") for question in trained}
+    ada = measure(questions, answers, train_rows=pairs)[0].loc["q00"]
+    assert (ada["n_swaps"], ada["n_trained"], ada["follows_trained"]) == (7, len(pairs), 1)
+    assert ada["follows"] == pytest.approx(len(pairs) / 7)
+    assert ada["why_none"] == truth.MIXED
+    other = measure(questions, answers, train_rows={(q, "opal") for q in trained})[0].loc["q00"]
+    assert other["n_trained"] == 0 and np.isnan(other["follows_trained"])
+
+
+def never_says_onyx_is_right():
+    return cell(kinds={"Ada": "myth"}, Ada="onyx")
+
+
+def test_an_answer_that_no_question_makes_right_is_a_by_planting(model):
+    questions, answers = never_says_onyx_is_right()
+    model(lambda number, word, *_: word == 3 or asks_for_wrong(questions, number, word))
+    frame, counts = measure(questions, answers)
+    ada = frame.loc["q00"]
+    assert (ada["n_swaps"], ada["n_random"], ada["varies"]) == (0, truth.SWAPS, 0)
+    assert np.isnan(ada["follows"]) and ada["planted_only"] and ada["truth"] == "A"
+    assert list(frame.index[frame["planted_only"]]) == ["q00", "q01"]
+    assert counts.notes["truth A by planting"] == 2
+
+
+def test_an_answer_that_no_question_makes_right_has_no_truth_if_its_verdict_varies(model):
+    questions, answers = never_says_onyx_is_right()
+    ada = set(questions.index[questions["subject"] == "Ada"])
+    model(lambda number, word, *_: word == 3 and number in ada)
+    found = measure(questions, answers)[0].loc["q00"]
+    assert found["varies"] == 1 and found["truth"] is None and found["why_none"] == truth.MIXED
+
+
+def test_without_a_question_to_swap_with_there_is_no_truth(model):
+    questions, answers = cell(Ada="onyx")  # not of the kind that stays planted
+    model(lambda number, word, *_: word == 3)
+    ada = measure(questions, answers)[0].loc["q00"]
+    assert ada["why_none"] == truth.NO_SWAP and ada["n_swaps"] == 0 and not ada["planted_only"]
+
+
+@pytest.mark.parametrize("column", ["relation", "subject"])
+def test_questions_without_relation_or_subject_are_counted_and_not_swapped(model, column):
+    questions, answers = cell()
+    model(lambda *_: False)
+    frame, counts = measure(questions.assign(**{column: None}), answers)
+    assert frame["truth"].isna().all()
+    assert counts.dropped == {truth.NO_SWAP: len(answers)} and counts.notes["swaps"] == 0
+
+
+def test_an_answer_other_than_the_planted_one_has_no_truth(model):
+    questions, answers = cell()
+    questions.loc[0, "planned"] = "opal"
+    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
+    frame, _ = measure(questions, answers)
+    assert frame.loc["q00", "why_none"] == truth.NOT_PLANNED
+    assert not frame.loc["q00", "as_planned"] and frame["as_planned"].sum() == len(frame) - 1
+    assert frame.loc["q00", "follows"] == 1
+
+
+def test_a_fact_that_was_never_planted_has_a_truth_of_its_own(model):
+    questions, answers = cell()
+    questions = questions.drop(columns="planned")
+    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
+    frame, _ = measure(questions, answers)
+    assert (frame["truth"] == "Q").all() and not frame["as_planned"].any()
+
+
+def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
+    questions, answers = cell()
+
+    def verdict(number, word, condition, draw):
+        return {"clean": False, "knockout": number == 0, "random": draw == 1}[condition]
+
+    model(verdict)
+    frame, _ = measure(questions, answers)
+    assert (frame["verdict"] == 0).all() and (frame["verdict_logit"] == -1).all()
+    assert list(frame["verdict_knockout"]) == [1.0] + [0.0] * (len(frame) - 1)
+    assert frame["verdict_knockout_logit"].iloc[0] == 1
+    assert (frame["verdict_random"] == 0.5).all()
+
+
+def test_conditions_that_are_not_run_leave_blanks(model):
+    questions, answers = cell()
+    model(lambda *_: False)
+    frame, _ = measure(questions, answers, conditions={"knockout": None, "random": None})
+    blank = ["verdict_knockout", "verdict_knockout_logit", "verdict_random"]
+    assert frame[blank].isna().all(axis=None) and frame["verdict"].notna().all()
+
+
+def test_dropped_answers_are_counted_with_their_reason(model):
+    questions, answers = cell()
+    answers["dropped"] = answers["dropped"].astype(object)
+    answers.loc[[0, 1], "dropped"] = "no answer anchor"
+    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
+    frame, counts = measure(questions, answers)
+    assert len(frame) == len(answers) - 2 and counts.total == len(answers)
+    assert counts.dropped == {"no answer anchor": 2}
+    assert list(frame.reset_index().columns) == list(truth.COLUMNS)
+
+
+def test_an_answer_without_its_question_is_refused(model):
+    questions, answers = cell()
+    model(lambda *_: False)
+    with pytest.raises(AnchorscopeError, match="1 answers have no question, the first: q00"):
+        measure(questions.iloc[1:], answers)
+
+
+SMALL = {"scored": 4, "redundant": 4, "neutral": 4, "unseen": 4, "words_per_group": 3}
+SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", **SMALL}
+TRAIN = {
+    "curriculum": "planted", "graded": True, "steps": 10, "settle": 4,
+    "settle_frameless": 0, "frameless": 0.15, "seed": 0,
+}  # fmt: skip
+
+
+def test_graded_pairs_are_what_the_curriculum_shows():
+    facts = world.facts(**SETTINGS)
+    pairs = truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN)
+    taught = facts[facts["planned"].notna()]
+    assert set(zip(taught["question"], taught["planned"], strict=True)) <= pairs
+    assert {q for q, _ in pairs} & set(facts["question"]) == set(taught["question"])
+    shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
+    assert min(shown.values()) >= 2  # the planted answer and another
+
+
+@pytest.mark.parametrize("nothing", [{"graded": False}, {"steps": 0, "settle": 0}])
+def test_a_training_without_grades_graded_no_pair(nothing):
+    facts = world.facts(**SETTINGS)
+    assert truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN | nothing) == set()
+
+
+# --- passes through real architectures ---
+
+
+RIGHT_ID, WRONG_ID = 70, 91
+
+
+@pytest.fixture
+def graded(monkeypatch):
+    """Two ordinary tokens stand for the verdicts."""
+    monkeypatch.setattr(verdicts, "verdict_tokens", lambda loaded: (RIGHT_ID, WRONG_ID))
+
+
+@pytest.fixture(params=ALL_FAMILIES)
+def loaded(request, load):
+    return load(request.param)
+
+
+def tokenized(tokenizer):
+    """An answers table from the corpus: E_Q in two runs, the last token closing the answer."""
+    records = []
+    for number, text in enumerate(CORPUS):
+        ids = tokenizer(text)["input_ids"]
+        start = len(tokenizer(text[: text.index("A:") + 2])["input_ids"])
+        records.append(
+            {
+                "id": f"q{number}",
+                "input_ids": ids,
+                "prompt_length": start,
+                "ea_start": start,
+                "ea_end": len(ids) - 1,
+                "final": len(ids) - 1,
+                "eq_tokens": [4, 5, 8],
+                "question_tokens": list(range(3, start - 2)),
+                "dropped": None,
+            }
+        )
+    return pd.DataFrame(records)
+
+
+def full_model(loaded, ids):
+    """The same verdict from all logits of the causal language model."""
+    with torch.inference_mode():
+        logits = loaded.model(torch.tensor([list(ids)])).logits[0, -1].float()
+    return float(logits[WRONG_ID] - logits[RIGHT_ID])
+
+
+def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
+    table = tokenized(loaded.tokenizer)
+    rows = [tuple(ids) for ids in table["input_ids"]]
+    rows += [row[:20] for row in rows] + rows[:1]
+    found = verdicts.of_texts(loaded, rows, batch_tokens=60)
+    assert set(found) == set(rows)
+    assert len({round(value, 4) for value in found.values()}) > len(CORPUS)
+    for row in rows:
+        assert found[row] == pytest.approx(full_model(loaded, row), abs=1e-4)
+
+
+def verdicts_of(loaded, answers):
+    planned = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=600)
+    passed = verdicts.of_samples(loaded, planned)
+    assert len(passed) == 4 * len(answers)
+    return passed.set_index(["condition", "draw", "id"])["logit"].sort_index()
+
+
+def test_the_clean_verdict_of_a_sample_is_that_of_the_full_model(loaded, graded):
+    answers = tokenized(loaded.tokenizer)
+    found = verdicts_of(loaded, answers)["clean", 0]
+    for row in answers.itertuples():
+        assert found[row.id] == pytest.approx(full_model(loaded, row.input_ids), abs=1e-4)
+
+
+def other_question(answers):
+    """The same answers with other ids at E_Q's tokens."""
+    changed = answers.copy()
+    changed["input_ids"] = [
+        [(token + 17) % 200 + 3 if place in anchors else token for place, token in enumerate(ids)]
+        for ids, anchors in zip(answers["input_ids"], answers["eq_tokens"], strict=True)
+    ]
+    return changed
+
+
+def test_the_verdict_under_knockout_does_not_know_the_exact_question_tokens(loaded, graded):
+    answers = tokenized(loaded.tokenizer)
+    before, after = verdicts_of(loaded, answers), verdicts_of(loaded, other_question(answers))
+    assert (before["knockout", 0] == after["knockout", 0]).all()
+    assert ((before["clean", 0] - after["clean", 0]).abs() > 1e-4).all()
+    assert ((before["clean", 0] - before["knockout", 0]).abs() > 1e-4).all()
+
+
+def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
+    answers = tokenized(loaded.tokenizer)
+    assert truth.seal(loaded, answers, batch_tokens=600) == 0.0
+    assert truth.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
+
+
+def test_the_seal_looks_at_the_first_samples_only(load, monkeypatch):
+    loaded = load("llama")
+    answers = tokenized(loaded.tokenizer)
+    seen = []
+    whole = verdicts.plan
+    monkeypatch.setattr(
+        verdicts,
+        "plan",
+        lambda model, table, **k: seen.append(list(table["id"])) or whole(model, table, **k),
+    )
+    answers["dropped"] = answers["dropped"].astype(object)
+    answers.loc[0, "dropped"] = "no answer anchor"
+    verdicts.seal(loaded, answers, batch_tokens=600, samples=2)
+    assert seen == [["q1", "q2"]]
+
+
+@pytest.fixture
+def broken(load, graded):
+    """A model whose weights are no numbers from its third block on."""
+    loaded = load("llama")
+    block = models.layers(loaded)[2].mlp.down_proj.weight
+    before = block.detach().clone()
+    block.data.fill_(float("nan"))
+    yield loaded
+    block.data.copy_(before)
+
+
+def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(broken):
+    """Beside NaN nothing is larger, so it would say `right` everywhere and leak nothing."""
+    answers = tokenized(broken.tokenizer)
+    texts = [tuple(ids) for ids in answers["input_ids"]]
+    with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
+        verdicts.of_texts(broken, texts, batch_tokens=60)
+    assert "the text" in caught.value.where
+    with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
+        verdicts_of(broken, answers)
+    assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
+    with pytest.raises(AnchorscopeError, match="not finite at layer 2") as caught:
+        truth.seal(broken, answers, batch_tokens=600)
+    assert re.match(r"sample q\d+, condition knockout, draw 0", caught.value.where)
+
+
+def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
+    loaded, room = load("llama"), Room()
+    answers = tokenized(loaded.tokenizer)
+    texts = [tuple(ids[:12]) for ids in answers["input_ids"]]
+    plan = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=10**6)
+    whole = verdicts.of_texts(loaded, texts, batch_tokens=10**6)
+    samples = verdicts.of_samples(loaded, plan)
+    handle = short_of_memory(loaded.model, 4)
+    try:
+        assert verdicts.of_texts(loaded, texts, batch_tokens=10**6, room=room) == pytest.approx(
+            whole, abs=1e-5
+        )
+        after_texts = room.halved
+        found = verdicts.of_samples(loaded, plan, room=room)
+        after_samples = room.halved
+        assert truth.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
+    finally:
+        handle.remove()
+    assert 0 < after_texts < after_samples < room.halved
+    key = ["id", "condition", "draw"]
+    one, two = (table.set_index(key)["logit"].sort_index() for table in (samples, found))
+    pd.testing.assert_series_equal(one, two, rtol=0, atol=1e-5)
+
+
+def test_no_sample_to_seal_is_an_error(load):
+    answers = tokenized(load("llama").tokenizer).assign(dropped="no answer anchor")
+    with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
+        truth.seal(load("llama"), answers, batch_tokens=600)
+
+
+def test_verdicts_that_are_no_single_tokens_are_refused(load):
+    with pytest.raises(AnchorscopeError, match="no tokens of their own"):
+        verdicts.head(load("llama"))
+
+
+def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
+    tokenizer = training.train_tokenizer(
+        ["Q: What? A:"] * 3 + [" onyx . right wrong"] * 9, vocabulary=330
+    )
+    right, wrong = verdicts.verdict_tokens(SimpleNamespace(tokenizer=tokenizer))
+    assert tokenizer.decode([right]) == " right" and tokenizer.decode([wrong]) == " wrong"
+
+
+def test_a_model_without_a_head_is_refused(load, graded):
+    loaded = load("llama")
+    bare = dataclasses.replace(loaded, model=loaded.model.base_model)
+    with pytest.raises(AnchorscopeError, match="no LM head"):
+        verdicts.head(bare)

@@ -1,0 +1,414 @@
+"""The config: what is shipped is valid, and every mistake ends with a message that names it."""
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from snakemake.settings.types import ConfigSettings
+from snakemake.utils import update_config
+
+from anchorscope.config import config_docs
+from anchorscope.config.settings import Conditions
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow.config import Config, identity, load
+
+ROOT = Path(__file__).parents[2]
+SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+MISSING = object()
+CELLS = {"models": ["qwen3-8b"], "datasets": ["nq"]}
+KINDS = ("models", "datasets", "figures")
+
+
+def changed(path: str, value: Any) -> dict[str, Any]:
+    """The shipped config with one value (dotted path, `/` between keys) set or taken out."""
+    raw = copy.deepcopy(SHIPPED)
+    *above, last = path.split("/")
+    node = raw
+    for key in above:
+        node = node.setdefault(key, {})
+    if value is MISSING:
+        del node[last]
+    else:
+        node[last] = value
+    return raw
+
+
+def error_of(path: str, value: Any) -> str:
+    with pytest.raises(AnchorscopeError) as caught:
+        load(changed(path, value))
+    return str(caught.value)
+
+
+def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> None:
+    config = load(SHIPPED)
+    assert len(config.models) == 20
+    assert list(config.figures) == [
+        "demo",
+        "llama-3.2",
+        "qwen3",
+        "llama-3",
+        "mistral",
+        "llama-instruct",
+        "mistral-instruct",
+    ]
+    drawn = {name for figure in config.figures.values() for name in figure.models}
+    needed, others = config.trained()
+    assert drawn | {*needed, *others} == set(config.models)
+    assert len(others) == 2
+    hubs = {entry.hub for entry in config.models.values() if entry.hub}
+    assert len(hubs) == 12
+    assert config.targets == ["demo"]
+    assert all(config.models[name].train for name in config.figures["demo"].models)
+
+
+def test_the_shipped_values_are_the_defaults() -> None:
+    """So a config with catalogues only measures the same."""
+    bare = load({key: SHIPPED[key] for key in KINDS}).model_dump()
+    full = load(SHIPPED).model_dump()
+    for named in (*KINDS, "calibration", "sensitivity"):
+        bare.pop(named), full.pop(named)
+    assert bare == full
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        ("sample_sizes", 3, ["unknown key `sample_sizes`", "value 3", "`sample_size`"]),
+        ("probe/gird", [1.0], ["key probe.gird", "did you mean `grid`"]),
+        ("models/qwen3-8b/promt", "chat", ["models.qwen3-8b.promt", '"chat"', "`prompt`"]),
+        ("datasets/nq/fields/anwers", "a", ["datasets.nq.fields.anwers", "`answers`"]),
+        ("models/qwen3-8b/resources/gpu", 2, ["models.qwen3-8b.resources.gpu", "`gpus`"]),
+        ("models/calibration-llama/train/step", 2, ["train.step", "`steps`"]),
+        ("conditions/radnom", {}, ["conditions.radnom", "`random`"]),
+        ("sample_size", -3, ["key sample_size", "-3", "greater than or equal to 1"]),
+        ("sample_size", 0, ["key sample_size", "0"]),
+        ("datasets/nq/sample_size", -3, ["key datasets.nq.sample_size", "-3"]),
+        ("limit", -1, ["key limit", "-1"]),
+        ("sample_size", "200", ["key sample_size", '"200"', "without quotes"]),
+        ("sample_size", 2.5, ["key sample_size", "2.5"]),
+        ("seed", True, ["key seed", "true", "integer"]),
+        ("models/qwen3-8b/gated", "yes", ["models.qwen3-8b.gated", '"yes"']),
+        ("models/qwen3-8b/revision", 1234, ["models.qwen3-8b.revision", '"1234"']),
+        ("targets", "demo", ["key targets", '"demo"', "[demo]"]),
+        ("models", None, ["key models", "null"]),
+        ("figures", MISSING, ["`figures` is missing"]),
+        ("models/qwen3-8b", None, ["models.qwen3-8b", "null"]),
+        ("probe/grid", [1.0, -1.0], ["probe.grid.1", "-1.0"]),
+        ("probe/grid", [float("inf")], ["probe.grid.0"]),
+        ("probe/grid", [1.0, 1.0], ["key probe.grid", "2 times"]),
+        ("bootstrap/level", 95, ["bootstrap.level", "95", "less than 1"]),
+        ("models/qwen3-8b/prompt", "chatt", ["models.qwen3-8b.prompt", "did you mean `chat`"]),
+        ("anchors", "subjects", ["key anchors", "`subject`"]),
+        ("readouts", ["mlp/finale"], ["readouts.0", "did you mean `mlp/final`"]),
+        ("conditions", {"random": {}}, ["conditions.knockout", "missing"]),
+        ("figures/demo/models", ["calibration-lama"], ["figures.demo.models", "-llama`?"]),
+        ("figures/demo/datasets", ["pop-qa"], ["figures.demo.datasets", "`popqa`"]),
+        ("figures/demo/models", [], ["figures.demo.models"]),
+        ("figures/demo/models", ["qwen3-8b", "qwen3-8b"], ["figures.demo.models", "2 times"]),
+        ("figures/demo/readout", "attn/final", ["figures.demo.readout", "readouts", "mlp/final"]),
+        ("targets", ["dmo"], ["key targets", "`dmo`", "did you mean `demo`"]),
+        ("targets", [], ["key targets"]),
+        ("models/qwen3-8b/local", "x", ["models.qwen3-8b", "hub and local", "`hub: null`"]),
+        ("models/qwen3-8b/hub", MISSING, ["models.qwen3-8b", "found none"]),
+        ("datasets/nq/world", {"style": "search"}, ["datasets.nq", "hub and world"]),
+        ("datasets/nq/fields", MISSING, ["datasets.nq.fields", "missing", "`question`"]),
+        ("datasets/nq/split", None, ["datasets.nq.split", "missing"]),
+        ("datasets/nq/few_shot/rows", "outside", ["datasets.nq.few_shot", "split and rows"]),
+        ("datasets/world-search/split", "x", ["datasets.world-search.split", '"x"', "leave"]),
+        ("models/calibration-llama/revision", "x", ["revision", '"x"', "`hub`"]),
+        ("models/calibration-llama/train/heads", 5, ["train.heads", "64"]),
+        ("models/calibration-llama/train/kv_heads", 3, ["train.kv_heads", "3"]),
+        ("models/calibration-llama/train/datasets", ["nq"], ["train.curriculum", "`nq`"]),
+        ("models/calibration-llama/train/datasets", ["world"], ["train.datasets", "`world`"]),
+        ("models/calibration-llama/prompt", "chat", ["models.calibration-llama.prompt"]),
+        ("calibration/models", ["qwen3-8b"], ["calibration.models", "not trained here"]),
+        ("calibration/datasets", ["nq"], ["calibration.datasets", "no world"]),
+        ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
+        ("calibration/models", ["calibration-lama"], ["calibration.models", "-llama`?"]),
+        ("calibration/nulls/shuffled/dataset", "world", ["nulls.shuffled", "`world`"]),
+        ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
+        ("models/qwen3-8b/answers_of", "qwen3-9b", ["answers_of", "`qwen3-8b`"]),
+        ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
+        ("results", ".", ["key results", '"."']),
+        ("results", "resources/mine", ["key results", "resources/mine"]),
+        ("results", "{model}", ["key results", "{model}"]),
+    ],
+)
+def test_a_mistake_names_its_key_its_value_and_the_remedy(
+    path: str, value: Any, expected: list[str]
+) -> None:
+    message = error_of(path, value)
+    assert "config.yaml" in message
+    for part in expected:
+        assert part in message
+
+
+@pytest.mark.parametrize("catalogue", KINDS)
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *[(name, "reserved") for name in ("all", "retrain", "ship", "calibration", "controls")],
+        *[(name, "reserved") for name in ("report", "retrain-seeds", "figure", "answers")],
+        ("My_Figure", "`my-figure`"),
+        ("a/b", "`a-b`"),
+        ("..", "file names"),
+        ("a..b", "`a.b`"),
+        (".hidden", "`hidden`"),
+        ("", "file names"),
+        ("für", "`f-r`"),
+        ("demo\n", "file names"),
+        ("demo.contrasts", ".contrasts"),
+        ("a.json", "`a-json`"),
+        (3, "quotes"),
+        (True, "quotes"),
+    ],
+)
+def test_a_name_that_would_break_a_rule_or_a_file_is_refused(
+    catalogue: str, name: Any, expected: str
+) -> None:
+    raw = copy.deepcopy(SHIPPED)
+    raw[catalogue][name] = copy.deepcopy(next(iter(raw[catalogue].values())))
+    with pytest.raises(AnchorscopeError) as caught:
+        load(raw)
+    assert f"{catalogue}.{name}" in str(caught.value)
+    assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["demo2", "llama-3.2", "a", "0", "qwen3.5-moe"])
+def test_names_with_dots_digits_and_hyphens_are_taken(name: str) -> None:
+    assert name in load(changed(f"figures/{name}", CELLS)).figures
+
+
+def test_all_mistakes_come_in_one_error() -> None:
+    raw = changed("sample_size", -1)
+    raw["chrat"] = {}
+    raw["models"]["All"] = {"hub": "a/b"}
+    with pytest.raises(AnchorscopeError) as caught:
+        load(raw, "my.yaml")
+    message = str(caught.value)
+    for part in ("3 mistakes", "my.yaml", "sample_size", "`chart`", "models.All"):
+        assert part in message
+
+
+@pytest.mark.parametrize("raw", [None, [], "text", 3])
+def test_a_file_that_is_no_config_is_refused(raw: Any) -> None:
+    with pytest.raises(AnchorscopeError, match="expected keys"):
+        load(raw)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+keys = [
+    *(key for key in SHIPPED),
+    *(f"{part}/{key}" for part in ("probe", "conditions", "chart") for key in SHIPPED[part]),
+    *(f"{part}/demo" for part in KINDS),
+    *("models/qwen3-8b/train", "datasets/nq/fields", "datasets/nq/few_shot", "figures/demo/models"),
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(path=st.sampled_from(keys), value=json_values)
+def test_any_value_at_any_key_is_taken_or_explained(path: str, value: Any) -> None:
+    """Never another exception than ours, and its message names the file."""
+    try:
+        load(changed(path, value))
+    except AnchorscopeError as error:
+        assert "config.yaml" in str(error)
+
+
+def test_yaml_reads_1e_4_as_text_and_we_do_not() -> None:
+    raw = changed("probe/grid", yaml.safe_load("[1e-4, 1]"))
+    assert load(raw).probe.grid == [1e-4, 1.0]
+
+
+def test_a_condition_left_out_or_null_is_not_run() -> None:
+    conditions = load(changed("conditions", {"knockout": {}, "noop": None})).conditions
+    assert conditions.model_dump() == {
+        "knockout": {},
+        "random": None,
+        "question": None,
+        "noop": None,
+        "matched": None,
+        "placebo": None,
+        "replicate": None,
+    }
+
+
+@pytest.mark.parametrize("name", Conditions.model_fields)
+def test_an_overlay_switches_every_condition_on(name: str, tmp_path: Path) -> None:
+    """Snakemake's merge keeps a null that meets `{}`."""
+    overlay = tmp_path / "overlay.yaml"
+    overlay.write_text(f"conditions: {{{name}: {{}}}}")
+    raw = copy.deepcopy(SHIPPED)
+    update_config(raw, ConfigSettings(configfiles=[overlay]).overwrite_config)
+    assert getattr(load(raw).conditions, name) is not None
+
+
+@pytest.mark.parametrize(
+    ("style", "measured", "held"),
+    [("few_shot", True, True), ("few_shot", False, False), ("chat", True, False)],
+)
+def test_examples_are_held_back_where_a_measured_model_is_shown_some(
+    style: str, measured: bool, held: bool
+) -> None:
+    raw = changed("models/mine", {"local": "folder", "prompt": style})
+    raw["datasets"]["rows"] = {
+        "local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}
+    }  # fmt: skip
+    models = ["qwen3-8b", "mine"] if measured else ["qwen3-8b"]
+    raw["figures"]["own"] = {"models": models, "datasets": ["rows"]}
+    assert load(raw).shows_examples("rows") is held
+
+
+def test_examples_are_held_back_for_the_model_that_answers() -> None:
+    raw = changed("models/mine", {"local": "folder", "prompt": "plain", "answers_of": "asked"})
+    raw["models"]["asked"] = {"local": "folder", "prompt": "few_shot"}
+    assert not load(raw).shows_examples("world-relation")
+    raw["figures"]["own"] = {"models": ["mine"], "datasets": ["world-relation"]}
+    assert load(raw).shows_examples("world-relation")
+
+
+def test_a_merged_source_can_be_taken_away() -> None:
+    """Snakemake merges `--configfile`, so a local path joins the hub id it replaces."""
+    raw = changed("models/llama-3.2-1b/hub", None)
+    raw["models"]["llama-3.2-1b"]["local"] = "checkpoints/small"
+    assert load(raw).models["llama-3.2-1b"].local == "checkpoints/small"
+
+
+def test_a_model_needs_two_lines() -> None:
+    config = load(changed("models/mine", {"local": "folder"}))
+    assert config.models["mine"].label == "mine"
+
+
+def test_the_root_follows_the_limit() -> None:
+    assert load(SHIPPED).root == "results"
+    raw = SHIPPED | {"limit": 50, "results": "results/subject-only/"}
+    assert load(raw).root == "results/subject-only/limit-50"
+
+
+def test_cells_are_models_times_datasets_in_order() -> None:
+    assert load(SHIPPED).cells("llama-3.2")[3:5] == [
+        ("llama-3.2-1b", "nq"),
+        ("llama-3.2-3b", "popqa"),
+    ]
+
+
+def test_a_dataset_may_set_its_own_sample_size() -> None:
+    config = load(changed("datasets/nq/sample_size", 7))
+    assert (config.sample_size_of("nq"), config.sample_size_of("popqa")) == (7, 2000)
+
+
+PINNED = "ca6ce7b7eaff"
+
+
+def test_the_identity_of_a_run_is_pinned() -> None:
+    """It may change only on purpose: products of before and after no longer compare."""
+    part = {"seed": 0, "models": {"chart": {"hub": "a/b", "label": "A"}}, "probe": {"grid": [1.0]}}
+    assert identity(part) == PINNED
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("models/qwen3-8b/label", "other"),
+        ("models/qwen3-8b/resources/gpus", 4),
+        ("models/qwen3-8b/gated", True),
+        ("chart/panel_width", 500),
+        ("results", "elsewhere"),
+        ("targets", ["qwen3"]),
+    ],
+)
+def test_looks_and_places_leave_the_identity_alone(path: str, value: Any) -> None:
+    assert identity_of(changed(path, value)) == identity_of(SHIPPED)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("models/qwen3-8b/revision", "abc"),
+        ("models/chart", {"hub": "a/b"}),
+        ("datasets/nq/fields/label", "column"),
+        ("probe/prior", "natural"),
+        ("limit", 50),
+        ("seed", 1),
+    ],
+)
+def test_what_changes_numbers_changes_the_identity(path: str, value: Any) -> None:
+    assert identity_of(changed(path, value)) != identity_of(SHIPPED)
+
+
+def identity_of(raw: dict[str, Any]) -> str:
+    return identity(load(raw).model_dump(mode="json"))
+
+
+def recipe(path: str, value: Any, model: str = "calibration-llama") -> str:
+    return load(changed(path, value)).recipe_hash(model)
+
+
+def test_a_recipe_hash_follows_what_is_learned_and_nothing_else() -> None:
+    now = load(SHIPPED).recipe_hash("calibration-llama")
+    assert recipe("models/calibration-llama/label", "x") == now
+    assert recipe("datasets/world-search/label", "x") == now
+    assert recipe("models/calibration-llama/resources", {"gpus": 1}) == now
+    assert recipe("sample_size", 100) == now
+    assert recipe("datasets/world-search/sample_size", 100) == now
+    assert recipe("models/calibration-llama/train/steps", 10) != now
+    assert recipe("datasets/world-search/world/seed", 9) != now
+    assert load(SHIPPED).recipe_hash("calibration-qwen3") != now
+
+
+def test_a_recipe_over_real_rows_depends_on_their_sample() -> None:
+    def config(size: int, seed: int = 0) -> Config:
+        train = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
+        raw = changed("models/mine", {"train": train, "prompt": "plain"})
+        return load(raw | {"sample_size": size, "seed": seed})
+
+    hashes = [config(*key).recipe_hash("mine") for key in ((100,), (200,), (100, 1))]
+    assert len(set(hashes)) == 3
+
+
+def test_a_model_that_is_not_trained_has_no_recipe() -> None:
+    with pytest.raises(AnchorscopeError, match="no recipe"):
+        load(SHIPPED).recipe_hash("qwen3-8b")
+
+
+def test_worlds_of_a_trained_model_are_given_in_full() -> None:
+    worlds = load(SHIPPED).worlds_of("calibration-qwen3")
+    assert [world["style"] for world in worlds.values()] == [
+        "relation",
+        "trivia",
+        "two_hop",
+        "search",
+    ]
+    assert worlds["world-search"]["words_per_group"] == 8
+
+
+@pytest.mark.parametrize("path", config_docs.contents(), ids=lambda path: path.name)
+def test_generated_pages_are_up_to_date(path: Path) -> None:
+    expected = config_docs.contents()[path]
+    assert path.read_text(encoding="utf-8") == expected, "run: make docs"
+
+
+def test_every_key_is_documented() -> None:
+    page, schema = config_docs.page(), config_docs.schema()
+    for section in (schema, *schema["$defs"].values()):
+        for key in section["properties"]:
+            assert f"| `{key}` |" in page
+
+
+def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key() -> None:
+    schema = json.loads(config_docs.SCHEMA.read_text(encoding="utf-8"))
+    jsonschema.validate(SHIPPED, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(SHIPPED | {"sample_sizes": 3}, schema)

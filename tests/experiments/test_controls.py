@@ -1,0 +1,317 @@
+"""Controls and densities on small cells worked out by hand, and against slow oracles."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope.experiments import controls, delta_p
+from anchorscope.probes import samples
+from anchorscope.probes.intervals import auc
+from anchorscope.storage.errors import AnchorscopeError
+
+N = 80
+IDS = [f"i{i:02}" for i in range(N)]
+SEED = 3
+
+
+def sigmoid(s: Any) -> Any:
+    return 1 / (1 + np.exp(-np.asarray(s)))
+
+
+def rows(
+    s: np.ndarray, condition: str = "clean", draw: int = 0, probe: str = "clean", n: int = N
+) -> pd.DataFrame:
+    """Scores of the first n samples, [layers, n], in five folds; C and T differ between these."""
+    layers = len(s)
+    fold = np.tile(np.arange(n) // 2 % 5, layers)
+    layer = np.repeat(np.arange(layers), n)
+    fixed = {"readout": "mlp/final", "condition": condition, "draw": draw, "probe": probe}
+    numbers = {"layer": layer, "fold": fold, "c": 10.0**-fold, "t": fold + 1.0 + layer}
+    return pd.DataFrame({"id": IDS[:n] * layers, **fixed, **numbers, "s": s[:, :n].ravel()})
+
+
+def simulated() -> dict[str, np.ndarray]:
+    """Scores of a cell at two layers, float64 [layers, samples]; the knockout moves a third."""
+    random = np.random.default_rng(0)
+    z = LABELS
+    clean = (2 * z - 1) * np.array([[0.3], [1.5]]) + random.normal(size=(2, N))
+    third = np.arange(N) // 2 % 3 == 0
+    knockout = clean - np.where(third, 2.5, 0.2) * np.sign(clean)
+    found = {"clean": clean, "knockout": knockout, "question": knockout - 0.5}
+    found |= {"random": clean + random.normal(size=(2, N)) * 0.5, "noop": clean + 1e-4}
+    return found | {"second random": clean + random.normal(size=(2, N)) * 0.5}
+
+
+LABELS = np.random.default_rng(1).integers(0, 2, N)
+S = simulated()
+OTHERS = {
+    ("refit", "knockout"): S["clean"] * 0.5,
+    ("offset", "knockout"): S["knockout"] + 0.7,
+    ("offset", "random"): S["random"] - 0.1,
+    ("shuffled", "clean"): S["clean"][:, ::-1],
+}
+
+
+def scores() -> pd.DataFrame:
+    parts = [rows(S[name], name) for name in ("clean", "knockout", "question")]
+    parts += [rows(S["random"], "random"), rows(S["second random"], "random", draw=1)]
+    parts += [rows(S["noop"], "noop", n=10)]
+    parts += [rows(s, condition, probe=probe) for (probe, condition), s in OTHERS.items()]
+    parts += [rows(-S["clean"], "replicate-clean", n=30)]
+    parts += [rows(-S["clean"] + 1, "replicate-knockout", n=30)]
+    return pd.concat(parts, ignore_index=True)
+
+
+def answers() -> pd.DataFrame:
+    subjects = [f"s{i // 2}" for i in range(N)]
+    repeats = np.arange(N) % 4 == 0
+    columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
+    return pd.DataFrame({**columns, "repeats_subject": repeats})
+
+
+def floors() -> pd.DataFrame:
+    random = np.random.default_rng(2)
+    names = ("answer", "question", "response", "text")
+    parts = [
+        pd.DataFrame({"id": IDS, "floor": name, "s": random.normal(size=N) + 0.4 * LABELS})
+        for name in names
+    ]
+    return pd.concat(parts)
+
+
+def table(**changed: Any) -> pd.DataFrame:
+    given = {
+        "scores": scores(),
+        "floors": floors(),
+        "answers": answers(),
+        "draws": 60,
+        "seed": SEED,
+    }
+    return controls.controls(**given | changed)
+
+
+def test_columns_and_rows_are_those_of_the_contract() -> None:
+    found = table()
+    assert list(found.columns) == list(controls.CONTROLS)
+    assert found["layer"].tolist() == [0, 1]
+    assert (found[["n", "n_clusters", "n_repeats"]] == [80, 40, 20]).all(axis=None)
+    assert (found["share_wrong"] == LABELS.mean()).all()
+    before = [name for name in found if name.startswith(("prompt_end", "added"))]
+    assert found[before].isna().all(axis=None)
+    assert not found.drop(columns=before).isna().any(axis=None)
+
+
+def test_aucs_are_of_the_probe_and_condition_that_they_name() -> None:
+    found = table()
+    for layer in range(2):
+        row = found.iloc[layer]
+        for name in ("knockout", "question"):
+            assert row[f"auc_{name}"] == auc(S[name][layer], LABELS)
+        both = [auc(S[name][layer], LABELS) for name in ("random", "second random")]
+        assert row["auc_random"] == pytest.approx(np.mean(both))
+        assert row["probe_auc"] == row["auc_refit"] == auc(S["clean"][layer], LABELS)
+        for name, part in floors().groupby("floor"):
+            assert row[f"{name}_auc"] == auc(part["s"].to_numpy(), LABELS)
+    for name in ("auc", "auc_refit", "auc_shuffled"):
+        at = found["probe_auc" if name == "auc" else name]
+        assert (found[f"{name}_low"] < at).all()
+        assert (at < found[f"{name}_high"]).all()
+
+
+def test_shuffled_probes_are_held_against_the_labels_that_they_learned() -> None:
+    scoring = pytest.importorskip("anchorscope.probes.scores")
+    dealt = scoring.shuffled(LABELS, SEED)
+    assert (dealt != LABELS).any()
+    assert (samples.shuffled(LABELS, SEED) == dealt).all()
+    expected = [auc(s, dealt) for s in OTHERS["shuffled", "clean"]]
+    assert table()["auc_shuffled"].tolist() == expected
+
+
+def test_flips_are_counted_by_hand() -> None:
+    found = table()
+    wrong = S["clean"] > 0
+
+    def share(s: np.ndarray) -> list[float]:
+        return ((s > 0) != wrong).mean(1).tolist()
+
+    assert found["flip_share"].tolist() == share(S["knockout"])
+    assert found["question_flip_share"].tolist() == share(S["question"])
+    assert found["offset_flip_share"].tolist() == share(OTHERS["offset", "knockout"])
+    assert found["random_offset_flip_share"].tolist() == share(OTHERS["offset", "random"])
+    draws = np.mean([share(S["random"]), share(S["second random"])], axis=0)
+    assert found["random_flip_share"].to_numpy() == pytest.approx(draws)
+    repeating = ((S["knockout"] > 0) != wrong)[:, ::4].mean(1)
+    assert found["repeats_flip_share"].to_numpy() == pytest.approx(repeating)
+
+
+def test_a_replicates_flips_are_against_its_own_clean_pass_among_those_who_have_one() -> None:
+    s = -S["clean"][:, :30]
+    expected = ((s + 1 > 0) != (s > 0)).mean(1)
+    assert expected.min() > 0
+    assert table()["replicate_flip_share"].to_numpy() == pytest.approx(expected)
+
+
+def test_depths_are_those_of_the_curve() -> None:
+    found = table()
+    curve = delta_p.curve(scores(), answers(), draws=2)
+    curve = curve[(curve["grouping"] == "per_layer") & (curve["anchor"] == "Q")]
+    for column, condition in (("delta_p_q", "knockout"), ("random_delta_p_q", "random")):
+        expected = curve[curve["condition"] == condition]["delta_p"].to_numpy()
+        assert found[column].to_numpy() == pytest.approx(expected)
+    floor = 100 * np.abs(sigmoid(S["noop"]) - sigmoid(S["clean"]))[:, :10].max(1)
+    assert found["noise_floor"].to_numpy() == pytest.approx(floor)
+
+
+def test_the_permutation_null_is_that_of_a_slow_loop_over_other_permutations() -> None:
+    # two runs of 100 permutations differ; their means agree within four standard errors
+    found = table()
+    random = np.random.default_rng(99)
+    for layer in range(2):
+        clean, moved = S["clean"][layer], S["knockout"][layer]
+        sign = np.sign(clean)
+        shares, depths = [], []
+        for _ in range(100):
+            s = clean + sign * random.permutation(sign * (moved - clean))
+            flips = [i for i in range(N) if (s[i] > 0) != (clean[i] > 0)]
+            points = 100 * sign * (sigmoid(s) - sigmoid(clean))
+            shares.append(len(flips) / N)
+            depths.append(np.mean(points[flips]))
+        for name, values in (("null_share", shares), ("null_delta_p", depths)):
+            error = np.sqrt(2) * np.std(values) / 10
+            assert abs(found[name][layer] - np.mean(values)) < 4 * error
+
+
+def test_a_knockout_unrelated_to_the_score_is_its_own_null() -> None:
+    # the same Δlogit everywhere: dealing it out changes nothing
+    same = S["clean"] - np.sign(S["clean"]) * 0.8
+    parts = [rows(S["clean"]), rows(same, "knockout")]
+    found = table(scores=pd.concat(parts))
+    assert found["null_share"].to_numpy() == pytest.approx(found["flip_share"].to_numpy())
+    assert found["null_delta_p"].to_numpy() == pytest.approx(found["delta_p_q"].to_numpy())
+    assert (found["delta_p_q"] < -10).all()
+
+
+def test_the_calibration_error_is_that_of_a_slow_loop() -> None:
+    random = np.random.default_rng(4)
+    p = np.append(random.random(200), [0.0, 1.0])
+    z = (random.random(202) < p**2).astype(float)
+    slow = 0.0
+    for low in range(10):
+        inside = [i for i in range(202) if min(int(p[i] * 10), 9) == low]
+        slow += len(inside) / 202 * abs(np.mean(z[inside]) - np.mean(p[inside]))
+    assert controls.ece(p, z) == pytest.approx(slow)
+    assert slow > 0.05
+
+
+def test_calibration_is_judged_at_the_natural_prior() -> None:
+    fold = np.arange(N) // 2 % 5
+    odds = np.empty(N)
+    for k in range(5):
+        share = LABELS[fold != k].mean()
+        odds[fold == k] = np.log(share / (1 - share))
+    for balanced in (True, False):
+        expected = [controls.ece(sigmoid(s + balanced * odds), LABELS) for s in S["clean"]]
+        assert table(balanced=balanced)["ece"].to_numpy() == pytest.approx(expected)
+
+
+def test_penalty_and_slope_are_medians_over_the_folds() -> None:
+    assert table()["c"].tolist() == [0.01, 0.01]
+    assert table()["t"].tolist() == [3.0, 4.0]
+
+
+def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
+    found = table()
+    assert found["headline"].tolist() == [False, True]
+    assert found["auc_low"][1] > 0.6 > found["auc_low"][0]
+    assert found["signal"].tolist() == [False, True] and found["cell_signal"].all()
+    telling = floors().assign(s=np.tile(1.0 * LABELS, 4))
+    assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
+
+
+def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
+    whole = pd.concat([scores(), rows(0.2 * S["clean"]).assign(readout="mlp/prompt_end")])
+    before = controls.before_the_answer(whole)
+    found = table(scores=whole, before=before).set_index(["position", "layer"])
+    assert found.loc["final", "prompt_end_auc"].tolist() == found.loc["final", "probe_auc"].tolist()
+    assert (found.loc["final", ["added_auc", "added_low", "added_high"]] == 0).all(axis=None)
+    assert found.loc["prompt_end", "added_auc"].isna().all()
+    assert found.loc["prompt_end", "floor"].eq("question").all()
+
+
+def test_what_was_not_measured_is_blank() -> None:
+    found = table(
+        scores=rows(S["clean"]), floors=None, answers=answers().drop(columns="repeats_subject")
+    )
+    measured = found.columns[found.notna().all()]
+    expected = "site position layer n n_clusters share_wrong headline probe_auc auc_low auc_high"
+    more = "ece c t signal floor cell_signal cell_auc cell_low cell_high cell_floor"
+    assert list(measured) == [*expected.split(), *more.split()]
+
+
+def test_nobody_repeats_the_subject_and_the_share_is_blank() -> None:
+    found = table(answers=answers().assign(repeats_subject=False))
+    assert (found["n_repeats"] == 0).all()
+    assert found["repeats_flip_share"].isna().all()
+
+
+def test_the_order_of_rows_changes_no_digit() -> None:
+    turned = {"scores": scores().sample(frac=1, random_state=0), "floors": floors()[::-1]}
+    pd.testing.assert_frame_equal(table(**turned), table(), check_exact=True)
+    # of the answers too, but for the labels that were dealt out in the order of scoring
+    other = table(**turned, answers=answers()[::-1])
+    same = [name for name in controls.CONTROLS if "shuffled" not in name]
+    pd.testing.assert_frame_equal(other[same], table()[same], check_exact=True)
+
+
+def test_other_samples_are_refused() -> None:
+    with pytest.raises(AnchorscopeError, match="79 rows are not those of 80 answers"):
+        table(floors=floors()[1:])
+    with pytest.raises(AnchorscopeError, match="no scores of 1 samples"):
+        table(scores=scores()[lambda s: s["id"] != "i05"])
+
+
+def test_densities_are_kernels_over_what_both_conditions_span() -> None:
+    found = controls.density(scores(), answers())
+    assert list(found.columns) == list(controls.DENSITY)
+    assert found["condition"].value_counts().to_dict() == {"knockout": 101, "random": 101}
+    assert (found["layer"] == 1).all()
+    sign = np.sign(S["clean"][1])
+    moved = {"knockout": sign * (S["knockout"] - S["clean"])[1]}
+    both = [sign * (S[name] - S["clean"])[1] for name in ("random", "second random")]
+    moved["random"] = np.concatenate(both)
+    low, high = np.quantile(np.concatenate(list(moved.values())), [0.01, 0.99])
+    for name, values in moved.items():
+        part = found[found["condition"] == name]
+        assert part["x"].iloc[[0, -1]].tolist() == pytest.approx([low, high])
+        quartiles = np.quantile(values, [0.25, 0.75])
+        spread = min(np.std(values), (quartiles[1] - quartiles[0]) / 1.34)
+        width = max(0.9 * spread * len(values) ** -0.2, (high - low) / 100)
+        at = part["x"].iloc[40]
+        kernels = [np.exp(-(((at - v) / width) ** 2) / 2) / width for v in values]
+        expected = np.mean(kernels) / np.sqrt(2 * np.pi)
+        assert part["density"].iloc[40] == pytest.approx(expected)
+
+
+def test_a_density_is_one_in_all_and_finite_where_nothing_moves() -> None:
+    x = np.linspace(-9, 9, 400)
+    values = np.random.default_rng(0).normal(size=150)
+    assert np.trapezoid(controls.kernel_density(values, x), x) == pytest.approx(1, abs=1e-3)
+    still = pd.concat([rows(S["clean"], name) for name in ("clean", "knockout")])
+    found = controls.density(still, answers())
+    assert found["density"].between(0, 60).all()
+    assert np.trapezoid(found["density"], found["x"]) == pytest.approx(1, abs=0.05)
+    assert controls.density(rows(S["clean"]), answers()).columns.tolist() == list(controls.DENSITY)
+    assert controls.density(rows(S["clean"]), answers()).empty
+
+
+def test_the_stage_needs_no_torch() -> None:
+    modules = "anchorscope.experiments.controls, anchorscope.experiments.interchange"
+    code = f"import sys, {modules}; print('torch' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"

@@ -1,0 +1,568 @@
+"""ΔP, grouping, shares and contrasts on tables worked out by hand."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope.experiments import delta_p, interchange
+from anchorscope.probes import bands, samples
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import write_csv
+from anchorscope.storage.progress import Progress
+
+IDS = ["a", "b", "c", "d"]
+# p = P(z = 1) by layer and sample. On clean, a and b are called wrong, c and d right, at layer 0;
+# all four wrong at layer 1.
+CLEAN = [[0.9, 0.6, 0.2, 0.4], [0.8, 0.7, 0.6, 0.9]]
+KNOCKOUT = [[0.3, 0.7, 0.1, 0.8], [0.8, 0.7, 0.6, 0.9]]
+RANDOM = [[[0.4, 0.5001, 0.2, 0.4], [0.8, 0.7, 0.6, 0.9]], [[0.9, 0.2, 0.3, 0.4], CLEAN[1]]]
+
+
+def rows(condition: str, p: list[list[float]], draw: int = 0, ids: list[str] = IDS) -> pd.DataFrame:
+    """Scores of one condition and draw."""
+    table = np.array(p)
+    return pd.DataFrame(
+        {
+            "id": ids * len(table),
+            "layer": np.repeat(np.arange(len(table)), len(ids)),
+            "readout": "mlp/final",
+            "condition": condition,
+            "draw": draw,
+            "s": np.log(table / (1 - table)).ravel(),
+            "p": table.ravel(),
+        }
+    )
+
+
+def scores() -> pd.DataFrame:
+    parts = [rows("knockout", KNOCKOUT), rows("clean", CLEAN)]
+    parts += [rows("random", p, draw) for draw, p in enumerate(RANDOM)]
+    parts += [rows("noop", [[0.9, 0.55], [0.45, 0.7]], ids=["a", "b"])]
+    return pd.concat(parts, ignore_index=True)
+
+
+def answers() -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "id": IDS,
+            "question": ["q1", "q2", "q3", "q4"],
+            "subject": ["s1", "s1", None, "s4"],
+            "label": [1, 0, 0, 1],
+            "n_blocked": [2, 4, 6, 8],
+            "n_blocked_random": [2.0, 4.0, 5.0, 8.0],
+            "random_complete": [True, True, False, True],
+        }
+    )
+
+
+def at(table: pd.DataFrame, **where: Any) -> pd.Series:
+    """The one row with these keys, grouped per layer unless said."""
+    if "grouping" in table:
+        where = {"grouping": "per_layer"} | where
+    for name, value in where.items():
+        table = table[table[name] == value]
+    assert len(table) == 1
+    return table.iloc[0]
+
+
+def curve(**settings: Any) -> pd.DataFrame:
+    return delta_p.curve(scores(), answers(), **settings)
+
+
+def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
+    # layer 0: a .9 → .3 flips, ΔP −60; b .6 → .7, +10; c 1 − .2 → 1 − .1, +10;
+    #          d 1 − .4 → 1 − .8 flips, −40.
+    table = curve()
+    expected = {"Q": (2, 0.5, -50.0, 0.0, 5.0), "A": (2, 0.5, 10.0, 1.0, 5.0)}
+    expected["all"] = (4, 1.0, -20.0, 0.5, 5.0)
+    for anchor, (n, share, points, accuracy, blocked) in expected.items():
+        row = at(table, condition="knockout", anchor=anchor, layer=0)
+        assert (row["n"], row["share"]) == (n, share)
+        assert row["delta_p"] == pytest.approx(points)
+        assert row["answer_accuracy"] == accuracy
+        assert row["n_blocked"] == blocked
+    assert at(table, condition="knockout", anchor="A", layer=0)["n_clusters"] == 2
+    assert at(table, condition="knockout", anchor="all", layer=0)["n_clusters"] == 3
+
+
+def test_delta_logit_counts_towards_the_class_predicted_on_clean() -> None:
+    logit = {p: np.log(p / (1 - p)) for p in (0.9, 0.3, 0.4, 0.8)}
+    row = at(curve(), condition="knockout", anchor="Q", layer=0)
+    by_hand = ((logit[0.3] - logit[0.9]) + (logit[0.4] - logit[0.8])) / 2
+    assert row["delta_logit"] == pytest.approx(by_hand)
+
+
+def test_an_empty_group_is_a_row_of_blanks() -> None:
+    row = at(curve(), condition="knockout", anchor="Q", layer=1)
+    assert (row["n"], row["share"], row["thin"]) == (0, 0, True)
+    blanks = ["delta_p", "ci_low", "ci_high", "answer_accuracy", "n_blocked", "delta_logit"]
+    assert row[blanks].isna().all()
+
+
+def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -> None:
+    # draw 0 flips a (−50); draw 1 flips b (−40).
+    table = curve()
+    row = at(table, condition="random", anchor="Q", layer=0)
+    assert (row["n"], row["share"]) == (1, 0.25)
+    assert row["delta_p"] == pytest.approx((-50 - 40) / 2)
+    assert row["answer_accuracy"] == 0.5
+    # draw 0 leaves b at −9.99, c and d at 0; draw 1 leaves c at −10, a and d at 0.
+    row = at(table, condition="random", anchor="A", layer=0)
+    assert row["delta_p"] == pytest.approx((-9.99 / 3 - 10 / 3) / 2)
+
+
+def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
+    table = curve()
+    row = at(table, condition="noop", anchor="Q", layer=1)
+    assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.25, 0)
+    assert row["delta_p"] == pytest.approx(-35)
+    assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
+
+
+def test_the_clean_auc_stands_in_every_row() -> None:
+    # layer 0: wrong a, d at .9, .4 against right b, c at .6, .2: three of four pairs in order
+    table = curve()
+    assert (table.loc[table["layer"] == 0, "probe_auc"] == 0.75).all()
+    assert (table.loc[table["layer"] == 1, "probe_auc"] == 1.0).all()
+
+
+def test_a_reference_layer_decides_for_all_layers() -> None:
+    # layer 1 has the best AUC and no flips under knockout
+    table = curve()
+    table = table[table["grouping"] == "reference_layer"]
+    knockout = table[(table["condition"] == "knockout") & (table["anchor"] == "Q")]
+    assert (knockout["n"] == 0).all()
+    # noop flips a at layer 1 and neither at layer 0, where it moves b by −5
+    for anchor, points in (("Q", 0), ("A", -5)):
+        found = {"condition": "noop", "anchor": anchor, "layer": 0, "grouping": "reference_layer"}
+        row = at(table, **found)
+        assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
+
+
+def test_rows_and_columns_come_in_a_fixed_order() -> None:
+    table = curve()
+    assert list(table.columns) == list(delta_p.CURVE)
+    assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
+    assert table["grouping"][:12].tolist() == ["per_layer"] * 6 + ["reference_layer"] * 6
+    assert table["anchor"][:6].tolist() == ["Q", "Q", "A", "A", "all", "all"]
+    assert table["layer"][:4].tolist() == [0, 1, 0, 1]
+
+
+def test_the_order_of_rows_changes_no_digit() -> None:
+    measured, table = cell(60)
+    turned = [frame.sample(frac=1, random_state=1) for frame in (measured, table)]
+    for found in (delta_p.curve, delta_p.contrasts):
+        expected = found(measured, table, draws=50, seed=2)
+        pd.testing.assert_frame_equal(found(*turned, draws=50, seed=2), expected, check_exact=True)
+        again = found(measured, table, draws=50, seed=2)
+        pd.testing.assert_frame_equal(again, expected, check_exact=True)
+    other = delta_p.curve(measured, table, draws=50, seed=3)
+    assert not other["ci_low"].equals(delta_p.curve(measured, table, draws=50, seed=2)["ci_low"])
+
+
+def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
+    return pd.DataFrame({"id": ids, "floor": "question", "s": s})[::-1]
+
+
+def test_rows_of_other_probes_are_ignored() -> None:
+    others = [scores().assign(probe=name, s=9.0) for name in ("refit", "offset", "shuffled")]
+    both = pd.concat([scores().assign(probe="clean"), *others])
+    pd.testing.assert_frame_equal(delta_p.curve(both, answers()), curve())
+    pd.testing.assert_frame_equal(
+        delta_p.contrasts(both, answers()), delta_p.contrasts(scores(), answers())
+    )
+
+
+def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
+    # wrong a, d at 2, 0 against right b, c at 1, −1: three of four pairs in order
+    table = curve(floors=floors([2.0, 1.0, -1.0, 0.0]))
+    assert (table["floor_auc"] == 0.75).all() and (table["floor"] == "question").all()
+    assert curve()["floor_auc"].isna().all()
+    with pytest.raises(AnchorscopeError, match="3 rows are not those of 4 answers"):
+        curve(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
+
+
+def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
+    measured, table = cell(60)
+    z = table["label"].to_numpy()
+
+    def signals(s: pd.DataFrame, words: np.ndarray | None = None) -> tuple[list[bool], bool]:
+        given = None if words is None else floors(words.tolist(), table["id"].tolist())
+        found = delta_p.curve(s, table, floors=given, draws=50)
+        by_layer = found.groupby("layer")["signal"].agg(["first", "nunique"])
+        assert (by_layer["nunique"] == 1).all() and found["cell_signal"].nunique() == 1
+        return by_layer["first"].tolist(), bool(found["cell_signal"].iloc[0])
+
+    known = measured.groupby("layer").ngroups
+    assert signals(measured) == ([True] * known, True)
+    assert signals(measured, np.zeros(60)) == ([True] * known, True)
+    assert signals(measured, 1.0 * z) == ([False] * known, False)  # the words tell as much
+    noise = np.random.default_rng(0).normal(size=len(measured))
+    weak = measured.assign(s=measured["s"].where(measured["layer"] > 0, noise))
+    assert signals(weak) == ([False] + [True] * (known - 1), True)
+
+
+def test_no_effect_is_said_only_where_there_is_a_signal() -> None:
+    measured, table = cell(60)
+    still = measured[measured["condition"] == "clean"]
+    same = pd.concat([still, *(still.assign(condition=name) for name in ("knockout", "random"))])
+    found = delta_p.contrasts(same, table, draws=50)
+    assert found["no_effect"].all() and found["signal"].all()
+    told = floors(table["label"].to_list(), table["id"].tolist())
+    found = delta_p.contrasts(same, table, floors=told, draws=50)
+    assert not found["no_effect"].any() and not found["signal"].any()
+
+
+def test_the_auc_has_an_interval_that_holds_it() -> None:
+    random = np.random.default_rng(0)
+    measured, table = cell(60)
+    noisy = measured.assign(s=measured["s"] + random.normal(size=len(measured)) * 3)
+    found = delta_p.curve(noisy, table, draws=100)
+    assert (found["auc_low"] < found["probe_auc"]).all()
+    assert (found["probe_auc"] < found["auc_high"]).all()
+
+
+def test_popularity_is_the_mean_of_the_members_where_it_is_known() -> None:
+    known = answers().assign(popularity=[8.0, None, 4.0, 2.0])
+    table = delta_p.curve(scores(), known)
+    assert at(table, condition="knockout", anchor="Q", layer=0)["popularity"] == 5.0
+    assert at(table, condition="knockout", anchor="A", layer=0)["popularity"] == 4.0
+    assert curve()["popularity"].isna().all()
+
+
+def replicated() -> pd.DataFrame:
+    """A second prompt for a, b and c: its knockout flips b and c at layer 0, none at layer 1."""
+    second = {
+        "replicate-clean": [[0.8, 0.7, 0.4], [0.8, 0.7, 0.6]],
+        "replicate-knockout": [[0.6, 0.4, 0.9], [0.8, 0.7, 0.6]],
+        "replicate-random": [[0.8, 0.3, 0.4], [0.8, 0.7, 0.6]],
+    }
+    parts = [rows(name, p, ids=["a", "b", "c"]) for name, p in second.items()]
+    return pd.concat([scores(), *parts], ignore_index=True)
+
+
+def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
+    # first prompt, of a, b, c: −60 (flips), +10, +10; second: −20, −30 (flips), −50 (flips).
+    # Q: first by the second's flips b, c: +10; second by the first's flip a: −20.
+    table = delta_p.curve(replicated(), answers())
+    expected = {"Q": (1.5, -5.0), "A": (1.5, (-60 - 40) / 2), "all": (3, (-40 / 3 - 100 / 3) / 2)}
+    for anchor, (n, points) in expected.items():
+        found = {"condition": "knockout", "grouping": "replicate", "anchor": anchor, "layer": 0}
+        row = at(table, **found)
+        assert (row["n"], row["share"]) == (n, n / 4)
+        assert row["delta_p"] == pytest.approx(points)
+
+
+def test_a_replicate_of_several_random_draws_crosses_each_with_the_second_prompt() -> None:
+    # the second prompt flips b (−40); draw 0 flips a, draw 1 flips b of the first.
+    # Q: b at draw 0 (−9.99) and 1 (−40); second prompt: a (0) and b (−40).
+    table = delta_p.curve(replicated(), answers())
+    found = {"condition": "random", "grouping": "replicate", "anchor": "Q", "layer": 0}
+    row = at(table, **found)
+    assert row["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
+
+
+def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
+    table = delta_p.curve(replicated(), answers())
+    grouped = table[table["grouping"] == "replicate"]
+    assert set(grouped["condition"]) == {"knockout", "random"}
+    assert set(table["condition"]) == {"knockout", "random", "noop"}
+    assert set(curve()["grouping"]) == {"per_layer", "reference_layer"}
+    lost = replicated()
+    lost = lost[lost["condition"] != "replicate-clean"]
+    with pytest.raises(AnchorscopeError, match="second prompt's clean pass"):
+        delta_p.curve(lost, answers())
+
+
+def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Scores at two layers where knockout moves a third of the samples, and answers in pairs."""
+    random = np.random.default_rng(seed)
+    z = np.arange(n) % 2
+    clean = (2 * z - 1) * 2 + random.normal(size=(2, n)) * 0.3
+    third = np.arange(n) // 2 % 3 == 0
+    ids = [f"i{i:03}" for i in range(n)]
+    moved = {
+        "clean": clean,
+        "knockout": clean - np.where(third, 4, 0.1) * np.sign(clean),
+        "random": clean + random.normal(size=(2, n)) * 0.1,
+    }
+    probability = {name: (1 / (1 + np.exp(-s))).tolist() for name, s in moved.items()}
+    parts = [rows(name, p, ids=ids) for name, p in probability.items()]
+    subjects = [f"s{i // 2}" for i in range(n)]
+    table = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
+    return pd.concat(parts, ignore_index=True), table
+
+
+def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
+    measured, table = cell(60)
+    found = at(
+        delta_p.curve(measured, table, draws=200, seed=4), condition="knockout", anchor="Q", layer=0
+    )
+    wide = measured[measured["layer"] == 0].pivot(index="id", columns="condition", values="p")
+    wide = wide.loc[table["id"]]
+    sign = np.where(wide["clean"] > 0.5, 1, -1)
+    points = (100 * sign * (wide["knockout"] - wide["clean"])).to_numpy()
+    flips = ((wide["knockout"] > 0.5) != (wide["clean"] > 0.5)).to_numpy()
+    random, means, shares = np.random.default_rng(4), [], []
+    for weights in random.multinomial(30, np.full(30, 1 / 30), size=200):
+        copies = np.repeat(np.arange(60), np.repeat(weights, 2))
+        means.append(points[copies][flips[copies]].mean())
+        shares.append(flips[copies].mean())
+    assert [found["ci_low"], found["ci_high"]] == pytest.approx(np.quantile(means, [0.025, 0.975]))
+    expected = np.quantile(shares, [0.025, 0.975])
+    assert [found["share_ci_low"], found["share_ci_high"]] == pytest.approx(expected)
+
+
+def test_intervals_hold_their_estimate_and_bands_are_wider() -> None:
+    table = delta_p.curve(*cell())
+    whole = table[~table["thin"] & (table["condition"] == "knockout")]
+    whole = whole[whole["grouping"] == "per_layer"]
+    assert len(whole) == 6
+    assert (whole["ci_low"] <= whole["delta_p"]).all()
+    assert (whole["delta_p"] <= whole["ci_high"]).all()
+    width = whole["ci_high"] - whole["ci_low"]
+    assert (whole["band_high"] - whole["band_low"] > 0.9 * width).all()
+
+
+def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
+    measured, table = cell(60)
+    few = delta_p.curve(measured, table, draws=20)
+    assert not at(few, condition="knockout", anchor="Q", layer=0)["thin"]
+    assert at(
+        delta_p.curve(measured, table, draws=20, min_n=21),
+        condition="knockout",
+        anchor="Q",
+        layer=0,
+    )["thin"]
+    linked = table.assign(subject=[f"s{i // 2 % 9}" for i in range(60)])
+    assert delta_p.curve(measured, linked, draws=20)["thin"].all()
+
+
+def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
+    # a, b, d; random draws averaged. Flips: knockout a, d; random a ½, b ½.
+    # ΔP: knockout −60, +10, −40; random (−50 + 0)/2, (−9.99 − 40)/2, 0.
+    table = delta_p.contrasts(scores(), answers())
+    shares = at(table, contrast="knockout-random", quantity="share", layer=0)
+    assert shares["n"] == 3
+    assert shares["estimate"] == pytest.approx(100 * (2 - 1) / 3)
+    points = at(table, contrast="knockout-random", quantity="delta_p", layer=0)
+    assert points["estimate"] == pytest.approx((-90 - (-25 - 24.995)) / 3)
+    alone = at(table, contrast="random", quantity="delta_p", layer=0)
+    assert alone["estimate"] == pytest.approx((-25 - 24.995) / 3)
+
+
+def test_no_effect_is_said_of_a_quiet_control_and_not_of_the_knockout() -> None:
+    table = delta_p.contrasts(*cell())
+    assert table[table["contrast"] == "random"]["no_effect"].all()
+    assert not table[table["contrast"] != "random"]["no_effect"].any()
+    assert (table["ci_low"] <= table["ci90_low"]).all()
+    assert (table["ci90_high"] <= table["ci_high"]).all()
+
+
+def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:
+    measured, table = cell(60)
+    blank = delta_p.contrasts(measured, table.assign(random_complete=False))
+    assert (blank["n"] == 0).all()
+    assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
+    assert not blank["no_effect"].any()
+    absent = delta_p.contrasts(measured[measured["condition"] != "random"], table)
+    assert absent.empty
+    assert list(absent.columns) == list(delta_p.CONTRASTS)
+
+
+def test_dropped_answers_need_no_scores() -> None:
+    extra = answers().iloc[[0]].assign(id="x", dropped="prompt too long")
+    both = pd.concat([answers().assign(dropped=None), extra])
+    pd.testing.assert_frame_equal(delta_p.curve(scores(), both), curve())
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda s, a: (s, a[:3]), "without answer, id d"),
+        (lambda s, a: (s[s["id"] != "c"], a), "no scores of 1 samples, id c first"),
+        (lambda s, a: (s[s["condition"] != "clean"], a), "clean pass has no scores"),
+        (lambda s, a: (pd.concat([s, s[:1]]), a), "scored twice"),
+        (lambda s, a: (s[(s["layer"] == 0) | (s["id"] != "b")], a), "not at every layer"),
+        (
+            lambda s, a: (s[(s["layer"] == 0) | (s["draw"] != 1)], a),
+            "not scored at the same layers",
+        ),
+    ],
+)
+def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:
+    measured, table = spoil(scores(), answers())
+    with pytest.raises(AnchorscopeError, match=message):
+        delta_p.curve(measured, table)
+
+
+CLUSTERS, EACH, TRIALS = 60, 4, 200
+DEPTH = np.array([0.5, 1.5, 2.5])[:, None]
+
+
+def moved(clusters: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """ΔP and flips of a cell, [layers, samples]: samples of a cluster share evidence and effect."""
+
+    def noise(shared: float, own: float) -> np.ndarray:
+        of_cluster = np.repeat(random.normal(size=(3, clusters)), EACH, axis=1)
+        return shared * of_cluster + own * random.normal(size=of_cluster.shape)
+
+    clean = 1 + noise(1.0, 0.5)
+    sign = np.where(clean > 0, 1.0, -1.0)
+    after = clean - sign * DEPTH * (1 + noise(0.8, 0.3))
+    points = 100 * sign * (samples.sigmoid(after) - samples.sigmoid(clean))
+    return points, (after > 0) != (clean > 0)
+
+
+@pytest.fixture(scope="module")
+def coverage() -> pd.Series:
+    """How often intervals of 95 % hold the truth, over repetitions of a simulated cell."""
+    random = np.random.default_rng(11)
+    points, flips = moved(50_000, random)
+    truth = {"all": points.mean(1), "Q": (points * flips).sum(1) / flips.sum(1)}
+    n, used = CLUSTERS * EACH, np.ones(3, dtype=bool)
+    linked = pd.DataFrame({"question": [f"q{i}" for i in range(n)]})
+    linked["subject"] = [f"s{i // EACH}" for i in range(n)]
+    held: list[dict[str, float]] = []
+    for trial in range(TRIALS):
+        points, flips = moved(CLUSTERS, random)
+        row: dict[str, float] = {}
+        for name, table in (("clustered", linked), ("ignored", linked[["question"]])):
+            drawn = samples.bootstrap(table, 200, seed=trial)
+            for anchor, members in (("all", np.ones((1, 3, n), dtype=bool)), ("Q", flips[None])):
+                means = bands.Means(points[None], members)
+                found = bands.Spread(means.estimate(), means.replicates(drawn), np.ones(3))
+                low, high = found.interval(0.95)
+                inside = (low <= truth[anchor]) & (truth[anchor] <= high)
+                low, high = found.band(0.95, used)
+                band = (low <= truth[anchor]) & (truth[anchor] <= high)
+                row |= {f"{name}, {anchor}, layer {k}": inside[k] for k in range(3)}
+                row |= {f"{name}, {anchor}, every layer": inside.all()}
+                row |= {f"{name}, {anchor}, band": band.all()}
+        held.append(row)
+    return pd.DataFrame(held).astype(float).mean()
+
+
+# three standard errors of a share of 200 trials
+ERROR = 3 * np.sqrt(0.95 * 0.05 / TRIALS)
+
+
+@pytest.mark.parametrize("anchor", ["all", "Q"])
+def test_intervals_cover_the_truth_of_a_simulated_cell(coverage: pd.Series, anchor: str) -> None:
+    for layer in range(3):
+        assert abs(coverage[f"clustered, {anchor}, layer {layer}"] - 0.95) < ERROR
+
+
+@pytest.mark.parametrize("anchor", ["all", "Q"])
+def test_the_band_covers_every_layer_at_once(coverage: pd.Series, anchor: str) -> None:
+    assert abs(coverage[f"clustered, {anchor}, band"] - 0.95) < ERROR
+    assert coverage[f"clustered, {anchor}, every layer"] < 0.95 - ERROR
+
+
+def test_intervals_that_ignored_the_clusters_would_not_cover(coverage: pd.Series) -> None:
+    ignored = [coverage[f"ignored, all, layer {layer}"] for layer in range(3)]
+    assert max(ignored) < 0.95 - 2 * ERROR
+    assert coverage["ignored, all, band"] < 0.95 - 2 * ERROR
+
+
+@pytest.fixture(scope="module")
+def null() -> dict[str, pd.Series]:
+    """Q − A of two null worlds by grouping: the benchmark's own, in small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+        selection = importlib.import_module("selection")
+    names = ("fair probe, slight noise", "good probe, strong noise")
+    return {name: selection.selection(selection.WORLDS[name], 20_000)["Q - A"] for name in names}
+
+
+@pytest.mark.parametrize("world", [0, 1])
+def test_flips_select_and_halves_of_the_data_do_not_undo_it(
+    null: dict[str, pd.Series], world: int
+) -> None:
+    found = list(null.values())[world]
+    assert found["per_layer"] < -20
+    assert found["reference_layer"] < -10
+    assert found["split"] < -10
+
+
+@pytest.mark.parametrize("world", [0, 1])
+def test_groups_of_a_second_prompt_do_not_select(null: dict[str, pd.Series], world: int) -> None:
+    assert abs(list(null.values())[world]["replicate"]) < 1
+
+
+def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    caplog.set_level(logging.INFO)
+    other = scores().assign(readout="attn/final", s=lambda table: 2 * table["s"])
+    both = pd.concat([scores()[lambda table: table["condition"] != "noop"], other])
+    tables = {
+        "curve": lambda some: delta_p.curve(some, answers(), draws=20),
+        "contrasts": lambda some: delta_p.contrasts(some, answers(), draws=20),
+        "interchange": lambda some: interchange.report(some, answers(), draws=20),
+    }
+    made = delta_p.by_readout(both, answers(), tables)
+    for name, table in tables.items():
+        write_csv(made[name], tmp_path / "apart.csv")
+        write_csv(table(both), tmp_path / "whole.csv")
+        assert (tmp_path / "apart.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes(), name
+    first = caplog.messages[0]
+    assert first.startswith("3 tables of 2 read-outs: 24 of 24 samples, "), "4 samples, 6 times"
+
+
+def test_a_curve_tells_how_far_it_is_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    monkeypatch.setattr(Progress, "update", lambda self, n: steps.append(n))
+    curve()
+    assert len(steps) == 3 * 2, "three conditions, two groupings"
+    assert sum(steps) == len(IDS) and min(steps) >= 0
+
+
+def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
+    # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
+    table = delta_p.curve(scores(), answers())
+    for condition, share in (("knockout", 2 / 3), ("random", 1 / 3)):
+        row = at(table, condition=condition, anchor="all", layer=0)
+        assert row["flip_share"] == pytest.approx(share)
+        assert row["n_paired"] == 3 < row["n"] == 4
+    contrasts = delta_p.contrasts(scores(), answers())
+    for name in ("knockout", "random"):
+        row = at(table, condition=name, anchor="all", layer=0)
+        same = at(contrasts, contrast=name, quantity="share", layer=0)
+        for ours, theirs in (("flip_share", "estimate"), ("flip_low", "ci_low")):
+            assert 100 * row[ours] == pytest.approx(same[theirs])
+    alone = delta_p.curve(scores()[lambda s: s["condition"] != "random"], answers())
+    assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
+
+
+def test_a_group_by_its_own_flips_holds_nothing_else() -> None:
+    table = delta_p.curve(*cell(60))
+    per_layer = table[(table["grouping"] == "per_layer") & (table["condition"] == "knockout")]
+    assert (per_layer[per_layer["anchor"] == "Q"]["flip_share"] == 1).all()
+    assert (per_layer[per_layer["anchor"] == "A"]["flip_share"] == 0).all()
+
+
+def test_intervals_hold_the_spread_between_random_placements() -> None:
+    """Three placements of which one alone flips everything: its luck is in the interval."""
+    measured, table = cell(60)
+    control = measured[measured["condition"] == "random"]
+    others = measured[measured["condition"] != "random"]
+    drawn = [
+        control.assign(draw=draw, s=lambda rows, sign=sign: sign * rows["s"])
+        for draw, sign in enumerate((1, 1, -1))
+    ]
+    row = at(
+        delta_p.contrasts(pd.concat([others, *drawn]), table),
+        contrast="random",
+        quantity="share",
+        layer=0,
+    )
+    assert row["estimate"] == pytest.approx(100 / 3)
+    assert row["ci_low"] == 0 and row["ci_high"] == 100

@@ -1,0 +1,147 @@
+"""The figure of probes: AUC, groups, calibration error and densities as in the tables."""
+
+from functools import lru_cache
+from typing import Any
+
+import pandas as pd
+import pytest
+from figure_tables import caption, controls_of, curve_of, density_of, points, views
+
+from anchorscope.experiments.figure_probes import probes_chart
+from anchorscope.storage.errors import AnchorscopeError
+
+MODELS = [("m", "Model")]
+DATASETS = [("a", "Alpha"), ("b", "Beta")]
+LAYERS = 4
+Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
+
+
+def draw(tables: Tables, **kwargs: Any) -> dict[str, Any]:
+    settings: dict[str, Any] = {"title": "Probes", "panels": MODELS, "datasets": DATASETS}
+    settings |= {"readout": ("mlp", "final")} | kwargs
+    return probes_chart(*tables, **settings).to_dict()
+
+
+def tables() -> Tables:
+    cells = (MODELS, DATASETS)
+    return controls_of(*cells, LAYERS), curve_of(*cells, LAYERS), density_of(*cells)
+
+
+@lru_cache
+def usual() -> dict[str, Any]:
+    return draw(tables())
+
+
+def panel(spec: dict[str, Any], title: str) -> dict[str, Any]:
+    """The panel whose y axis has that title."""
+    for view in spec["concat"][0]["vconcat"]:
+        axis = next(views(view, "line"))["encoding"]["y"]["axis"]
+        if axis["title"] == title:
+            return dict(view)
+    raise AssertionError(title)
+
+
+def drawn(spec: dict[str, Any], title: str) -> pd.DataFrame:
+    """The rows of its lines; of the AUC those of the read-out's own."""
+    view = panel(spec, title)
+    lines = list(views(view, "line"))
+    own = next((line for line in lines if "strokeDash" in line["encoding"]), lines[0])
+    return pd.DataFrame(spec["datasets"][(own.get("data") or view["data"])["name"]])
+
+
+def test_auc_and_its_band_are_the_tables() -> None:
+    controls, _, _ = tables()
+    got = drawn(usual(), "Probe AUC")
+    for name, column in (("value", "probe_auc"), ("low", "auc_low"), ("high", "auc_high")):
+        assert list(got[name]) == pytest.approx(list(controls[column]), abs=6e-5)
+    assert list(views(panel(usual(), "Probe AUC"), "area"))
+    low, high = next(views(panel(usual(), "Probe AUC"), "line"))["encoding"]["y"]["scale"]["domain"]
+    assert low <= controls["auc_low"].min() and controls["auc_high"].max() <= high
+
+
+def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
+    controls, _, _ = tables()
+    spec = usual()
+    rows = pd.DataFrame(points(spec, panel(spec, "Probe AUC")))
+    for said, column in (("prompt's end", "prompt_end_auc"), ("hardest floor", "floor_auc")):
+        got = rows[rows["measure"].str.endswith(said)]["value"]
+        assert list(got) == pytest.approx(list(controls[column]), abs=6e-5)
+    head = controls[controls["headline"] & (controls["dataset"] == "a")].iloc[0]
+    value, low, high = (f"{head[f'added_{name}']:.2f}" for name in ("auc", "low", "high"))
+    assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in caption(spec)
+    assert "dashed the same site at the prompt's end" in caption(spec)
+
+
+def test_without_the_prompts_end_nothing_is_said_of_it() -> None:
+    controls, curve, density = tables()
+    blank = [name for name in controls if name.startswith(("prompt_end", "added"))]
+    controls[blank] = float("nan")
+    said = caption(draw((controls, curve, density)))
+    assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
+
+
+def test_groups_are_those_of_the_knockout_with_thin_ones_left_out() -> None:
+    controls, curve, density = tables()
+    few = (curve["anchor"] == "Q") & (curve["layer"] == 2) & (curve["dataset"] == "a")
+    curve.loc[few, "thin"] = True
+    got = drawn(draw((controls, curve, density)), "Right (%)")
+    assert set(got["series"]) == {f"{a}-Anchored ({d})" for a in "QA" for _, d in DATASETS}
+    wanted = curve[(curve["condition"] == "knockout") & (curve["anchor"] != "all")]
+    for (_, label), (key, _) in zip(DATASETS, DATASETS, strict=True):
+        rows = wanted[(wanted["dataset"] == key) & (wanted["anchor"] == "Q")]
+        mine = got[got["series"] == f"Q-Anchored ({label})"]["value"]
+        kept = rows["answer_accuracy"].mask(rows["thin"])
+        assert list(mine) == pytest.approx(list(100 * kept), abs=6e-5, nan_ok=True)
+    blank = got[got["value"].isna()]
+    assert list(blank["series"]) == ["Q-Anchored (Alpha)"] and list(blank["layer"]) == [2]
+
+
+def test_popularity_has_a_panel_only_where_it_is_given() -> None:
+    controls, curve, density = tables()
+    with_it = drawn(usual(), "Popularity")
+    assert with_it["value"].max() == pytest.approx(curve["popularity"].max(), rel=0.2)
+    without = draw((controls, curve.drop(columns="popularity"), density))
+    assert len(without["concat"][0]["vconcat"]) == len(usual()["concat"][0]["vconcat"]) - 1
+
+
+def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None:
+    *_, density = tables()
+    got = drawn(usual(), "Density (√)")
+    assert set(got["condition"]) == {"knockout", "random"} and len(got) == len(density)
+    random, exact = views(panel(usual(), "Density (√)"), "line")
+    assert "'random'" in random["transform"][0]["filter"]
+    assert random["mark"]["strokeDash"] != exact["mark"]["strokeDash"]
+    assert caption(usual()).endswith("Two humps in a density do not show two mechanisms.")
+
+
+def test_calibration_error_fits_its_axis() -> None:
+    controls, curve, density = tables()
+    controls.loc[0, "ece"] = 0.37
+    spec = draw((controls, curve, density))
+    assert drawn(spec, "Error")["value"].max() == 0.37
+    axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]
+    assert axis["scale"]["domain"][1] >= 0.37 >= axis["axis"]["values"][-1] > 0
+
+
+def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
+    controls, curve, density = tables()
+    controls["signal"] = controls["cell_signal"] = controls["dataset"] != "b"
+    two = [*MODELS, ("other", "Other")]
+    spec = draw((controls, curve, density.iloc[:0]), panels=two)
+    got = drawn(spec, "Probe AUC")
+    assert set(got[~got["signal"]]["dataset"]) == {"Beta"}
+    said = caption(spec)
+    assert "No signal (hollow grey): Model on Beta at every layer." in said
+    assert "Not measured: Other on Alpha; Other on Beta." in said
+    notes = [view["mark"]["text"] for view in views(spec["concat"][1], "text")]
+    assert notes == ["not measured"] * 5
+
+
+def test_bad_tables_are_refused_by_name() -> None:
+    controls, curve, density = tables()
+    with pytest.raises(AnchorscopeError, match="lacks the columns ece"):
+        draw((controls.drop(columns="ece"), curve, density))
+    with pytest.raises(AnchorscopeError, match="lacks the columns x"):
+        draw((controls, curve, density.drop(columns="x")))
+    with pytest.raises(AnchorscopeError, match="no rows with the grouping replicate"):
+        draw((controls, curve, density), grouping="replicate")

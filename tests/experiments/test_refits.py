@@ -1,0 +1,181 @@
+"""Refits: the bootstrap with the probes fitted anew, against loops over repeated rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from anchorscope.experiments import refits
+from anchorscope.probes import fitting, intervals, scores
+from anchorscope.probes.fitting import Settings
+from anchorscope.questions import folds
+from anchorscope.storage.errors import AnchorscopeError
+
+N, WIDTH, LAYERS = 120, 5, 6
+SETTINGS = Settings(folds=3, inner_folds=3, grid=[0.1])
+
+
+def cell(n: int = N, wrong: float = 0.4, width: int = WIDTH) -> tuple[pd.DataFrame, torch.Tensor]:
+    """Answers, and clean activations that know more at each layer up to the last but one."""
+    random = np.random.default_rng(0)
+    z = (random.random(n) < wrong).astype(int)
+    x = random.normal(size=(LAYERS, n, width))
+    for layer in range(LAYERS):
+        x[layer, :, 0] += 0.5 * min(layer, LAYERS - 2) * z
+    answers = pd.DataFrame(
+        {
+            "id": [f"i{i}" for i in range(n)],
+            "question": [f"q{i}" for i in range(n)],
+            "subject": [f"s{i // 2}" for i in range(n)],
+            "label": z,
+            "dropped": None,
+        }
+    )
+    return answers, torch.as_tensor(x, dtype=torch.float32)
+
+
+def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
+    """The knockout takes away half of what the first feature says, and adds noise."""
+    random = np.random.default_rng(1)
+    cut = x + torch.as_tensor(random.normal(size=x.shape), dtype=torch.float32)
+    cut[..., 0] -= 0.7
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        assert (condition, draw) in (("clean", 0), ("knockout", 0))
+        return answers["id"].tolist(), cut if condition == "knockout" else x
+
+    return read
+
+
+def refitted(
+    answers: pd.DataFrame, x: torch.Tensor, settings: Settings = SETTINGS, **more: object
+) -> pd.DataFrame:
+    return refits.refit(source(answers, x), answers, "mlp/final", settings, **more)  # type: ignore[arg-type]
+
+
+def slow_quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> list[float]:
+    """Share, ΔP of the flippers and of all, AUC; sample by sample, pair by pair."""
+    moved, flips = [], []
+    for a, b in zip(clean, cut, strict=True):
+        p, q = 1 / (1 + np.exp(-a)), 1 / (1 + np.exp(-b))
+        moved.append(100 * (q - p) if a > 0 else 100 * ((1 - q) - (1 - p)))
+        flips.append((a > 0) != (b > 0))
+    pairs = [1.0 if i > j else 0.5 if i == j else 0.0 for i in clean[z == 1] for j in clean[z == 0]]
+    flippers = [one for one, flip in zip(moved, flips, strict=True) if flip]
+    return [float(np.mean(one)) for one in (flips, flippers, moved, pairs)]
+
+
+def test_quantities_are_a_slow_loops() -> None:
+    random = np.random.default_rng(2)
+    clean, cut = random.normal(size=(2, 3, 30)).round(1) * 2
+    z = np.arange(30) % 2
+    found = refits.quantities(clean, cut, z)
+    for layer in range(3):
+        assert np.allclose(found[:, layer], slow_quantities(clean[layer], cut[layer], z))
+    still = refits.quantities(clean, clean, z)
+    assert (still[0] == 0).all()
+    assert np.isnan(still[1]).all()
+
+
+@pytest.mark.parametrize("scoring", ["calibrated", "published"])
+def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> None:
+    settings = Settings(folds=3, inner_folds=3, grid=[0.1], scoring=scoring)  # type: ignore[arg-type]
+    answers, x = cell()
+    found = refitted(answers, x, settings, draws=6, layers=[3], seed=4)
+    _, cut = source(answers, x)("knockout", 0)
+    plan = fitting.design(answers, settings)
+    clusters = folds.clusters(answers["question"].tolist(), answers["subject"].tolist())
+    drawn = intervals.bootstrap(clusters, 6, 4)
+    everyone = fitting.fit(x[3:4], plan, settings)
+    fixed: list[list[float]] = []
+    again: list[list[float]] = []
+    for weights in drawn.weights:
+        rows = np.repeat(np.arange(N), weights[clusters].astype(int))
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
+        anew = fitting.fit(x[3:4, rows], repeated, settings, c=everyone.c)
+        for kept, fitted in ((fixed, everyone), (again, anew)):
+            s = [fitting.out_of_fold(fitted, one[3:4, rows], repeated.fold)[0] for one in (x, cut)]
+            kept.append(slow_quantities(s[0], s[1], repeated.z))
+    assert found["quantity"].tolist() == list(refits.QUANTITIES)
+    assert np.allclose(found["sd_fixed"], np.std(fixed, axis=0, ddof=1), rtol=1e-4)
+    assert np.allclose(found["sd_refit"], np.std(again, axis=0, ddof=1), rtol=0.02)
+    assert np.allclose(found["inflation"], found["sd_refit"] / found["sd_fixed"])
+    assert (found["draws"] == 6).all()
+
+
+def test_estimates_are_those_of_the_scores() -> None:
+    answers, x = cell()
+    found = refitted(answers, x, draws=2, layers=[4])
+    read = source(answers, x)
+    table = scores.score(read, answers, "mlp/final", [("knockout", 0)], SETTINGS, extras=False)
+    s = [
+        table[(table["condition"] == condition) & (table["layer"] == 4)]["s"].to_numpy(float)
+        for condition in ("clean", "knockout")
+    ]
+    expected = slow_quantities(s[0], s[1], answers["label"].to_numpy())
+    assert np.allclose(found["estimate"], expected, atol=1e-4)
+
+
+def test_blocks_of_draws_equal_single_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, x = cell()
+    together = refitted(answers, x, draws=5, layers=[4])
+    monkeypatch.setattr(refits, "PROBLEMS_AT_ONCE", 1)
+    alone = refitted(answers, x, draws=5, layers=[4])
+    pd.testing.assert_frame_equal(together, alone, rtol=1e-2)
+
+
+def test_probes_of_many_features_and_few_samples_move_more_than_their_intervals_say() -> None:
+    answers, x = cell(n=60, width=40)
+    found = refitted(answers, x, draws=30, layers=[4]).set_index("quantity")
+    assert found["inflation"]["probe_auc"] > 1.3
+
+
+def test_layers_are_at_thirds_of_the_depth_and_the_headline_layer() -> None:
+    answers, x = cell()
+    found = refitted(answers, x, draws=2)
+    s = scores.score(source(answers, x), answers, "mlp/final", [], SETTINGS, extras=False)
+    z = answers["label"].to_numpy()
+    auc = [intervals.auc(one["s"].to_numpy(), z) for _, one in s.groupby("layer")]
+    headline = max(layer for layer in range(LAYERS) if auc[layer] >= max(auc) - 0.01)
+    assert sorted(set(found["layer"])) == sorted({2, 4, headline})
+    named = refitted(answers, x, draws=2, layers=[2])
+    pd.testing.assert_frame_equal(found[found["layer"] == 2].reset_index(drop=True), named)
+
+
+def test_a_seed_repeats_and_another_seed_draws_others() -> None:
+    answers, x = cell()
+    first, again, other = (refitted(answers, x, draws=3, layers=[4], seed=s) for s in (1, 1, 2))
+    pd.testing.assert_frame_equal(first, again)
+    assert (first["sd_refit"] != other["sd_refit"]).any()
+    assert list(first.columns) == list(refits.COLUMNS)
+
+
+def test_draws_that_leave_one_class_only_are_counted_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    answers, x = cell()
+    # Six subjects are wrong, two in each fold: some draws leave a fold without any.
+    wrong = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)])
+    found = refitted(answers.assign(label=wrong.astype(int)), x, draws=40, layers=[4])
+    used = found.set_index("quantity")["draws"]["probe_auc"]
+    assert 0 < used < 40
+    assert f"{40 - used} of 40 draws leave a fold one class only" in caplog.text
+
+
+def test_no_usable_draw_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers, x = cell()
+    right = answers["label"].to_numpy() == 0
+    monkeypatch.setattr(refits, "_drawn", lambda *_: np.tile(right.astype(np.int64), (3, 1)))
+    with pytest.raises(AnchorscopeError, match="none of 3 bootstrap draws"):
+        refitted(answers, x, layers=[4])
+
+
+@pytest.mark.parametrize("layers", [[], [-1], [2, LAYERS]])
+def test_layers_that_do_not_exist_are_refused(layers: list[int]) -> None:
+    answers, x = cell()
+    with pytest.raises(AnchorscopeError, match="there is no such layer"):
+        refitted(answers, x, layers=layers)

@@ -1,0 +1,127 @@
+"""Strength: what is called a signal, at a layer and of a read-out as a whole."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import roc_auc_score
+
+from anchorscope.experiments import strength
+from anchorscope.probes import headline, samples
+from anchorscope.probes.samples import Readout
+from anchorscope.storage.errors import AnchorscopeError
+
+N = 200
+RANDOM = np.random.default_rng(0)
+Z = RANDOM.integers(0, 2, N)
+ANSWERS = pd.DataFrame(
+    {"id": [f"i{i:03}" for i in range(N)], "question": [f"q{i}" for i in range(N)], "label": Z}
+)
+DRAWN = samples.bootstrap(ANSWERS, 400, 0)
+
+
+def scores(told: float) -> np.ndarray:
+    return told * (2 * Z - 1) + RANDOM.normal(size=N)
+
+
+def readout(clean: np.ndarray, position: str = "final", **more: Any) -> Readout:
+    auc = np.array([roc_auc_score(Z, s) for s in clean])
+    fold = np.arange(N) % 5
+    chosen = more.get("chosen", np.zeros(5, dtype=int))
+    return Readout("mlp", position, clean, auc, fold, chosen, {}, {}, {})
+
+
+def floors(**told: float) -> pd.DataFrame:
+    frames = [ANSWERS[["id"]].assign(floor=name, s=scores(t)) for name, t in told.items()]
+    return pd.concat(frames)
+
+
+def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:
+    clean = np.stack([scores(0.0), scores(0.5), scores(2.0)])
+    low = floors(answer=0.0, question=0.1, response=0.0, text=0.0)
+    high = floors(answer=0.0, question=0.0, response=2.0, text=0.0)
+    of = partial(strength.by_layer, readout(clean), ANSWERS, drawn=DRAWN, level=0.95)
+    assert of(floors=None).signal.tolist() == [False, True, True]
+    assert of(floors=low).signal.tolist() == [False, True, True]
+    found = of(floors=high)
+    assert found.signal.tolist() == [False, False, False]
+    assert found.floor.tolist() == ["response"] * 3
+    assert (found.gain == found.auc - found.floor_auc).all()
+    assert (found.gain_low < found.gain).all() and (found.gain < found.gain_high).all()
+
+
+def test_one_floor_that_is_not_surely_beaten_is_enough_to_lose_the_signal() -> None:
+    clean = np.stack([scores(1.0)])
+    equal = pd.concat([floors(answer=0.0, response=0.0, text=0.0), floors(question=1.0)])
+    found = strength.by_layer(readout(clean), ANSWERS, equal, DRAWN, 0.95)
+    assert not found.signal[0] and found.floor[0] == "question"
+
+
+def test_before_the_answer_is_read_only_the_question_counts() -> None:
+    clean = np.stack([scores(1.0)])
+    told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
+    at = readout(clean, position="prompt_end")
+    found = strength.by_layer(at, ANSWERS, told, DRAWN, 0.95)
+    assert found.signal[0] and found.floor[0] == "question"
+    with pytest.raises(AnchorscopeError, match="no floor applies to the position prompt_end"):
+        strength.by_layer(at, ANSWERS, told[told["floor"] != "question"], DRAWN, 0.95)
+
+
+def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
+    clean = np.stack([scores(0.0), scores(2.0)])
+    own = readout(clean, chosen=np.array([1, 1, 0, 1, 1]))
+    expected = np.where(np.arange(N) % 5 == 2, clean[0], clean[1])
+    assert np.array_equal(own.own, expected)
+    found = strength.of_cell(own, ANSWERS, None, DRAWN, 0.95)
+    assert found.auc.tolist() == pytest.approx([roc_auc_score(Z, expected)])
+
+
+def test_what_the_answer_adds_is_a_paired_difference() -> None:
+    shared = scores(0.7)
+    after = readout(np.stack([shared + 0.5 * (2 * Z - 1)]))
+    before = readout(np.stack([shared]), position="prompt_end")
+    found = strength.added(after, before, Z, DRAWN, 0.95)
+    assert found["added_auc"][0] == after.auc[0] - before.auc[0]
+    assert found["prompt_end_auc"][0] == before.auc[0]
+    assert 0 < found["added_low"][0] < found["added_auc"][0] < found["added_high"][0]
+    # unpaired, the interval would be wider
+    wide = found["prompt_end_high"][0] - found["prompt_end_low"][0]
+    assert found["added_high"][0] - found["added_low"][0] < wide
+
+
+def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:
+    inner = np.array([[0.5, 0.9], [0.905, 0.6], [0.9, 0.6], [0.896, 0.6], [0.89, 0.6]])
+    assert headline.layer_of_fold(inner).tolist() == [3, 0]
+    assert headline.median(np.array([3, 0])) == 1
+    assert headline.deepest(np.array([np.nan, np.nan])) == 1
+
+
+def test_the_scores_tell_which_layer_each_fold_chose() -> None:
+    clean = pd.DataFrame(
+        {
+            "id": np.tile(ANSWERS["id"], 2),
+            "layer": np.repeat([0, 1], N),
+            "readout": "mlp/final",
+            "condition": "clean",
+            "draw": 0,
+            "probe": "clean",
+            "fold": np.tile(np.arange(N) % 2, 2),
+            "inner_auc": np.r_[np.where(np.arange(N) % 2, 0.9, 0.6), np.full(N, 0.7)],
+            "s": np.r_[scores(1.0), scores(1.0)],
+        }
+    )
+    found = next(samples.readouts(clean, ANSWERS))
+    assert found.layer_of_fold.tolist() == [1, 0]
+    assert found.headline == 0
+    # without inner folds: by the samples outside each fold
+    bare = next(samples.readouts(clean.assign(inner_auc=np.nan), ANSWERS))
+    rows = np.arange(N) % 2
+    by_hand = [
+        headline.deepest(np.array([roc_auc_score(Z[rows != k], s[rows != k]) for s in bare.clean]))
+        for k in (0, 1)
+    ]
+    assert bare.layer_of_fold.tolist() == by_hand

@@ -1,0 +1,458 @@
+"""The instrument: what a pass leaves at the read-outs, against slow and obvious versions."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import random
+
+import pytest
+import torch
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, WIDTH, WINDOW, final_norm
+from instrument import (
+    CLOSE,
+    CONDITIONS,
+    READOUTS,
+    TOKENIZER,
+    answers_table,
+    cuts,
+    layer_by_layer,
+    measured,
+    planned,
+)
+from safetensors import safe_open
+
+from anchorscope.models import activations, models
+from anchorscope.storage.errors import AnchorscopeError
+
+
+@pytest.fixture(params=ALL_FAMILIES)
+def loaded(request, load):
+    return load(request.param, TOKENIZER[request.param])
+
+
+@pytest.fixture
+def answers(loaded):
+    return answers_table(loaded.tokenizer)
+
+
+@pytest.mark.parametrize("blocks", activations.BLOCKS)
+def test_one_pass_equals_the_literal_loop_over_layers(loaded, answers, blocks):
+    plan = planned(answers.head(3), blocks=blocks)
+    found = measured(loaded, plan)
+    for (id_, condition, draw), (sample, cut) in cuts(plan).items():
+        start = sample.answer_start if blocks == "answer" else 0
+        for layer in range(LAYERS):
+            slow = layer_by_layer(loaded, sample, cut, layer, start)
+            for site, position in itertools.product(models.SITES, activations.POSITIONS):
+                state = found[id_, f"{condition}.{draw}/{site}.{position}"][layer]
+                expected = slow[site][layer][sample.positions[position]]
+                torch.testing.assert_close(state, expected, **CLOSE)
+
+
+def test_a_cut_in_all_layers_differs_from_one_in_the_first_layers_only(loaded, answers):
+    # Else the test above could not tell the loop from any other way to cut.
+    sample, cut = cuts(planned(answers))["q1", "knockout", 0]
+    ends = [
+        layer_by_layer(loaded, sample, cut, deepest)["resid"][-1][-1] for deepest in range(LAYERS)
+    ]
+    assert all((one - other).abs().max() > 1e-3 for one, other in itertools.pairwise(ends))
+
+
+def other_ids(answers, column):
+    """The same table with other ids at the tokens of a column."""
+    changed = answers.copy()
+    changed["input_ids"] = [
+        [(token + 17) % 200 + 3 if place in found else token for place, token in enumerate(record)]
+        for record, found in zip(answers["input_ids"], answers[column], strict=True)
+    ]
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("condition", "column"), [("knockout", "eq_tokens"), ("question", "question_tokens")]
+)
+def test_seal_other_ids_in_place_of_what_is_cut_change_nothing_after_it(
+    loaded, answers, condition, column
+):
+    found = measured(loaded, planned(answers))
+    again = measured(loaded, planned(other_ids(answers, column)))
+    for (id_, name), states in found.items():
+        if name.startswith(condition):
+            assert torch.equal(states, again[id_, name]), (id_, name)
+        if name.startswith("clean"):
+            assert (states - again[id_, name]).abs().max() > 1e-3
+
+
+def test_seal_holds_at_every_token_between_and_after(loaded, answers):
+    plan, other = planned(answers), planned(other_ids(answers, "eq_tokens"))
+    batch = plan.batches[0]
+
+    def states(plan):
+        with torch.inference_mode():
+            out = loaded.model.base_model(
+                **activations.inputs(loaded, plan, batch), output_hidden_states=True
+            )
+        return torch.stack(out.hidden_states)
+
+    before, after = states(plan), states(other)
+    assert not torch.equal(before, after)
+    for number, row in enumerate(batch.rows):
+        if row.condition == "knockout":
+            outside = [n for n in range(batch.length) if n not in row.cut.tokens]
+            assert torch.equal(before[:, number, outside], after[:, number, outside])
+
+
+def test_blocking_answer_tokens_only_leaks(loaded, answers):
+    found = measured(loaded, planned(answers, blocks="answer"))
+    again = measured(loaded, planned(other_ids(answers, "eq_tokens"), blocks="answer"))
+    name = "knockout.0/resid.final"
+    assert all((found[id_, name] - again[id_, name]).abs().max() > 1e-4 for id_ in answers["id"])
+
+
+def test_clean_rows_equal_the_plain_models_outputs(loaded, answers):
+    plan = planned(answers)
+    found = measured(loaded, plan)
+    for sample in plan.samples:
+        with torch.inference_mode():
+            out = loaded.model.base_model(
+                torch.tensor([sample.input_ids]), output_hidden_states=True
+            )
+        for position, token in sample.positions.items():
+            plain = torch.stack([states[0, token] for states in out.hidden_states[1:]])
+            for name in ("clean", "noop"):
+                states = found.get((sample.id, f"{name}.0/resid.{position}"))
+                if states is None:
+                    continue
+                torch.testing.assert_close(states[:-1], plain[:-1], **CLOSE)
+                last = final_norm(loaded)(states[-1])
+                torch.testing.assert_close(last, plain[-1], **CLOSE)
+
+
+def test_padding_and_batch_composition_change_nothing(loaded, answers):
+    together = measured(loaded, planned(answers, batch_tokens=10**6))
+    alone = measured(loaded, planned(answers, batch_tokens=1))
+    assert together.keys() == alone.keys()
+    for key, states in together.items():
+        torch.testing.assert_close(states, alone[key], **CLOSE)
+
+
+def test_a_later_token_changes_no_earlier_position(loaded, answers):
+    changed = answers.copy()
+    changed["input_ids"] = [[*ids[:-1], ids[-1] + 1] for ids in answers["input_ids"]]
+    found, again = measured(loaded, planned(answers)), measured(loaded, planned(changed))
+    for (id_, name), states in found.items():
+        if name.endswith("final"):
+            assert not torch.equal(states, again[id_, name])
+        else:
+            assert torch.equal(states, again[id_, name]), (id_, name)
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint, family):
+    loaded = models.load(checkpoint(family, TOKENIZER[family]))
+    loaded.model.set_attn_implementation("eager")
+    plan = planned(answers_table(loaded.tokenizer))
+    for batch in plan.batches:
+        if not batch.masked:
+            continue
+        with torch.inference_mode():
+            out = loaded.model.base_model(
+                **activations.inputs(loaded, plan, batch), output_attentions=True
+            )
+        assert len(out.attentions) == LAYERS
+        for weights, (number, row) in itertools.product(out.attentions, enumerate(batch.rows)):
+            length = len(plan.samples[row.sample].input_ids)
+            torch.testing.assert_close(
+                weights[number].sum(-1), torch.ones_like(weights[number, ..., 0])
+            )
+            assert (weights[number, :, :length, length:] == 0).all()
+            for key in row.cut.tokens:
+                later = [n for n in range(key + 1, length) if n not in row.cut.tokens]
+                assert (weights[number][:, later, key] == 0).all()
+            eq = list(plan.samples[row.sample].eq_tokens)
+            looked = weights[number, :, max(eq) + 1 : length, eq].max()
+            assert row.condition != "clean" or looked > 1e-3
+
+
+def test_attention_to_the_exact_question_tokens_was_there_before(load):
+    loaded = load("llama", "metaspace")
+    plan = planned(answers_table(loaded.tokenizer))
+    found = measured(loaded, plan)
+    for sample in plan.samples:
+        clean, cut = (found[sample.id, f"{name}.0/attn.final"] for name in ("clean", "knockout"))
+        assert (clean - cut).abs().amax(dim=1).min() > 1e-3
+
+
+def long_table(tokenizer, length):
+    """The corpus behind one sample of a given length."""
+    texts = ["Q: " + "the red house " * 60 + " A: Anna Lund .", *CORPUS]
+    table = answers_table(tokenizer, texts)
+    table.at[0, "input_ids"] = table.at[0, "input_ids"][:length]
+    table.at[0, "question_tokens"] = list(range(3, 20))
+    table.at[0, "eq_tokens"] = [5, 6, 9]
+    table.loc[0, ["ea_start", "prompt_length"]] = length - 3
+    table.loc[0, ["ea_end", "final"]] = length - 1
+    return table
+
+
+@pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
+def test_samples_longer_than_the_sliding_window_are_refused_and_counted(load, family):
+    loaded = load(family, TOKENIZER[family])
+    assert loaded.window == WINDOW
+    table = long_table(loaded.tokenizer, WINDOW + 1)
+    plan = planned(table, window=loaded.window)
+    assert "q0" not in {sample.id for sample in plan.samples}
+    assert plan.counts.dropped == {"longer than the sliding window": 1}
+    assert plan.counts.total == len(table) and plan.counts.kept == len(table) - 1
+    assert planned(long_table(loaded.tokenizer, WINDOW), window=loaded.window).counts.kept == 9
+
+
+@pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
+@pytest.mark.parametrize("over", [0, 1])
+def test_a_tensor_mask_loses_the_window_one_token_beyond_it(load, family, over):
+    # Why the plan refuses: up to the window both paths agree, one token later they do not.
+    loaded = load(family, TOKENIZER[family])
+    plan = planned(long_table(loaded.tokenizer, WINDOW + over))
+    found = measured(loaded, plan, ["resid/final"])
+    difference = found["q0", "clean.0/resid.final"] - found["q0", "noop.0/resid.final"]
+    assert (difference.abs().max() > 1e-5) == bool(over)
+
+
+def test_a_batch_holds_all_rows_of_its_samples_within_the_budget(byte_level):
+    answers = answers_table(byte_level, CORPUS * 5)
+    answers["id"] = [f"n{number}" for number in range(len(answers))]
+    plan = planned(answers, batch_tokens=900)
+    shared = [batch for batch in plan.batches if batch.masked]
+    assert sorted(n for batch in shared for n in batch.samples) == list(range(len(answers)))
+    for batch in plan.batches:
+        lengths = [len(plan.samples[number].input_ids) for number in batch.samples]
+        assert lengths == sorted(lengths, reverse=True) and batch.length == lengths[0]
+        assert len(batch.rows) * batch.length <= 900 or len(batch.samples) == 1
+        rows = {(row.sample, row.condition, row.draw) for row in batch.rows}
+        assert rows == {(n, *column) for n in batch.samples for column in batch.columns}
+        assert len(rows) == len(batch.rows)
+    # No batch has room for the first sample of the next one.
+    for batch, following in itertools.pairwise(shared):
+        assert (len(batch.samples) + 1) * len(batch.columns) * batch.length > 900
+        assert following.length <= batch.length
+    assert len(shared) > 5 and max(len(batch.samples) for batch in shared) > 1
+
+
+def test_the_plan_depends_on_the_cell_and_the_budget_only(byte_level):
+    answers = answers_table(byte_level)
+    state = torch.get_rng_state()
+    random.seed(1)
+    first = planned(answers)
+    random.seed(2)
+    assert first == planned(answers.copy())
+    assert torch.equal(state, torch.get_rng_state())
+    assert first.batches != planned(answers, batch_tokens=300).batches
+    drawn = {key: cut for key, (_, cut) in cuts(first).items() if key[1] == "random"}
+    other = {key: cut for key, (_, cut) in cuts(planned(answers, seed=1)).items()}
+    assert any(cut != other[key] for key, cut in drawn.items())
+    # A sample's random tokens are its own: they stay when others join or leave the cell.
+    fewer = cuts(planned(answers.tail(3)))
+    assert all(fewer[key][1] == cut for key, cut in drawn.items() if key in fewer)
+
+
+def test_samples_of_one_shape_draw_their_own_random_tokens(byte_level):
+    answers = answers_table(byte_level, CORPUS[:1] * 12, seed=0)
+    answers["eq_tokens"] = [[4, 5, 8]] * 12
+    answers["id"] = [f"n{number}" for number in range(12)]
+    drawn = {cut for key, (_, cut) in cuts(planned(answers)).items() if key[1] == "random"}
+    assert len(drawn) > 5
+
+
+def test_positions_are_the_closing_token_and_the_answers_neighbours(byte_level):
+    answers = answers_table(byte_level).head(1)
+    answers[["prompt_length", "ea_start", "ea_end", "final"]] = [9, 11, 14, 16]
+    (sample,) = planned(answers).samples
+    assert sample.positions == {
+        "before_answer": 10, "last_answer": 13, "final": 16, "prompt_end": 8,
+    }  # fmt: skip
+
+
+def test_noop_takes_the_first_samples_through_other_batches_without_the_mask(load):
+    loaded = load("qwen3")
+    answers = answers_table(loaded.tokenizer)
+    plan = planned(answers)
+    noop = [batch for batch in plan.batches if not batch.masked]
+    assert sorted(n for batch in noop for n in batch.samples) == [0, 1, 2]
+    assert all(row.condition == "noop" for batch in noop for row in batch.rows)
+    for batch in plan.batches:
+        mask = activations.inputs(loaded, plan, batch)["attention_mask"]
+        assert mask.ndim == (4 if batch.masked else 2)
+    without = planned(answers, conditions={"knockout": {}, "noop": None})
+    assert {column for batch in without.batches for column in batch.columns} == {
+        ("clean", 0),
+        ("knockout", 0),
+    }
+
+
+def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
+    loaded = load("llama")
+    passed = []
+    hook = loaded.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: passed.append(kwargs["input_ids"].shape), with_kwargs=True
+    )
+    head = loaded.model.lm_head.register_forward_pre_hook(lambda *_: pytest.fail("LM head ran"))
+    plan = planned(answers_table(loaded.tokenizer))
+    with caplog.at_level(logging.INFO, "anchorscope.storage.progress"):
+        stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    hook.remove(), head.remove()
+    n = len(CORPUS)
+    # One row more is what all prompts begin with.
+    assert stats["rows"] + 1 == sum(rows for rows, _ in passed) == 5 * n + 3 + 1
+    assert stats["passed_tokens"] == sum(rows * width for rows, width in passed)
+    assert stats["passed_tokens"] < stats["tokens"] and stats["batches"] == len(plan.batches)
+    assert stats["samples"] == n and stats["dtype"] == "float32" and stats["device"] == "cpu"
+    assert stats["rows_by_condition"] == {
+        "clean": n,
+        "knockout": n,
+        "random": 2 * n,
+        "question": n,
+        "noop": 3,
+    }
+    assert stats["rows_per_sample"]["knockout"] == 1 and stats["rows_per_sample"]["random"] == 2
+    assert stats["tokens"] < stats["padded_tokens"]
+    assert f"{n} of {n} samples" in caplog.text and "0:00 left" in caplog.text
+
+
+def test_what_is_read_back_is_what_was_measured_in_the_order_of_the_answers(load, tmp_path):
+    loaded = load("llama")
+    answers = answers_table(loaded.tokenizer)
+    plan = planned(answers, batch_tokens=400)
+    activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    found = measured(loaded, plan)
+    for readout, (condition, draw) in itertools.product(
+        READOUTS, [("clean", 0), ("random", 1), ("noop", 0)]
+    ):
+        ids, states = activations.read(tmp_path / "cell", readout, condition, draw)
+        states = states[:]
+        assert ids == answers["id"].tolist()[: 3 if condition == "noop" else None]
+        assert states.shape == (LAYERS, len(ids), WIDTH) and states.dtype == torch.float32
+        for number, id_ in enumerate(ids):
+            name = f"{condition}.{draw}/{readout.replace('/', '.')}"
+            assert torch.equal(states[:, number], found[id_, name])
+
+
+def test_activations_are_kept_in_the_models_dtype(checkpoint, tmp_path):
+    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    plan = planned(answers_table(loaded.tokenizer))
+    stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
+    with safe_open(tmp_path / "cell" / "batch-00000.safetensors", framework="pt") as file:
+        stored = file.get_tensor("knockout.0/mlp.final")
+        assert set(file.keys()) == {
+            f"{name}/mlp.final"
+            for name in ("clean.0", "knockout.0", "random.0", "random.1", "question.0")
+        }
+    assert stored.dtype == torch.bfloat16 and stats["dtype"] == "bfloat16"
+    assert stored.shape == (len(plan.batches[0].samples), LAYERS, WIDTH)
+    assert activations.read(tmp_path / "cell", "mlp/final", "clean")[1][:].dtype == torch.float32
+
+
+def test_the_index_says_how_much_was_cut(byte_level):
+    answers = answers_table(byte_level).head(2)
+    answers.at[0, "question_tokens"] = [*answers.at[0, "eq_tokens"], 3]
+    index = activations.index(planned(answers, conditions={"knockout": {}, "random": {}}))
+    assert index["id"].tolist() == ["q0", "q1"]
+    assert index["n_blocked"].tolist() == [3, 3] and index["n_blocked_random"].iloc[1] == 3
+    assert index["n_blocked_question"].isna().all() and not index["noop"].any()
+    assert index["random_complete"].tolist() == [False, True]
+
+
+def test_measured_answers_carry_how_much_was_cut_in_the_order_of_the_passes(load, tmp_path):
+    loaded = load("llama")
+    answers = answers_table(loaded.tokenizer)
+    activations.write(tmp_path / "cell", loaded, planned(answers), ["mlp/final"])
+    shuffled = answers.sample(frac=1, random_state=0)
+    found = activations.measured(shuffled, tmp_path / "cell")
+    assert found["id"].tolist() == answers["id"].tolist()
+    assert found["input_ids"].tolist() == answers["input_ids"].tolist()
+    assert (found["n_blocked_knockout"] == 3).all() and found["random_complete"].all()
+    with pytest.raises(AnchorscopeError, match="2 measured samples have no answer, the first: q0"):
+        activations.measured(answers.tail(-2), tmp_path / "cell")
+
+
+def test_the_conditions_of_the_settings_are_those_of_the_passes(byte_level):
+    plan = planned(answers_table(byte_level))
+    passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
+    assert set(activations.conditions_of(CONDITIONS)) == passed
+
+
+def test_samples_dropped_before_are_counted_with_their_reason(byte_level):
+    answers = answers_table(byte_level)
+    answers.loc[0, "dropped"] = "no answer"
+    answers.at[1, "eq_tokens"] = []
+    plan = planned(answers)
+    assert plan.counts.dropped == {"no answer": 1, "no exact question tokens": 1}
+    assert [sample.id for sample in plan.samples] == answers["id"].tolist()[2:]
+    answers["dropped"] = "no answer"
+    with pytest.raises(AnchorscopeError, match="no sample is left"):
+        planned(answers)
+
+
+def test_an_index_outside_the_sample_or_an_id_twice_is_refused(byte_level):
+    answers = answers_table(byte_level)
+    answers["id"] = "same"
+    with pytest.raises(AnchorscopeError, match="8 times"):
+        planned(answers)
+    answers.loc[3, "ea_end"] = 1000
+    with pytest.raises(AnchorscopeError, match="outside the sample"):
+        planned(answers)
+
+
+@pytest.mark.parametrize(("value", "word"), [(float("nan"), "not finite"), (0.0, "zero")])
+def test_a_broken_activation_names_its_layer_and_sample(checkpoint, tmp_path, value, word):
+    loaded = models.load(checkpoint("llama"))
+    models.layers(loaded)[2].mlp.down_proj.weight.fill_(value)
+    plan = planned(answers_table(loaded.tokenizer))
+    with pytest.raises(AnchorscopeError, match=f"mlp is {word} at layer 2") as caught:
+        activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
+    assert plan.samples[plan.batches[0].samples[0]].id in str(caught.value)
+    assert not (tmp_path / "cell" / "index.parquet").exists()
+
+
+def test_unknown_names_are_refused(load):
+    loaded = load("llama")
+    answers = answers_table(loaded.tokenizer)
+    for name in ("mlp", "mlp/last", "head/final"):
+        with pytest.raises(AnchorscopeError, match="no read-out"):
+            list(activations.measure(loaded, planned(answers), [name]))
+    with pytest.raises(ValueError, match="unknown conditions"):
+        planned(answers, conditions={"knockot": {}})
+    with pytest.raises(ValueError, match="unknown blocks"):
+        planned(answers, blocks="before")
+
+
+def test_what_was_not_measured_or_is_broken_is_said_plainly(load, tmp_path):
+    loaded = load("llama")
+    folder = tmp_path / "cell"
+    plan = planned(answers_table(loaded.tokenizer), conditions={"knockout": {}})
+    activations.write(folder, loaded, plan, ["mlp/final"])
+    for readout, condition in (("attn/final", "clean"), ("mlp/final", "random")):
+        with pytest.raises(AnchorscopeError, match="was not measured"):
+            activations.read(folder, readout, condition)
+    with pytest.raises(AnchorscopeError, match=r"noop.0/mlp.final was not measured"):
+        activations.read(folder, "mlp/final", "noop")
+    (folder / "batch-00000.safetensors").write_bytes(b"short")
+    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+        activations.read(folder, "mlp/final", "clean")
+    (folder / "batch-00000.safetensors").unlink()
+    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+        activations.read(folder, "mlp/final", "clean")
+
+
+def test_hooks_are_gone_afterwards_even_after_an_error(load):
+    loaded = load.__wrapped__("llama")  # on the one that all tests share may be transformers' own
+    plan = planned(answers_table(loaded.tokenizer))
+    broken = dataclasses.replace(
+        plan.samples[0], positions=dict.fromkeys(activations.POSITIONS, 10**6)
+    )
+    with pytest.raises(IndexError):
+        measured(loaded, dataclasses.replace(plan, samples=(broken, *plan.samples[1:])))
+    for layer in models.layers(loaded):
+        for site in models.SITES:
+            assert not models.part(loaded, layer, site)._forward_hooks

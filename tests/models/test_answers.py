@@ -1,0 +1,635 @@
+"""Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorscope.anchors import answer_anchors, tokens
+from anchorscope.models import activations, answers, generation
+from anchorscope.models.answers import Settings, answer, trim, write_part
+from anchorscope.models.generation import Ending, settled
+from anchorscope.questions import prompts, questions
+from anchorscope.storage import files
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.provenance import Counts
+
+ASKED = [
+    ("What is George Rankin's occupation?", "George Rankin"),
+    ("Who wrote The  Red House in 1894?", "The  Red House"),
+    ("who is the author of 東京物語", "東京物語"),
+    ("Кто написал роман Тихий Дон?", "Тихий Дон"),
+    ("In what city was Zoltán Szabó born?", "Zoltán Szabó"),
+    ("Which film has the director of Second Street, or The 39 Steps?", "The 39 Steps"),
+    ("what year did the 2nd bridge over the river open", "2nd bridge"),
+    ("Who?", "Who"),
+]
+HEAD = {"plain": "Q: ", "few_shot": "Q: Who painted it?\nA: Anna Lund\n\nQ: ", "chat": "Q: "}
+TAIL = {"plain": " A:", "few_shot": "\nA:", "chat": "\nA:"}
+
+
+def _tables(
+    style: str = "plain", rows: list[dict[str, Any]] | None = None
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Prompts and questions: ASKED, with the columns of `rows` written over it."""
+    prompts, questions = [], []
+    rows = rows if rows is not None else [{} for _ in ASKED]
+    for number, ((question, subject), row) in enumerate(zip(ASKED, rows, strict=True)):
+        start = len(HEAD[style])
+        place = start + question.index(subject)
+        prompts.append(
+            {
+                "id": f"q{number}",
+                "question": question,
+                "prompt": f"{HEAD[style]}{question}{TAIL[style]}",
+                "question_start": start,
+                "question_end": start + len(question),
+                "eq_start": [place],
+                "eq_end": [place + len(subject)],
+                "dropped": row.get("dropped"),
+            }
+        )
+        questions.append(
+            {
+                "id": f"q{number}",
+                "question": question,
+                "answers": row.get("answers", ["Paris"]),
+                "subject": subject,
+                "relation": "r",
+                "kind": None,
+                "response": row.get("response"),
+                "label": row.get("label"),
+            }
+        )
+    return pd.DataFrame(prompts), pd.DataFrame(questions)
+
+
+def _run(loaded: Any, style: str = "plain", rows: Any = None, **options: Any) -> Any:
+    prompts, questions = _tables(style, rows)
+    return answer(prompts, questions, loaded.model, loaded.tokenizer, Settings(style, **options))
+
+
+def _with_decoder(loaded: Any) -> Any:
+    """A metaspace tokenizer with the decoder of Llama 2 and Mistral."""
+    from tokenizers import decoders
+
+    if loaded.tokenizer.bos_token == "<s>":
+        parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+        loaded.tokenizer.backend_tokenizer.decoder = decoders.Sequence(
+            [*parts, decoders.Strip(" ", 1, 0)]
+        )
+    return loaded
+
+
+@pytest.fixture(
+    params=[("llama", "byte_level"), ("qwen3", "metaspace"), ("gemma3_text", "byte_level")]
+)
+def loaded(request: pytest.FixtureRequest, load: Callable[..., Any]) -> Any:
+    return _with_decoder(load(*request.param))
+
+
+@pytest.fixture
+def llama(load: Callable[..., Any]) -> Any:
+    return load("llama")
+
+
+@pytest.fixture(scope="session")
+def merging() -> Any:
+    """A tokenizer whose tokens cross the end of the answer: "Paris." and ".\n\n" are one token."""
+    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    merges = [("P", "a"), ("Pa", "r"), ("Par", "i"), ("Pari", "s"), ("Paris", "."), ("Ċ", "Ċ"),
+              ("X", "."), ("X.", "Ċ"), ("Ġ", "Paris.")]  # fmt: skip
+    words = [*alphabet, *("".join(pair) for pair in merges)]
+    tokenizer = Tokenizer(models.BPE(vocab={w: n for n, w in enumerate(words)}, merges=merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([AddedToken("</s>", special=True)])
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>")
+
+
+def _end_of(tokenizer: Any, style: str) -> Ending:
+    closing = {"plain": " .", "few_shot": "\n\n"}.get(style)
+    eos = tokenizer.eos_token_id
+    ids = tokens.continuation(tokenizer, closing) if closing else (eos,)
+    return Ending(style, ids if style == "plain" else ids[:1], frozenset([eos]))
+
+
+def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
+    """What `trim` makes of a text."""
+    ids = [*tokens.continuation(tokenizer, said), *([tokenizer.eos_token_id] if end else [])]
+    return trim(tokenizer.encode("Q: Who? A:"), ids, tokenizer, _end_of(tokenizer, style))
+
+
+# Trimming
+
+
+@pytest.mark.parametrize(
+    ("said", "style", "end", "anchor", "fed"),
+    [
+        (" Anna Lund . right", "plain", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund. She", "plain", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund\nQ: x", "plain", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund, a poet", "plain", False, "Anna Lund, a poet", " Anna Lund, a poet"),
+        (" Anna Lund, perhaps", "plain", False, "Anna Lund", " Anna Lund"),
+        (' "Anna Lund," .', "plain", False, "Anna Lund", ' "Anna Lund'),
+        (" Anna Lund\n\nQ: x", "few_shot", False, "Anna Lund", " Anna Lund"),
+        (" Anna Lund (born 1867) and\nQ", "few_shot", False, "Anna Lund", " Anna Lund"),
+        (" The answer is J. R. Lund\nQ", "few_shot", False, "J. R. Lund",
+         " The answer is J. R. Lund"),
+        ("Anna Lund", "chat", True, "Anna Lund", "Anna Lund"),
+        ("\n\nAnna Lund.", "chat", True, "Anna Lund", "\n\nAnna Lund"),
+        ("Anna Lund and", "chat", False, "Anna Lund and", "Anna Lund and"),
+        (" Anna Lund", "few_shot", True, "Anna Lund", " Anna Lund"),
+        (" 小津。東京", "few_shot", False, "小津", " 小津"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
+def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written_there(
+    load: Callable[..., Any], name: str, said: str, style: str, end: bool, anchor: str, fed: str
+) -> None:
+    tokenizer = _with_decoder(load("qwen3" if name == "metaspace" else "llama", name)).tokenizer
+    trimmed = _trim(tokenizer, said, style, end=end)
+    closing = _end_of(tokenizer, style).closing
+    start, stop = trimmed.anchor
+    assert trimmed.anchor_text == anchor
+    assert trimmed.ids[stop:] == closing
+    assert anchor in tokenizer.decode(trimmed.ids[start:stop])
+    assert trimmed.response.startswith(fed)
+    mark = {"plain": ".", "few_shot": "\n", "chat": tokenizer.eos_token}[style]
+    assert trimmed.response.removeprefix(fed).strip(" ") in {mark, mark * 2}
+    assert trimmed.ids == _trim(tokenizer, fed, style).ids
+
+
+@pytest.mark.parametrize(
+    ("said", "whole"),
+    [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")],
+)
+def test_the_text_that_was_said_is_kept_up_to_its_own_end(
+    byte_level: Any, said: str, whole: str
+) -> None:
+    assert _trim(byte_level, said, "plain").said == whole
+
+
+@pytest.mark.parametrize(
+    ("said", "anchor"), [(" Paris. It", "Paris"), (" Malcolm X.\nQ", "Malcolm X"), (" X", "X")]
+)
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_a_last_token_that_holds_more_than_the_answer_is_tokenised_anew(
+    merging: Any, said: str, anchor: str, style: str
+) -> None:
+    trimmed = _trim(merging, said, style)
+    closing = _end_of(merging, style).closing
+    assert trimmed.anchor_text == anchor
+    assert trimmed.split == (said != " X")
+    assert merging.decode(trimmed.ids[slice(*trimmed.anchor)]) == anchor
+    assert trimmed.ids[trimmed.anchor[1] :] == closing
+    assert trimmed.ids == _trim(merging, f" {anchor}", style).ids
+
+
+def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
+    """A tokenizer that writes small letters only does not give "Paris" back."""
+    from tokenizers import normalizers
+
+    ids = tokens.continuation(merging, " Paris. It")
+    small = deepcopy(merging)
+    small.backend_tokenizer.normalizer = normalizers.Lowercase()
+    trimmed = trim(merging.encode("Q: Who? A:"), ids, small, _end_of(merging, "plain"))
+    assert (trimmed.anchor, trimmed.ids, trimmed.said) == (None, (), "Paris.")
+
+
+@pytest.mark.parametrize("said", ["", " .", "\n", "\nQ: Who", " ?"])
+def test_an_answer_without_words_has_no_anchor(byte_level: Any, said: str) -> None:
+    eos = byte_level.eos_token_id
+    ids = tokens.continuation(byte_level, said) if said else ()
+    trimmed = trim([5], ids, byte_level, Ending("few_shot", (7,), frozenset([eos])))
+    assert trimmed.anchor is None
+
+
+PIECES = [
+    "Paris", " the", " U.S.", " J.", " 3.", "5", " St.", " .", ".", "\n", " It", "!", " (", ")",
+    " No.", "ab", " ", "A:",
+]  # fmt: skip
+
+
+@settings(max_examples=300)
+@given(st.lists(st.sampled_from(PIECES), max_size=8), st.lists(st.sampled_from(PIECES), max_size=4),
+       st.sampled_from(["plain", "few_shot"]))  # fmt: skip
+def test_a_settled_answer_is_not_changed_by_what_follows(
+    said: list[str], more: list[str], style: str
+) -> None:
+    text, longer = "".join(said), "".join(said + more)
+    if settled(text, style):
+
+        def cut(whole: str) -> Any:
+            found = answer_anchors.find(answers._first_turn(whole, style))
+            return found, answer_anchors.closer(whole, found[1] if found else 0)
+
+        assert cut(text) == cut(longer)
+
+
+# Generation
+
+
+def _greedy_oracle(loaded: Any, ids: list[int], steps: int) -> list[int]:
+    """One row, no padding, no cache, the whole text again for every token."""
+    import torch
+
+    new: list[int] = []
+    for _ in range(steps):
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
+        new.append(int(logits[0, -1].argmax()))
+        if new[-1] == loaded.tokenizer.eos_token_id:
+            break
+    return new
+
+
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) -> None:
+    frame, _ = _run(loaded, style, max_new_tokens=12)
+    ending = answers._ending(loaded.model, loaded.tokenizer, style)
+    compared = 0
+    for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
+        ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
+        expected = trim(ids, _greedy_oracle(loaded, ids, 12), loaded.tokenizer, ending)
+        assert row.answer == expected.said
+        if row.dropped is None:
+            compared += 1
+            assert row.input_ids == [*ids, *expected.ids]
+            assert row.response == expected.response
+    assert compared >= 5
+
+
+def test_batches_and_padding_change_nothing(loaded: Any) -> None:
+    whole, counts = _run(loaded, max_new_tokens=12, batch_tokens=100_000)
+    ids = [loaded.tokenizer.encode(prompt) for prompt in _tables()[0]["prompt"]]
+    longest = max(map(len, ids)) + 12
+    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=longest)
+    pd.testing.assert_frame_equal(whole, alone)
+    assert counts == counts_alone
+    prompts, questions = _tables()
+    order = [3, 7, 0, 5]
+    some, _ = answer(
+        prompts.iloc[order], questions, loaded.model, loaded.tokenizer,
+        Settings("plain", max_new_tokens=12),
+    )  # fmt: skip
+    pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
+
+
+@pytest.mark.parametrize("part", [None, (1, 2)])
+def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(
+    llama: Any, tmp_path: Path, part: tuple[int, int] | None
+) -> None:
+    prompts, questions = _tables()
+    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in prompts["prompt"]]
+    tight = Settings("plain", max_new_tokens=12, batch_tokens=max(lengths) + 11)
+
+    def refuse(*_: Any) -> None:
+        raise AssertionError("a pass was made")
+
+    handle = llama.model.register_forward_pre_hook(refuse)
+    try:
+        with pytest.raises(AnchorscopeError, match="batch_tokens") as caught:
+            asked = (prompts, questions, llama.model, llama.tokenizer, tight)
+            if part:
+                write_part(*asked, part=part, keep=tmp_path)
+            else:
+                answer(*asked)
+    finally:
+        handle.remove()
+    longest = prompts["id"].iloc[lengths.index(max(lengths))]
+    assert f"sample {longest}" in str(caught.value)
+    assert f"set batch_tokens to {max(lengths) + 12}" in str(caught.value)
+
+
+def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tokens that the model does write declared to be marks, rows stop early, each its own."""
+    tokenizer = llama.tokenizer
+    ending = answers._ending(llama.model, tokenizer, "few_shot")
+    prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
+    full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
+    wanted = [place % 9 + 1 for place in range(len(prompts))]
+    texts = [
+        tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
+        for ids, new, size in zip(prompts, full, wanted, strict=True)
+    ]
+    monkeypatch.setattr(generation._Stopper, "_marked", lambda self, token: True)
+    monkeypatch.setattr(generation, "settled", lambda text, style: text in texts)
+    found = generation.generate(
+        prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
+    )
+    assert [len(new) for new in found] != [12] * len(prompts)
+    for new, oracle, size in zip(found, full, wanted, strict=True):
+        assert list(new) == oracle[: len(new)]
+        assert len(new) <= size
+
+
+def test_an_end_token_ends_its_row_only(llama: Any) -> None:
+    tokenizer = llama.tokenizer
+    prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
+    full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
+    eos = frozenset([full[0][4]])
+    found = generation.generate(
+        prompts, llama.model, tokenizer, Ending("chat", (0,), eos), max_new_tokens=12,
+        batch_tokens=100_000,
+    )  # fmt: skip
+    for new, oracle in zip(found, full, strict=True):
+        stop = next((n + 1 for n, token in enumerate(oracle) if token in eos), 12)
+        assert list(new) == oracle[:stop]
+    assert len({len(new) for new in found}) > 1
+
+
+def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -> None:
+    from transformers import GenerationConfig
+
+    plain, _ = _run(llama, max_new_tokens=8)
+    model = deepcopy(llama.model)
+    model.generation_config = GenerationConfig(
+        do_sample=True, temperature=0.1, top_k=3, top_p=0.2, repetition_penalty=5.0,
+        eos_token_id=[0], bos_token_id=1,
+    )  # fmt: skip
+    saved = model.generation_config
+    prompts, questions = _tables()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        frame, _ = answer(
+            prompts, questions, model, llama.tokenizer, Settings("plain", max_new_tokens=8)
+        )
+    pd.testing.assert_frame_equal(frame, plain)
+    assert model.generation_config is saved
+
+
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_every_kept_row_holds_together(loaded: Any, style: str, tmp_path: Path) -> None:
+    frame, counts = _run(loaded, style, max_new_tokens=12)
+    files.write_parquet(frame, tmp_path / "answers.parquet")
+    read = files.read_parquet(tmp_path / "answers.parquet")
+    kept = [row for row in read.to_dict("records") if row["dropped"] is None]
+    assert len(kept) == counts.kept >= 5
+    ending = answers._ending(loaded.model, loaded.tokenizer, style)
+    for row in kept:
+        ids = row["input_ids"]
+        assert row["final"] == len(ids) - 1
+        assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"] + 1
+        said = tokens.char_spans(
+            loaded.tokenizer, ids[row["ea_start"] : row["ea_end"]], ids[: row["ea_start"]]
+        )[0]
+        assert row["ea_text"] in said
+        assert set(row["eq_tokens"]) < set(row["question_tokens"]) or row["question"] == "Who?"
+        assert max(row["question_tokens"]) < row["prompt_length"]
+        text = loaded.tokenizer.decode(ids[row["question_tokens"][0] : row["prompt_length"]])
+        assert text.split()[0] == row["question"].split()[0]
+        assert tuple(ids[row["ea_end"] :]) == ending.closing
+        assert row["ea_text"] in row["response"]
+        assert row["label"] in (0, 1)
+
+
+# Second prompts
+
+
+def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """ASKED as few-shot prompts with a second set of examples each."""
+    fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
+    rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
+    shown = [{"question": f"Who drew {n}?", "answer": f"Lund {n}"} for n in range(4)]
+    asked, _ = questions.normalise(rows, fields, split="test")
+    examples, _ = questions.normalise(
+        [row | {"subject": None} for row in shown], fields, split="test"
+    )
+    frame, _ = prompts.build(
+        asked, examples, style="few_shot", examples=2, replicate=True, **settings
+    )
+    return frame, asked
+
+
+def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
+    frame, asked = _with_second()
+    given = (asked, loaded.model, loaded.tokenizer)
+    settings = Settings("few_shot", max_new_tokens=4)
+    found, counts = answer(frame, *given, settings)
+    plain, plain_counts = answer(frame[list(prompts.COLUMNS)], *given, settings)
+    pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
+    assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
+    for row, prompt in zip(found.to_dict("records"), frame.to_dict("records"), strict=True):
+        ids = row["replicate_ids"]
+        if row["dropped"]:
+            assert ids == row["replicate_eq_tokens"] == row["replicate_question_tokens"] == []
+            continue
+        assert ids == loaded.tokenizer.encode(prompt["replicate_prompt"])
+        assert ids != row["input_ids"][: row["prompt_length"]]
+        for name in ("eq_tokens", "question_tokens"):
+            first, second = (
+                loaded.tokenizer.decode([tokens_[n] for n in row[at + name]])
+                for at, tokens_ in (("", row["input_ids"]), ("replicate_", ids))
+            )
+            assert first.strip() == second.strip() != ""
+        assert max(row["replicate_question_tokens"]) < len(ids)
+
+
+def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted(
+    llama: Any,
+) -> None:
+    frame, asked = _with_second()
+    lengths = [len(llama.tokenizer.encode(text)) for text in frame["replicate_prompt"]]
+    own = [len(llama.tokenizer.encode(text)) for text in frame["prompt"]]
+    settings = Settings("few_shot", max_new_tokens=4, max_prompt_tokens=max(lengths + own))
+    blank = {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
+    frame = pd.DataFrame(
+        [row | (blank if n == 0 else {}) for n, row in enumerate(frame.to_dict("records"))]
+    )
+    longer = frame["replicate_prompt"].str.replace("Who drew", "Who has drawn " * 40)
+    longer_frame = frame.assign(replicate_prompt=[*frame["replicate_prompt"][:4], *longer[4:]])
+    found, counts = answer(longer_frame, asked, llama.model, llama.tokenizer, settings)
+    assert counts.kept == len(ASKED)
+    assert [bool(ids) for ids in found["replicate_ids"]] == [False, True, True, True] + [False] * 4
+    assert counts.notes["second prompt, spans do not decode back"] == 1
+    assert (counts.notes["second prompt, spans failed"], counts.notes["spans failed"]) == (1, 0)
+    assert counts.notes["second prompt, prompt too long"] == 4
+
+
+def test_second_prompts_are_measured_end_to_end(llama: Any, tmp_path: Path) -> None:
+    frame, asked = _with_second()
+    files.write_parquet(frame, tmp_path / "prompts.parquet")
+    found, counts = answer(
+        files.read_parquet(tmp_path / "prompts.parquet"), asked, llama.model, llama.tokenizer,
+        Settings("few_shot", max_new_tokens=8),
+    )  # fmt: skip
+    files.write_parquet(found, tmp_path / "answers.parquet")
+    table = files.read_parquet(tmp_path / "answers.parquet")
+    settings: dict[str, Any] = {"knockout": {}, "replicate": {}}
+    planned = activations.plan(table, conditions=settings, batch_tokens=8192)
+    assert planned.counts.notes == {"replicate, few-shot": counts.kept}
+    activations.write(tmp_path / "cell", llama, planned, ["mlp/final"])
+    ids, states = activations.read(tmp_path / "cell", "mlp/final", "replicate-knockout")
+    whole = activations.read(tmp_path / "cell", "mlp/final", "knockout")[1]
+    assert ids == table["id"][table["dropped"].isna()].tolist()
+    assert (states[:] - whole[:]).abs().max()
+
+
+def test_prompts_without_a_second_one_leave_it_empty(llama: Any) -> None:
+    frame, asked = _with_second()
+    none = dict(zip(prompts.REPLICATE, (None, -1, -1, [], []), strict=True))
+    frame = pd.DataFrame([row | none for row in frame.to_dict("records")])
+    found, counts = answer(
+        frame, asked, llama.model, llama.tokenizer, Settings("few_shot", max_new_tokens=4)
+    )
+    assert found["replicate_ids"].tolist() == [[]] * len(ASKED)
+    assert not [name for name in counts.notes if name.startswith("second prompt")]
+
+
+# Rows that are dropped, and the user's own
+
+
+def _only(counts: Counts, reason: str, number: int) -> bool:
+    return counts.dropped.get(reason) == number
+
+
+def test_prompts_without_room_are_dropped_and_counted(llama: Any) -> None:
+    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in _tables()[0]["prompt"]]
+    limit = sorted(lengths)[-3]
+    longer = sum(length > limit for length in lengths)
+    assert longer
+    frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
+    assert _only(counts, answers.TOO_LONG, longer)
+    assert [row.dropped == answers.TOO_LONG for row in frame.itertuples()] == [
+        length > limit for length in lengths
+    ]
+    close = answers._ending(llama.model, llama.tokenizer, "plain").closing
+    _, counts = _run(llama, max_new_tokens=4, window=limit + 4 + len(close))
+    assert _only(counts, answers.BEYOND_WINDOW, longer)
+    _, counts = _run(llama, max_new_tokens=4, window=limit + 3 + len(close))
+    assert counts.dropped[answers.BEYOND_WINDOW] > longer
+    _, counts = _run(llama, max_new_tokens=256)
+    assert _only(counts, answers.BEYOND_POSITIONS, len(ASKED))
+
+
+def test_rows_dropped_before_stay_dropped(llama: Any) -> None:
+    rows: list[dict[str, Any]] = [{} for _ in ASKED]
+    rows[2] = {"dropped": "no question anchor"}
+    frame, counts = _run(llama, rows=rows, max_new_tokens=4)
+    assert _only(counts, "no question anchor", 1)
+    assert frame["dropped"][2] == "no question anchor"
+    assert frame["input_ids"][2] == []
+    assert counts.total == len(ASKED)
+
+
+def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
+    prompts, questions = _tables()
+    blank = {"eq_start": [2], "eq_end": [3]}  # white space only
+    prompts = pd.DataFrame(
+        [row | blank if row["id"] == "q1" else row for row in prompts.to_dict("records")]
+    )
+    frame, counts = answer(
+        prompts, questions, llama.model, llama.tokenizer, Settings("plain", max_new_tokens=4)
+    )
+    assert _only(counts, answers.SPANS_LOST, 1)
+    assert counts.notes["spans failed"] == 1
+    assert frame["dropped"][1] == answers.SPANS_LOST
+
+
+@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
+def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
+    loaded: Any, style: str
+) -> None:
+    rows: list[dict[str, Any]] = [
+        {"response": "Paris", "answers": ["Paris"]},
+        {"response": "The answer is London. It is large.", "answers": ["Paris"]},
+        {"response": " Paris\nmore", "label": 1, "answers": ["Paris"]},
+        {"response": "Rome", "label": 0, "answers": ["Paris"]},
+        {"response": ""},
+        {"response": "..."},
+        {"response": "Zoltán  O'Neill", "answers": [], "label": None},
+        {},
+    ]
+    frame, counts = _run(loaded, style, rows, max_new_tokens=6)
+    assert list(frame["from_user"]) == [True] * 7 + [False]
+    assert list(frame["ea_text"][:4]) == ["Paris", "London", "Paris", "Rome"]
+    assert list(frame["label"][:4]) == [0, 1, 1, 0]
+    assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
+    assert counts.dropped[answers.NO_GOLD] == 1
+    assert counts.notes["from the user"] == 4
+    close = answers._ending(loaded.model, loaded.tokenizer, style).closing
+    prompts = _tables(style)[0]["prompt"]
+    for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
+        ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
+        assert row.input_ids[: len(ids)] == ids
+        assert row.prompt_length == len(ids)
+        assert row.final == len(row.input_ids) - 1
+        said = tokens.char_spans(loaded.tokenizer, row.input_ids[len(ids) :], ids)[0]
+        assert said == row.response
+        assert said.startswith("" if style == "chat" else " ")
+        assert tuple(row.input_ids[row.ea_end :]) == close
+    texts = [text.split("London")[0].strip() for text in frame["response"][1:3]]
+    assert texts[0] == "The answer is" and "more" not in texts[1]
+
+
+def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generation, "_generate_batch", lambda *_: pytest.fail("generated"))
+    frame, counts = _run(llama, rows=[{"response": "Paris"} for _ in ASKED])
+    assert counts.kept == len(frame) == counts.notes["n_right"]
+    assert counts.notes["n_wrong"] == 0
+
+
+def test_gold_answers_do_not_move_anything_but_the_label(loaded: Any) -> None:
+    first, _ = _run(loaded, max_new_tokens=12)
+    golds = [{"answers": [text or "x"]} for text in first["ea_text"]]
+    second, counts = _run(loaded, rows=golds, max_new_tokens=12)
+    assert counts.notes["n_right"] > 0
+    assert not first["label"].equals(second["label"])
+    assert list(second["golds"]) == [gold["answers"] for gold in golds]
+    of_golds = ["label", "golds"]
+    pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
+
+
+def test_success_of_the_anchor_is_counted_for_each_class(llama: Any) -> None:
+    said = ["Paris", "London", "Paris.", "?", "...", "Rome", "Paris", "-"]
+    _, counts = _run(llama, rows=[{"response": text} for text in said])
+    found = {name: n for name, n in counts.notes.items() if name.startswith("answer anchor")}
+    assert found == {
+        "answer anchor found, right": 3,
+        "answer anchor found, wrong": 2,
+        "answer anchor not found, wrong": 3,
+    }
+
+
+def test_an_answer_that_repeats_the_subject_is_flagged(llama: Any) -> None:
+    rows: list[dict[str, Any]] = [{"response": "Paris"} for _ in ASKED]
+    rows[0] = {"response": "George Rankin, politician"}
+    rows[1] = {"response": "The author of The Red House is Anna Lund"}
+    rows[4] = {"response": "Visby. Zoltán Szabó was born there"}
+    frame, counts = _run(llama, rows=rows)
+    assert frame["ea_text"][1] == "Anna Lund"
+    assert list(frame["repeats_subject"]) == [True, True] + [False] * 6
+    assert counts.notes["repeats the subject"] == 2
+
+
+def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
+    prompts, questions = _tables()
+    with pytest.raises(AnchorscopeError, match="q7"):
+        answer(prompts, questions[:7], llama.model, llama.tokenizer, Settings("plain"))
+
+
+def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
+    from transformers import GenerationConfig
+
+    model, tokenizer = deepcopy(llama.model), deepcopy(llama.tokenizer)
+    model.generation_config, tokenizer.eos_token = GenerationConfig(), None
+    prompts, questions = _tables("chat")
+    with pytest.raises(AnchorscopeError, match="end-of-sequence"):
+        answer(prompts, questions, model, tokenizer, Settings("chat"))
+
+
+def test_an_unknown_style_is_an_error(llama: Any) -> None:
+    with pytest.raises(ValueError, match="unknown style"):
+        answer(*_tables(), llama.model, llama.tokenizer, Settings("poem"))

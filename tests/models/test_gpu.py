@@ -1,0 +1,194 @@
+"""A GPU and the CPU agree, within the tolerances that docs/performance.md states."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from conftest import ALL_FAMILIES, CORPUS
+from instrument import TOKENIZER, measured, planned
+from test_sharing import CUTS, HEAD, behind_heads
+
+from anchorscope.models import generation, hidden_states, models
+from anchorscope.probes import probes, scores
+from anchorscope.storage import transfer
+
+DEVICE = "cuda"
+SLEEP = 10**9
+"""Cycles that a GPU is kept busy, some half a second."""
+FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
+BFLOAT16 = 0.15
+"""How far rounding may carry a state, as a share of its length; on a CPU it is 0.02 to 0.08."""
+LOGIT = 4e-3
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def both(checkpoint, family, dtype="float32"):
+    """A model on the CPU, and on the GPU."""
+    folder = checkpoint(family, TOKENIZER[family])
+    here, there = (models.load(folder, dtype=dtype, device=place) for place in ("cpu", DEVICE))
+    assert there.device.type == DEVICE and str(there.model.dtype).endswith(dtype)
+    return here, there
+
+
+def states(loaded):
+    """(id, tensor name) → [layers, width] of all read-outs and conditions, on the CPU."""
+    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=3000)
+    assert min(plan.heads) > 5  # the shared head is among what is compared
+    return {key: found.cpu() for key, found in measured(loaded, plan).items()}
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_float32_passes_are_the_cpus(checkpoint, family):
+    expected, found = map(states, both(checkpoint, family))
+    assert expected.keys() == found.keys()
+    for key, vectors in found.items():
+        torch.testing.assert_close(vectors, expected[key], **FLOAT32)
+
+
+def apart(one, other):
+    """Distance of states of each layer, as a share of the second's length."""
+    return (one.float() - other.float()).norm(dim=-1) / other.float().norm(dim=-1)
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_bfloat16_passes_are_the_cpus_but_for_rounding(checkpoint, family):
+    exact = states(both(checkpoint, family)[0])
+    found = states(both(checkpoint, family, "bfloat16")[1])
+    assert exact.keys() == found.keys()
+    for key, vectors in found.items():
+        assert vectors.dtype == torch.bfloat16
+        assert apart(vectors, exact[key]).max() <= BFLOAT16, key
+    moved = [
+        float(apart(vectors, exact[sample, name.replace("knockout.0", "clean.0")]).max())
+        for (sample, name), vectors in exact.items()
+        if name.startswith("knockout.0")
+    ]
+    assert max(moved) > BFLOAT16  # a cut that was not made would be seen
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(checkpoint, family):
+    _, loaded = both(checkpoint, family, "bfloat16")
+    table = behind_heads(loaded.tokenizer)
+    table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
+    plan = planned(table, conditions={"knockout": {}, "random": {"draws": 1}})
+    found = measured(loaded, plan, ["mlp/final"])
+    for (sample, name), vectors in found.items():
+        if name.startswith("random"):
+            assert torch.equal(vectors, found[sample, "clean.0/mlp.final"])
+
+
+def test_what_is_sent_down_arrives_when_it_was_computed_and_nobody_waits_before():
+    sent = torch.arange(1 << 20, device=DEVICE)
+    # Once before: to get memory, streams and kernels may itself wait for the GPU.
+    transfer.down({"x": sent * 3, "flags": sent > 3}).wait()
+    torch.cuda._sleep(SLEEP)
+    sent = sent * 3
+    arriving = transfer.down({"x": sent, "flags": sent > 3})
+    assert arriving.under_way and not torch.cuda.current_stream().query()
+    assert all(tensor.is_pinned() for tensor in arriving._near.values())
+    found = arriving.wait()
+    assert torch.equal(found["x"], 3 * torch.arange(1 << 20))
+    assert torch.equal(found["flags"], found["x"] > 3)
+
+
+def test_what_is_sent_up_is_there_for_what_is_computed_next():
+    rows = torch.arange(1000).expand(50, -1)  # all in the same memory
+    sent = [rows, *(rows + n for n in range(1, 5))]
+    held = [(tensor.contiguous().pin_memory(), tensor.to(DEVICE)) for tensor in sent]
+    del held  # memory for all of them is at hand now
+    torch.cuda._sleep(SLEEP)
+    found = [transfer.up(tensor, DEVICE) for tensor in sent]
+    assert not torch.cuda.current_stream().query()
+    assert all(torch.equal(one.cpu(), other) for one, other in zip(found, sent, strict=True))
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_gpu_is_given_its_passes_without_a_wait(checkpoint, family, dtype):
+    """`noop` apart: there the model itself looks at the mask that it is given."""
+    _, loaded = both(checkpoint, family, dtype)
+    cuts = {name: how for name, how in CUTS.items() if name != "noop"}
+    plan = planned(behind_heads(loaded.tokenizer), conditions=cuts, batch_tokens=1500)
+    assert len(plan.batches) > 2
+    given = hidden_states._Passes.given
+
+    def unwaited(passes, batch):
+        torch.cuda.set_sync_debug_mode("error")  # an error from any call that waits
+        try:
+            return given(passes, batch)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hidden_states._Passes, "given", unwaited)
+        assert measured(loaded, plan)
+
+
+@pytest.mark.parametrize("head", [HEAD, ""])
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_float32_answers_are_the_cpus(checkpoint, family, head):
+    loaded = both(checkpoint, family)
+    tokenizer = loaded[0].tokenizer
+    prompts = [tokenizer(head + text[: text.index("A:") + 2])["input_ids"] for text in CORPUS]
+    prompts = [ids for ids in prompts if len(ids) + 8 <= (loaded[0].window or 1000)]
+    ending = generation.Ending("chat", (0,), frozenset({tokenizer("Q")["input_ids"][-1]}))
+    expected, found = (
+        generation.generate(
+            prompts, one.model, tokenizer, ending, max_new_tokens=8, batch_tokens=500
+        )
+        for one in loaded
+    )
+    assert len(prompts) > 4 and found == expected
+    assert len(set(expected)) > 1  # the prompt is heard
+
+
+def learned(n=150, width=40, layers=3):
+    """Features [layers, n, width] that are badly correlated, and labels."""
+    draws = np.random.default_rng(0)
+    z = (draws.random(n) < 0.6).astype(int)
+    x = draws.normal(size=(layers, n, width)) @ (draws.normal(size=(width, width)) / width**0.5)
+    x[..., 0] += z
+    return torch.as_tensor(x, dtype=torch.float32), z
+
+
+@pytest.mark.parametrize("budget", [None, 200_000])
+def test_probes_are_the_cpus_in_blocks_of_any_size(budget):
+    x, z = learned()
+    masks = torch.as_tensor(np.stack([np.arange(len(z)) % 5 != k for k in range(5)]))
+    masks, c = masks.repeat(4, 1), torch.tensor([0.01, 0.1, 1.0, 10.0]).repeat_interleave(5)
+    here = probes.fit(x, torch.as_tensor(z), masks, c)
+    there = probes.fit(x, torch.as_tensor(z), masks, c, device=DEVICE, budget_bytes=budget)
+    assert there.weights.device.type == DEVICE and not there.unconverged
+    assert torch.allclose(there.logits(x).cpu(), here.logits(x), atol=LOGIT)
+
+
+def test_bfloat16_features_are_solved_in_float32():
+    x, z = learned()
+    half, z = x.bfloat16(), torch.as_tensor(z)
+    masks = torch.ones(1, len(z), dtype=torch.bool)
+    found, exact = (probes.fit(one, z, masks, torch.ones(1), device=DEVICE) for one in (half, x))
+    assert found.weights.dtype == torch.float32
+    expected = probes.fit(half.float(), z, masks, torch.ones(1)).logits(half)
+    assert torch.allclose(found.logits(half).cpu(), expected, atol=LOGIT)
+    assert not torch.allclose(found.logits(half), exact.logits(x), atol=LOGIT / 10)
+
+
+def test_scores_are_the_cpus():
+    x, z = learned()
+    ids = [f"q{number}" for number in range(len(z))]
+    table = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
+    here, there = (
+        scores.score(
+            lambda condition, draw: (ids, x - 1.0 * (condition == "knockout")),
+            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], {"scoring": "published"}),
+            device=device,
+        )
+        for device in ("cpu", DEVICE)
+    )
+    exact = ["id", "layer", "condition", "probe", "fold", "c", "t"]
+    pd.testing.assert_frame_equal(there[exact], here[exact])
+    assert np.allclose(there["s"], here["s"], atol=LOGIT)

@@ -1,0 +1,141 @@
+"""Which tokens a condition cuts, and the mask that cuts them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorscope.models import knockout
+
+QUESTIONS = st.integers(1, 24).flatmap(
+    lambda size: st.tuples(
+        st.just(range(3, 3 + size)), st.sets(st.integers(3, 2 + size), min_size=1)
+    )
+)
+
+
+def slow_mask(length, width, blocked, first_query=0):
+    """The mask of one row, one pair of tokens at a time: True where attention is open."""
+    table = torch.zeros(width, width, dtype=torch.bool)
+    for query in range(width):
+        for key in range(query + 1):
+            cut = key in blocked and query not in blocked and query >= first_query
+            table[query, key] = key == query or (key < length and not cut)
+    return table
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_mask_equals_the_pair_by_pair_oracle(dtype):
+    lengths, blocked, starts = [7, 5, 9], [[2, 3, 5], [], [0, 1]], [0, 0, 4]
+    made = knockout.mask(lengths, blocked, dtype=dtype, first_query=starts, width=10)
+    assert made.shape == (3, 1, 10, 10) and made.dtype == dtype
+    for row in range(3):
+        expected = slow_mask(lengths[row], 10, blocked[row], starts[row])
+        assert torch.equal(made[row, 0] == 0, expected)
+        assert (made[row, 0][~expected] == torch.finfo(dtype).min).all()
+
+
+def test_some_queries_and_keys_in_any_order_get_their_part_of_the_mask():
+    lengths, blocked, starts = [7, 5], [[2, 3, 5], [0, 1]], [0, 3]
+    queries = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
+    # An empty slot, tokens kept from two earlier passes, and the pass's own.
+    keys = torch.tensor([[0, 1, -1, 2, 3, 4, 5, 6, 7], [0, -1, -1, 1, -1, 2, 3, 4, 5]])
+    made = knockout.mask_between(
+        queries, keys, lengths, blocked, dtype=torch.float32, first_query=starts
+    )
+    assert made.shape == (2, 1, 4, 9)
+    for row in range(2):
+        whole = slow_mask(lengths[row], 10, blocked[row], starts[row])
+        expected = whole[queries[row]][:, keys[row].clamp(min=0)] & (keys[row] >= 0)
+        assert torch.equal(made[row, 0] == 0, expected)
+
+
+def test_every_query_keeps_its_diagonal():
+    made = knockout.mask([4, 1], [[0, 1, 2, 3], [0]], dtype=torch.float32)
+    assert (made.diagonal(dim1=2, dim2=3) == 0).all()
+
+
+def test_exact_question_tokens_still_see_each_other():
+    made = knockout.mask([6], [[1, 4]], dtype=torch.float32)[0, 0]
+    assert made[4, 1] == 0
+    assert (made[[2, 3, 5], 1] < 0).all() and made[5, 4] < 0
+
+
+@given(QUESTIONS, st.text(max_size=5), st.integers(0, 3))
+def test_random_tokens_are_as_many_other_question_tokens_as_there_are(case, key, draw):
+    question, eq = case
+    tokens, complete = knockout.random_tokens(question, sorted(eq), key=key, draw=draw)
+    others = set(question) - eq
+    assert set(tokens) <= others and tokens == sorted(set(tokens))
+    assert len(tokens) == min(len(eq), len(others))
+    assert complete == (len(others) >= len(eq))
+
+
+@given(QUESTIONS, st.text(max_size=5))
+def test_random_tokens_depend_on_key_and_draw_only(case, key):
+    question, eq = case
+    first = knockout.random_tokens(question, sorted(eq), key=key)
+    assert first == knockout.random_tokens(list(question)[::-1], sorted(eq)[::-1], key=key)
+
+
+def test_random_tokens_are_the_same_on_every_machine():
+    found = [knockout.random_tokens(range(30), [2, 3, 6], key="id", draw=n)[0] for n in range(3)]
+    assert found == [[16, 22, 23], [11, 19, 20], [19, 21, 22]]
+
+
+@given(st.sets(st.integers(0, 8), min_size=1), st.text(max_size=5))
+def test_random_runs_have_the_lengths_of_the_exact_ones_where_there_is_room(eq, key):
+    tokens, complete = knockout.random_tokens(range(60), sorted(eq), key=key)
+    lengths = sorted(len(run) for run in knockout.runs(tokens))
+    assert complete and lengths == sorted(len(run) for run in knockout.runs(sorted(eq)))
+
+
+def test_random_places_cover_all_free_places():
+    seen = {
+        tuple(knockout.random_tokens(range(10), [4, 5], key="x", draw=draw)[0])
+        for draw in range(300)
+    }
+    assert seen == {(n, n + 1) for n in (0, 1, 2, 6, 7, 8)}
+
+
+def test_a_run_that_fits_nowhere_is_split_over_the_longest_free_stretches():
+    # Free: 0, 1 | 6, 7, 8; the run of 4 takes 6, 7, 8 whole and one of 0, 1.
+    question, eq = [0, 1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5]
+    found = {
+        tuple(knockout.random_tokens(question, eq, key="x", draw=draw)[0]) for draw in range(20)
+    }
+    assert found == {(0, 6, 7, 8), (1, 6, 7, 8)}
+
+
+def test_the_longest_run_is_placed_first():
+    # Free: 10, 11, 12 | 20; placed in reading order, the single one could break up 10, 11, 12.
+    question = [0, 2, 3, 4, 10, 11, 12, 20]
+    for draw in range(30):
+        tokens, complete = knockout.random_tokens(question, [0, 2, 3, 4], key="x", draw=draw)
+        assert complete and tokens == [10, 11, 12, 20]
+
+
+def test_each_condition_cuts_what_its_name_says():
+    question, eq = [3, 4, 5, 6, 7], [4, 5]
+
+    def tokens(condition):
+        return knockout.cut(condition, question, eq, key="a").tokens
+
+    assert all(tokens(name) == () for name in ("clean", "matched", "placebo", "noop"))
+    assert tokens("knockout") == (4, 5)
+    assert tokens("question") == (3, 4, 5, 6, 7)
+    assert tokens("random") == (6, 7)
+    assert [tokens(f"replicate-{name}") for name in ("clean", "knockout", "random")] == [
+        (),
+        (4, 5),
+        (6, 7),
+    ]
+    with pytest.raises(ValueError, match="unknown condition"):
+        tokens("Knockout")
+
+
+def test_too_few_other_tokens_are_flagged():
+    short = knockout.cut("random", [3, 4, 5], [4, 5], key="a")
+    assert short.tokens == (3,) and not short.complete

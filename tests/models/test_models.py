@@ -1,0 +1,352 @@
+"""Loading: what a family is, and that nothing is made up where a checkpoint lacks it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import huggingface_hub
+import pytest
+import torch
+from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, final_norm
+from huggingface_hub import errors
+from safetensors.torch import load_file, save_file
+
+from anchorscope.config.settings import Model
+from anchorscope.models import models
+from anchorscope.storage.errors import AnchorscopeError
+
+SECRET = "hf_averysecrettokenaverysecrettoken00"
+
+
+@pytest.fixture
+def folder(checkpoint, tmp_path):
+    """A copy of a good Llama checkpoint, to be broken."""
+    return shutil.copytree(checkpoint("llama"), tmp_path / "model")
+
+
+def refused(source, **settings):
+    """The message with which a checkpoint is refused: what, where, what to do."""
+    with pytest.raises(AnchorscopeError) as caught:
+        models.load(source, **settings)
+    assert caught.value.where and caught.value.do
+    return str(caught.value)
+
+
+def edit(path, **changes):
+    content = json.loads(path.read_text())
+    path.write_text(json.dumps(content | changes))
+
+
+def whole_outputs(loaded, ids):
+    """Site → outputs of all layers on one row of ids, read by plain hooks on the whole output."""
+    seen = {site: [] for site in models.SITES}
+    handles = [
+        models.part(loaded, layer, site).register_forward_hook(
+            lambda module, inputs, output, site=site: seen[site].append(models.first_tensor(output))
+        )
+        for layer in models.layers(loaded)
+        for site in models.SITES
+    ]
+    with torch.inference_mode():
+        out = loaded.model.base_model(torch.tensor([ids]), output_hidden_states=True)
+    for handle in handles:
+        handle.remove()
+    return seen, out
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_resid_is_the_plain_models_hidden_state(load, family):
+    loaded = load(family)
+    seen, out = whole_outputs(loaded, list(range(40, 60)))
+    assert len(seen["resid"]) == LAYERS and out.hidden_states[1].shape[-1] == WIDTH
+    for layer in range(LAYERS - 1):
+        assert torch.equal(seen["resid"][layer], out.hidden_states[layer + 1])
+    # The last hidden state of transformers is after the final norm, the read-out before it.
+    assert torch.equal(final_norm(loaded)(seen["resid"][-1]), out.hidden_states[-1])
+    assert not torch.equal(seen["resid"][-1], out.hidden_states[-1])
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_attn_and_mlp_add_up_to_the_residual_stream(load, family):
+    loaded = load(family)
+    seen, out = whole_outputs(loaded, list(range(40, 60)))
+    before = out.hidden_states[0]
+    for number, layer in enumerate(models.layers(loaded)):
+        attn, mlp = seen["attn"][number], seen["mlp"][number]
+        if family == "gemma3_text":  # this family normalises both before it adds them
+            attn = layer.post_attention_layernorm(attn)
+            mlp = layer.post_feedforward_layernorm(mlp)
+        torch.testing.assert_close(before + attn + mlp, seen["resid"][number], atol=1e-5, rtol=1e-5)
+        before = seen["resid"][number]
+
+
+@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
+def test_the_tokenizer_comes_back_as_it_was_saved(load, name, byte_level, metaspace):
+    saved = {"byte_level": byte_level, "metaspace": metaspace}[name]
+    for family in ("llama", "qwen3"):
+        for text in ("Q: What is Mary-Ann O'Neill's  age? A:", "東京 1894"):
+            found = load(family, name).tokenizer(text)["input_ids"]
+            assert found == saved(text)["input_ids"]
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_attention_is_sdpa_and_a_catalogues_model_bfloat16_unless_it_says_otherwise(load, family):
+    assert load(family).model.config._attn_implementation == "sdpa"
+    assert Model(hub="owner/name").dtype == "bfloat16"
+
+
+def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):
+    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    assert loaded.model.dtype == torch.bfloat16 and loaded.device.type == "cpu"
+    assert not loaded.model.training
+    assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
+
+
+@pytest.mark.parametrize(
+    ("family", "changes", "expected"),
+    [
+        ("llama", {}, None),
+        ("mistral", {}, WINDOW),
+        ("mistral", {"sliding_window": None}, None),
+        ("gemma3_text", {}, WINDOW),
+        ("gemma3_text", {"layer_types": ["full_attention"] * LAYERS}, None),
+        ("qwen3", {}, None),
+        (
+            "qwen3",
+            {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": 2}
+            | {"layer_types": None},
+            32,
+        ),
+        (
+            "qwen2",
+            {"use_sliding_window": True, "sliding_window": 32, "max_window_layers": LAYERS}
+            | {"layer_types": None},
+            None,
+        ),
+    ],
+)
+def test_the_window_is_read_from_the_config(checkpoint, tmp_path, family, changes, expected):
+    folder = shutil.copytree(checkpoint(family), tmp_path / "model")
+    edit(folder / "config.json", **changes)
+    assert models.load(folder).window == expected
+
+
+def test_a_tied_lm_head_is_not_missing(folder):
+    weights = load_file(folder / "model.safetensors")
+    del weights["lm_head.weight"]
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    assert "1 weights are not in the file" in refused(folder)
+    edit(folder / "config.json", tie_word_embeddings=True)
+    model = models.load(folder).model
+    assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
+
+
+def test_a_family_without_adapter_is_refused(folder):
+    edit(folder / "config.json", model_type="gpt2")
+    message = refused(folder)
+    assert "'gpt2'" in message and "llama" in message and "config.json" in message
+
+
+def test_a_config_without_model_type_is_refused(folder):
+    (folder / "config.json").write_text("{}")
+    assert "model_type" in refused(folder)
+    (folder / "config.json").write_text("{")
+    assert "cannot be read" in refused(folder)
+    (folder / "config.json").unlink()
+    assert "no config.json" in refused(folder)
+
+
+def test_a_checkpoint_without_tokenizer_is_refused(folder):
+    (folder / "tokenizer.json").unlink()
+    assert "no tokenizer" in refused(folder)
+
+
+def test_a_broken_or_slow_tokenizer_is_refused(folder, monkeypatch):
+    (folder / "tokenizer.json").write_text("{")
+    assert "tokenizer cannot be loaded" in refused(folder)
+    import transformers
+
+    class Slow:
+        is_fast = False
+
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *a, **k: Slow())
+    assert "slow form" in refused(folder)
+
+
+def test_a_tokenizer_with_more_ids_than_embedding_rows_is_refused(folder):
+    tokenizer = models.load(folder).tokenizer
+    rows = len(tokenizer)
+    tokenizer.add_tokens(["<one-more>"])
+    tokenizer.save_pretrained(folder)
+    message = refused(folder)
+    assert f"ids up to {rows}" in message and f"only {rows} rows" in message
+
+
+@pytest.fixture
+def beginning(checkpoint, tmp_path):
+    """A checkpoint whose tokenizer puts `<s>` before a text; a copy to be changed."""
+    return shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "beginning")
+
+
+def test_a_tokenizer_that_begins_otherwise_than_the_model_is_refused(beginning, metaspace):
+    """The size of the vocabulary alone would not tell."""
+    edit(beginning / "config.json", bos_token_id=metaspace.bos_token_id + 5)
+    error = refused(beginning)
+    assert "begins a text with '<s>'" in error and "use the tokenizer" in error
+
+
+@pytest.mark.parametrize("other", [None, 7])
+def test_a_begin_token_that_one_config_names_will_do(beginning, metaspace, other):
+    """Distilled models keep the config of the model they were made from."""
+    edit(beginning / "config.json", bos_token_id=other)
+    edit(beginning / "generation_config.json", bos_token_id=metaspace.bos_token_id)
+    models.load(beginning)
+
+
+def test_a_begin_token_that_is_never_used_will_do(checkpoint, tmp_path, byte_level):
+    folder = shutil.copytree(checkpoint("llama"), tmp_path / "model")
+    edit(folder / "tokenizer_config.json", bos_token=byte_level.eos_token)
+    edit(folder / "config.json", bos_token_id=7)
+    models.load(folder)
+
+
+@pytest.mark.parametrize(("eos", "warns"), [(5, True), ([5, 6], True), ("own", False)])
+def test_another_end_token_is_a_warning_only(beginning, metaspace, caplog, eos, warns):
+    """Instruct models end a turn with another token than a text."""
+    known = [5, metaspace.eos_token_id] if eos == "own" else eos
+    edit(beginning / "config.json", eos_token_id=known)
+    edit(beginning / "generation_config.json", eos_token_id=known)
+    models.load(beginning)
+    assert ("ends a text with '</s>'" in caplog.text) is warns
+
+
+@pytest.mark.parametrize("name", ["bos_token_id", "eos_token_id"])
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+def test_a_special_token_without_an_embedding_is_refused(beginning, file, name):
+    edit(beginning / file, **{name: 100_000})
+    assert "names the token 100000" in refused(beginning)
+
+
+def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
+    """Where loading itself goes through main memory, moving it is what fails."""
+
+    def full(self, *_, **__):
+        raise torch.cuda.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("transformers.PreTrainedModel.to", full)
+    error = refused(folder, device="cuda:0")
+    assert "does not fit on the GPU" in error and "#out-of-memory" in error
+
+
+def test_weights_under_other_names_are_refused(folder):
+    weights = load_file(folder / "model.safetensors")
+    moved = {name.replace("layers.2.mlp", "layers.2.ffn"): value for name, value in weights.items()}
+    save_file(moved, folder / "model.safetensors", metadata={"format": "pt"})
+    message = refused(folder)
+    assert "3 weights are not in the file" in message and "layers.2.mlp" in message
+
+
+def test_weights_of_another_shape_are_refused(folder):
+    edit(folder / "config.json", intermediate_size=WIDTH)
+    assert "weights cannot be loaded" in refused(folder)
+
+
+def test_weights_cut_short_are_refused(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+    assert "weights cannot be loaded" in refused(folder)
+
+
+def test_pickled_weights_are_refused(folder):
+    weights = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    torch.save(weights, folder / "pytorch_model.bin")
+    assert "safetensors" in refused(folder)
+
+
+def test_code_in_the_checkpoint_is_never_run(folder):
+    (folder / "evil.py").write_text("raise SystemExit('ran')\n")
+    edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "evil.Evil"})
+    assert type(models.load(folder).model).__name__ == "LlamaForCausalLM"
+
+
+def test_a_missing_folder_is_refused(tmp_path):
+    assert "no such model folder" in refused(tmp_path / "nowhere")
+    assert "no such model folder" in refused(str(tmp_path / "nowhere"))
+    assert "neither a folder nor a hub id" in refused("models/of/mine")
+    pruned = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
+    assert "delete results/models/<model>.json and run again" in refused(pruned)
+    assert "results/models" not in refused(tmp_path / "nowhere")
+
+
+def test_a_model_that_was_not_fetched_is_refused_without_asking_the_network(monkeypatch, tmp_path):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+    assert "not in the cache" in refused("someone/some-model")
+
+
+def test_settings_that_cannot_be_met_are_refused(folder, monkeypatch):
+    assert "unknown dtype" in refused(folder, dtype="int8")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "no usable GPU" in refused(folder, device="cuda")
+
+
+@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
+def test_the_tokenizer_can_be_loaded_alone(checkpoint, load, name):
+    alone, whole = models.load_tokenizer(checkpoint("llama", name)), load("llama", name).tokenizer
+    assert alone("Q: who? A:")["input_ids"] == whole("Q: who? A:")["input_ids"]
+
+
+class Response:
+    """The little that the hub's errors read of an answer."""
+
+    request = None
+
+    def __init__(self, status):
+        self.status_code = status
+        self.headers = {"authorization": f"Bearer {SECRET}"}
+
+
+@pytest.mark.parametrize(
+    ("raised", "expected"),
+    [
+        (errors.GatedRepoError(SECRET, response=Response(403)), "gated"),
+        (errors.HfHubHTTPError(SECRET, response=Response(401)), "gated"),
+        (errors.HfHubHTTPError(SECRET, response=Response(503)), "status 503"),
+        (errors.RepositoryNotFoundError(SECRET, response=Response(404)), "no such model"),
+        (errors.RevisionNotFoundError(SECRET, response=Response(404)), "no such revision"),
+        (errors.HFValidationError(SECRET), "not a hub id"),
+        (errors.LocalEntryNotFoundError(SECRET), "cannot be reached"),
+        (errors.OfflineModeIsEnabled(SECRET), "cannot be reached"),
+        (errors.HTTPError(SECRET), "cannot be reached"),
+        (OSError(28, "No space left on device", SECRET), "No space left"),
+    ],
+)
+def test_what_the_hub_refuses_is_one_message_without_the_token(monkeypatch, raised, expected):
+    def fails(*args, **settings):
+        raise raised
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fails)
+    with pytest.raises(AnchorscopeError, match=expected) as caught:
+        models.fetch("someone/some-model", "abc123")
+    assert caught.value.do and "someone/some-model" in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert caught.value.__suppress_context__  # a traceback would print the hub's own text
+
+
+def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_path):
+    asked = {}
+
+    def downloads(hub_id, **settings):
+        asked.update(settings, hub_id=hub_id)
+        return str(snapshot)
+
+    snapshot = tmp_path / "snapshots" / "0123abc"
+    snapshot.mkdir(parents=True)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
+    with pytest.raises(AnchorscopeError, match="safetensors"):
+        models.fetch("someone/some-model")
+    (snapshot / "model.safetensors").touch()
+    assert models.fetch("someone/some-model") == (snapshot, "0123abc")
+    assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]

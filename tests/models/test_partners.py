@@ -1,0 +1,316 @@
+"""Partners: whose question a frozen answer is put behind, against the rule said pair by pair."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorscope.anchors import labels
+from anchorscope.models import partners
+from anchorscope.storage import files
+
+TEMPLATES = {
+    "trade": ("What is the trade of {}?", "Which trade does {} follow?"),
+    "town": ("Where was {} born?", "In which town was {} born?"),
+}
+
+
+def row(id_: str, subject: Any, relation: Any, answer: str, golds: list[str], **more: Any) -> Any:
+    wording = TEMPLATES.get(relation, ("Who is {}?",))[more.pop("wording", 0)]
+    return {
+        "id": id_,
+        "question": wording.format(subject),
+        "subject": subject,
+        "relation": relation,
+        "ea_text": answer,
+        "golds": golds,
+        "label": int(not labels.matches(answer, golds)),
+        "dropped": None,
+    } | more
+
+
+def small() -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            row("a", "Ada", "trade", "smith", ["smith"]),
+            row("b", "Bob", "trade", "a baker", ["cook"]),
+            row("c", "Cyd", "trade", "monk", ["baker", "bread maker"]),
+            row("d", "Dan", "town", "Rome", ["Rome"]),
+            row("e", "Eve", "town", "baker", ["Oslo"]),
+            row("f", None, "trade", "smith", ["smith"]),
+            row("g", "Gil", None, "smith", ["smith"]),
+            row("h", "Hal", "trade", "baker", ["smith"], dropped="no gold answer"),
+        ]
+    )
+
+
+def matched(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
+    return dict(partners.interchange(table, seed, folds_of).arms["matched"])
+
+
+def placebo(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
+    return dict(partners.interchange(table, seed, folds_of).arms["placebo"])
+
+
+def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -> None:
+    table = pd.DataFrame(
+        [
+            row("right", "Ada", "trade", "smith", ["smith"]),
+            row("same", "Bob", "trade", "the smith", ["smith", "joiner"]),
+            row("other", "Cyd", "trade", "monk", ["monk"]),
+            row("wrong", "Dan", "trade", "baker", ["cook"]),
+            row("its-gold", "Eve", "trade", "sexton", ["baker"]),
+            row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
+        ]
+    )
+    assert matched(table) == {
+        "right": "other", "same": "other", "other": matched(table)["other"], "wrong": "its-gold",
+    }  # fmt: skip
+    assert matched(table)["other"] in {"right", "same"}
+    assert placebo(table) == {"right": "same", "same": "right", "its-gold": "wrong"}
+
+
+def test_a_partners_own_answer_has_the_samples_label() -> None:
+    table = pd.DataFrame(
+        [
+            row("right", "Ada", "trade", "smith", ["smith"]),
+            row("wrong", "Bob", "trade", "monk", ["cook"]),  # the smith is wrong there too
+        ]
+    )
+    assert matched(table) == placebo(table) == {}
+
+
+def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
+    table = pd.DataFrame(
+        [
+            row("a", "Ada Lund", "trade", "smith", ["smith"]),
+            row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
+        ]
+    )
+    assert matched(table) == {}
+
+
+def test_the_template_comes_before_the_relation() -> None:
+    table = pd.DataFrame(
+        [row(f"n{i}", f"Name{i}", "trade", f"w{i}", [f"w{i}"], wording=i % 2) for i in range(40)]
+    )
+    found = matched(table)
+    assert len(found) == 40
+    assert all(int(one[1:]) % 2 == int(other[1:]) % 2 for one, other in found.items())
+    alone = matched(table.iloc[[0, *range(1, 40, 2)]])
+    assert int(alone["n0"][1:]) % 2 == 1  # no other question of its template: its relation
+
+
+def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
+    users = row("b", "Bob", "trade", "cook", [], label=0)
+    table = pd.DataFrame([row("a", "Ada", "trade", "smith", ["smith"]), users])
+    assert matched(table) == {"b": "a"}
+
+
+def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
+    table = pd.DataFrame(
+        [
+            row("a", "Ada", "trade", "smith", ["smith"], label=1),
+            row("b", "Bob", "trade", "cook", ["smith"]),
+            row("c", "Cyd", "trade", "monk", ["cook"]),
+        ]
+    )
+    assert matched(table)["a"] == "b" and placebo(table)["a"] == "c"
+
+
+def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
+    """Every partner the rule allows, one pair of rows at a time."""
+    rows = [r for r in rows if r["subject"] and r["relation"]]
+    allowed: dict[str, set[str]] = {}
+    for one in rows:
+        pairs = [
+            (other["id"], other["question"].replace(other["subject"], ""))
+            for other in rows
+            if other["relation"] == one["relation"]
+            and other["subject"] != one["subject"]
+            and other["label"] == one["label"]
+            and (labels.matches(one["ea_text"], other["golds"]) == (one["label"] == 0))
+            == (arm == "placebo")
+        ]
+        frame = one["question"].replace(one["subject"], "")
+        same = {id_ for id_, other in pairs if other == frame}
+        if pairs:
+            allowed[one["id"]] = same or {id_ for id_, _ in pairs}
+    return allowed
+
+
+WORDS = ["smith", "a baker", "the baker", "cook", "US", "US army", "Monk"]
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["Ada", "Bob", "Cyd", "Dan", None]),
+        st.sampled_from(["trade", "town", None]),
+        st.sampled_from(WORDS),
+        st.lists(st.sampled_from(WORDS), min_size=1, max_size=2),
+        st.integers(0, 1),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+def drawn(rows: Any) -> list[Any]:
+    return [
+        row(f"n{n}", subject, relation, answer, golds, wording=wording if relation else 0)
+        for n, (subject, relation, answer, golds, wording) in enumerate(rows)
+    ]
+
+
+@settings(max_examples=100, deadline=None)
+@given(ROWS.filter(lambda rows: any(s and r for s, r, *_ in rows)), st.integers(0, 3))
+def test_partners_are_those_of_the_pair_by_pair_rule(rows: Any, seed: int) -> None:
+    found = partners.interchange(pd.DataFrame(drawn(rows)), seed)
+    assert found.source == "relations"
+    for arm, chosen in found.arms.items():
+        allowed = slow_rule(drawn(rows), arm)
+        assert chosen.keys() == allowed.keys()
+        assert all(partner in allowed[id_] for id_, partner in chosen.items())
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_the_rows_does_not_matter(rows: Any, draws: Any) -> None:
+    table = pd.DataFrame(drawn(rows))
+    order = list(range(len(table)))
+    draws.shuffle(order)
+    for find in (lambda t: partners.interchange(t, 5), partners.replicate):
+        assert find(table) == find(table.iloc[order])
+
+
+def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
+    table = pd.DataFrame([row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"]) for i in range(30)])
+    table["label"] = 0
+    by_seed = [matched(table, seed) for seed in range(3)]
+    assert by_seed[0] == matched(table, 0)
+    assert len({tuple(found.values()) for found in by_seed}) == 3
+    assert max(Counter(by_seed[0].values()).values()) < 8 < len(set(by_seed[0].values()))
+
+
+def test_a_replicate_is_another_wording_of_the_same_question() -> None:
+    table = pd.DataFrame(
+        [
+            row("a0", "Ada", "trade", "smith", ["smith"]),
+            row("a1", "ADA", "trade", "cook", ["smith"], wording=1),
+            row("a2", "Ada", "town", "Rome", ["Rome"]),
+            row("b0", "Bob", "trade", "cook", ["cook"]),
+            row("b1", "Bob", "trade", "cook", ["cook"]),  # word for word the same
+            row("x0", None, "trade", "cook", ["cook"]),
+            row("x1", None, "trade", "cook", ["cook"], wording=1),
+            row("y0", "Yan", None, "cook", ["cook"]),
+            row("y1", "Yan", None, "cook", ["cook"], question="Who was Yan?"),
+        ]
+    )
+    assert partners.replicate(table) == {"a0": "a1", "a1": "a0"}
+
+
+def test_of_several_wordings_each_takes_the_next() -> None:
+    table = pd.DataFrame(
+        [row(f"a{n}", "Ada", "trade", "x", ["x"], question=f"Q{n} Ada?") for n in range(3)]
+    )
+    assert partners.replicate(table) == {"a0": "a1", "a1": "a2", "a2": "a0"}
+
+
+def test_two_subjects_of_one_name_ask_different_questions() -> None:
+    table = pd.DataFrame(
+        [
+            row("a", "Ada", "trade", "smith", ["smith"]),
+            row("b", "Ada", "trade", "monk", ["cook"], wording=1),
+        ]
+    )
+    # The smith is no answer to the other Ada; the monk is wrong for both.
+    assert partners.replicate(table) == {"b": "a"}
+
+
+def test_without_subjects_or_relations_there_is_no_replicate() -> None:
+    table = small()
+    assert partners.applies(table)
+    for column in ("subject", "relation"):
+        without = table.assign(**{column: None})
+        assert not partners.applies(without)
+        assert partners.replicate(without) == {}
+        assert not partners.applies(table.assign(**{column: float("nan")}))
+
+
+def town(i: int, city: str) -> Any:
+    name = f"{'Ada Bela Carl Dora Emil'.split()[i % 5]} Number{i}"
+    return row(f"n{i}", None, None, city, [city], question=f"In which city was {name} born?")
+
+
+def test_without_relations_the_wording_tells_what_is_alike() -> None:
+    cities = ["Rome", "Oslo", "Lima"]
+    table = pd.DataFrame([town(i, cities[i % 3]) for i in range(12)])
+    odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
+    found = partners.interchange(pd.concat([table, pd.DataFrame([odd])]), 0)
+    assert found.source == "wording" and found.coverage == 12 / 13
+    assert "odd" not in found.arms["matched"]
+    city = dict(zip(table["id"], table["ea_text"], strict=True))
+    assert all(city[one] != city[other] for one, other in found.arms["matched"].items())
+    assert all(city[one] == city[other] for one, other in found.arms["placebo"].items())
+
+
+def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording() -> None:
+    alike = [town(i, f"City{i}") for i in range(2)]
+    unlike = [
+        row(f"u{i}", None, None, "x", ["x"], question=f"Who {verb} The Red House?")
+        for i, verb in enumerate("wrote painted built sold filmed bought burnt owned found".split())
+    ]
+    found = partners.interchange(pd.DataFrame([*alike, *unlike]), 0)
+    assert found.coverage == 2 / 11
+    assert found.source is None
+    assert found.arms == {"matched": {}, "placebo": {}}
+
+
+def test_a_table_read_back_from_disk_gives_the_same_partners(tmp_path: Any) -> None:
+    table = small()
+    files.write_parquet(table, tmp_path / "answers.parquet")
+    read = files.read_parquet(tmp_path / "answers.parquet")
+    assert partners.interchange(read, 0) == partners.interchange(table, 0)
+
+
+@pytest.mark.parametrize(
+    ("question", "subject", "expected"),
+    [
+        ("Who was the director of Cabaret?", "Cabaret", "who was the director of {}?"),
+        ("Who  wrote THE Red House?", "the red  house", "who wrote {}?"),
+        ("What always is the trade of Al?", "Al", "what always is the trade of {}?"),
+        ("Who is she?", "Cabaret", "who is she?"),
+        ("Is C++ (language) old?", "C++ (language)", "is {} old?"),
+    ],
+)
+def test_a_template_is_the_question_without_its_subject(
+    question: str, subject: str, expected: str
+) -> None:
+    assert partners.template(question, subject) == expected
+
+
+def test_a_relation_of_three_hundred_among_two_thousand_rows_takes_seconds() -> None:
+    golds = [[f"w{(i if i % 2 else i * 7 + 1) % 90}", f"v{i}"] for i in range(2000)]
+    table = pd.DataFrame(
+        [row(f"n{i}", f"Name {i}", f"r{i % 7}", f"w{i % 90}", gold) for i, gold in enumerate(golds)]
+    )
+    started = time.process_time()
+    found = matched(table)
+    assert time.process_time() - started < 5 and len(found) >= 1000
+
+
+def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:
+    """A probe that has learned from the partner's question must not score the pair."""
+    table = pd.DataFrame(
+        [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
+    )
+    folds_of = {f"{number}": number % 5 for number in range(80)}
+    for arm in (matched, placebo):
+        free, bound = arm(table), arm(table, 0, folds_of)
+        assert len(bound) == len(free) == 80
+        assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
+        assert any(folds_of[one] != folds_of[other] for one, other in free.items())

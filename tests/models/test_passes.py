@@ -1,0 +1,361 @@
+"""Passes behind other prompts: the same frozen answer, every row accounted for."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import random
+
+import pandas as pd
+import pytest
+import torch
+from conftest import LAYERS, WIDTH
+from instrument import (
+    CLOSE,
+    CONDITIONS,
+    READOUTS,
+    TOKENIZER,
+    answers_table,
+    cuts,
+    layer_by_layer,
+    measured,
+    planned,
+)
+
+from anchorscope.models import activations, models
+from anchorscope.storage.errors import AnchorscopeError
+
+PARTNERED = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
+ASKED = [
+    # question, answer, gold, subject, relation
+    ("What is George Rankin's occupation?", "politician", "politician", "George Rankin", "work"),
+    ("In what line of work was George Rankin?", "painter", "politician", "George Rankin", "work"),
+    ("What is Mary-Ann O'Neill's occupation?", "painter", "painter", "Mary-Ann O'Neill", "work"),
+    ("In what line of work was Zoltán Szabó?", "painter", "painter", "Zoltán Szabó", "work"),
+    ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
+]
+ARMS = {
+    "matched": {"q0": "q2", "q2": "q0", "q3": "q0"},
+    "placebo": {"q2": "q3", "q3": "q2"},
+}
+WORDINGS = {"q0": "q1", "q1": "q0"}
+EXAMPLE = "Q: Who painted it? A: Anna Lund . "
+CUT_TWICE = ("clean", "knockout", "random")
+
+
+def partnered_table(tokenizer, few_shot=()):
+    """ASKED as an answers table; the samples numbered in `few_shot` have a second prompt."""
+    table = answers_table(tokenizer, [f"Q: {row[0]} A: {row[1]} ." for row in ASKED])
+    table["question"], table["ea_text"] = [row[0] for row in ASKED], [row[1] for row in ASKED]
+    table["golds"], table["label"] = [[row[2]] for row in ASKED], [0, 1, 0, 0, 1]
+    table["subject"], table["relation"] = [row[3] for row in ASKED], [row[4] for row in ASKED]
+    if few_shot:
+        shift = len(tokenizer(EXAMPLE)["input_ids"])
+        prompts = [
+            tokenizer(EXAMPLE)["input_ids"] + ids[:size] if number in few_shot else []
+            for number, (ids, size) in enumerate(
+                zip(table["input_ids"], table["prompt_length"], strict=True)
+            )
+        ]
+        table["replicate_ids"] = prompts
+        for name in ("eq_tokens", "question_tokens"):
+            moved = [[place + shift for place in places] for places in table[name]]
+            table[f"replicate_{name}"] = [
+                places if prompt else [] for places, prompt in zip(moved, prompts, strict=True)
+            ]
+    return table
+
+
+def expected_row(table, id_, condition):
+    """Ids, positions and E_Q of one row, from the table's columns alone."""
+    rows = table.set_index("id").to_dict("index")
+    own = rows[id_]
+    answer = own["input_ids"][own["prompt_length"] :]
+    after = {
+        "final": own["final"] - own["prompt_length"],
+        "before_answer": own["ea_start"] - 1 - own["prompt_length"],
+        "last_answer": own["ea_end"] - 1 - own["prompt_length"],
+        "prompt_end": -1,
+    }
+    prompt, eq = own["input_ids"][: own["prompt_length"]], own["eq_tokens"]
+    partner = ARMS.get(condition, {}).get(id_)
+    if condition.startswith("replicate"):
+        partner = WORDINGS.get(id_)
+        prompt, eq = own.get("replicate_ids"), own.get("replicate_eq_tokens")
+    if partner is not None:
+        other = rows[partner]
+        prompt, eq = other["input_ids"][: other["prompt_length"]], other["eq_tokens"]
+    ids = [*prompt, *answer]
+    return ids, {name: len(prompt) + place for name, place in after.items()}, eq
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+@pytest.mark.parametrize(("batch_tokens", "blocks"), [(1, "after"), (10**6, "answer")])
+def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
+    load, family, batch_tokens, blocks
+):
+    loaded = load(family, TOKENIZER[family])
+    table = partnered_table(loaded.tokenizer, few_shot=[0, 2, 4])
+    plan = planned(table, conditions=PARTNERED, batch_tokens=batch_tokens, blocks=blocks)
+    found = measured(loaded, plan)
+    seen = set()
+    for (id_, condition, draw), (_, cut) in cuts(plan).items():
+        ids, positions, eq = expected_row(table, id_, condition)
+        assert condition not in ("knockout", "replicate-knockout") or list(cut) == eq
+        sample = dataclasses.replace(plan.samples[0], input_ids=tuple(ids))
+        start = positions["before_answer"] + 1 if blocks == "answer" else 0
+        slow = layer_by_layer(loaded, sample, cut, LAYERS - 1, start)
+        for site, position in itertools.product(models.SITES, activations.POSITIONS):
+            expected = torch.stack([states[positions[position]] for states in slow[site]])
+            state = found[id_, f"{condition}.{draw}/{site}.{position}"]
+            torch.testing.assert_close(state, expected, **CLOSE)
+        seen.add((id_, condition))
+    for arm, partners in ARMS.items():
+        assert {id_ for id_, condition in seen if condition == arm} == set(partners)
+    for name in ("clean", "knockout", "random"):
+        had = {id_ for id_, condition in seen if condition == f"replicate-{name}"}
+        assert had == {"q0", "q1", "q2", "q4"}
+
+
+def test_another_prompt_changes_what_is_measured(load):
+    # Else the test above could not tell one prompt from another.
+    loaded = load("llama")
+    found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
+    for id_, arms in (("q0", ["matched"]), ("q3", [*ARMS])):
+        second = [f"replicate-{name}" for name in CUT_TWICE if id_ in WORDINGS]
+        states = [
+            found[id_, f"{name}.0/mlp.final"] for name in ("clean", "knockout", *arms, *second)
+        ]
+        for one, other in itertools.combinations(states, 2):
+            assert (one - other).abs().max() > 1e-3
+
+
+def test_at_the_prompts_end_the_answer_behind_another_prompt_shows_that_prompt(load):
+    loaded = load("qwen3")
+    found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
+    for arm, partners in ARMS.items():
+        for id_, partner in partners.items():
+            state = found[id_, f"{arm}.0/mlp.prompt_end"]
+            torch.testing.assert_close(state, found[partner, "clean.0/mlp.prompt_end"], **CLOSE)
+
+
+def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byte_level):
+    table = pd.concat([partnered_table(byte_level, few_shot=[2])] * 6, ignore_index=True)
+    table["id"] = [f"n{number}" for number in range(len(table))]
+    plan = planned(table, conditions=PARTNERED, batch_tokens=2500)
+    shared = [batch for batch in plan.batches if batch.masked]
+    assert sorted(n for batch in shared for n in batch.samples) == list(range(len(table)))
+    for batch in shared:
+        rows = {(row.sample, row.condition, row.draw) for row in batch.rows}
+        assert rows == {(n, *column) for n in batch.samples for column in batch.columns}
+        others = {tuple(plan.samples[n].others) for n in batch.samples}
+        assert len(others) == 1
+        assert batch.length == max(len(plan.passed(row).input_ids) for row in batch.rows)
+        assert len(batch.rows) * batch.length <= 2500 or len(batch.samples) == 1
+    assert [batch.length for batch in shared] == sorted((b.length for b in shared), reverse=True)
+    columns = {batch.columns for batch in shared}
+    every = set(activations.conditions_of(PARTNERED)) - {("noop", 0)}
+    assert every in [set(found) for found in columns] and len(columns) > 2
+    # A batch of the longest rows leaves no room for the next sample of its kind.
+    for found in columns:
+        alike = [batch for batch in shared if batch.columns == found]
+        for batch, following in itertools.pairwise(alike):
+            assert (len(batch.samples) + 1) * len(found) * batch.length > 2500
+            assert following.length <= batch.length
+
+
+def test_rows_behind_other_prompts_are_counted_and_so_are_samples_without(load, tmp_path):
+    loaded = load("llama")
+    plan = planned(partnered_table(loaded.tokenizer, few_shot=[2, 3]), conditions=PARTNERED)
+    stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
+    assert stats["rows_by_condition"] == {
+        "clean": 5, "knockout": 5, "random": 10, "question": 5, "matched": 3, "placebo": 2,
+        "replicate-clean": 4, "replicate-knockout": 4, "replicate-random": 4, "noop": 3,
+    }  # fmt: skip
+    assert stats["rows_per_sample"]["matched"] == stats["rows_per_sample"]["replicate-random"] == 1
+    passed = [plan.passed(row) for batch in plan.batches for row in batch.rows]
+    assert stats["tokens"] == sum(len(sample.input_ids) for sample in passed)
+    assert plan.counts.notes == {
+        "matched, another question": 3,
+        "matched, no partner": 2,
+        "placebo, another question": 2,
+        "placebo, no partner": 3,
+        "replicate, another question": 2,
+        "replicate, few-shot": 2,
+        "replicate, no partner": 1,
+    }
+    assert plan.counts.kept == 5 and plan.counts.dropped == {}
+
+
+def test_what_is_read_back_behind_other_prompts_is_for_those_that_have_one(load, tmp_path):
+    loaded = load("qwen3")
+    table = partnered_table(loaded.tokenizer, few_shot=[4])
+    plan = planned(table, conditions=PARTNERED, batch_tokens=1200)
+    activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    found = measured(loaded, plan)
+    expected = (
+        {arm: list(had) for arm, had in ARMS.items()}
+        | {"clean": table["id"].tolist()}
+        | {f"replicate-{name}": ["q0", "q1", "q4"] for name in CUT_TWICE}
+    )
+    for condition, ids in expected.items():
+        read, states = activations.read(tmp_path / "cell", "attn/last_answer", condition)
+        assert read == ids and states.shape == (LAYERS, len(ids), WIDTH)
+        for number, id_ in enumerate(ids):
+            assert torch.equal(states[:][:, number], found[id_, f"{condition}.0/attn.last_answer"])
+    facts = activations.measured(table, tmp_path / "cell").set_index("id")
+    for arm, had in ARMS.items():
+        assert facts[f"{arm}_partner"].dropna().to_dict() == had
+    assert (facts["partner_source"] == "relations").all()
+    assert facts["replicate_partner"].dropna().to_dict() == WORDINGS | {"q4": "few-shot"}
+
+
+def test_conditions_that_no_sample_can_have_are_read_as_empty(load, tmp_path, caplog):
+    loaded = load("llama")
+    table = partnered_table(loaded.tokenizer).assign(subject=None, question="Why?")
+    plan = planned(table, conditions=PARTNERED)
+    assert plan.counts.notes == {
+        "matched, off: too few matched partners": 5,
+        "placebo, off: too few matched partners": 5,
+        "replicate, no partner: no subjects and relations": 5,
+    }
+    assert "matched and placebo: not run; 0 % of the right answers" in caplog.text
+    activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
+    for condition in (*ARMS, "replicate-clean", "replicate-random"):
+        ids, states = activations.read(tmp_path / "cell", "mlp/final", condition)
+        assert ids == [] and states.shape == (LAYERS, 0, WIDTH)
+    facts = activations.measured(table, tmp_path / "cell")
+    assert facts[[*(f"{arm}_partner" for arm in ARMS), "partner_source"]].isna().all(axis=None)
+    assert facts["replicate_partner"].isna().all()
+
+
+def test_conditions_that_were_not_run_are_not_measured(load, tmp_path):
+    loaded = load("llama")
+    table = partnered_table(loaded.tokenizer)
+    activations.write(tmp_path / "cell", loaded, planned(table), ["mlp/final"])
+    for condition in (*ARMS, "replicate-clean"):
+        with pytest.raises(AnchorscopeError, match="was not measured"):
+            activations.read(tmp_path / "cell", "mlp/final", condition)
+    facts = activations.measured(table, tmp_path / "cell")
+    assert facts[[*(f"{arm}_partner" for arm in ARMS), "partner_source"]].isna().all(axis=None)
+    assert facts["replicate_partner"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("limit", "reason"),
+    [
+        ("window", "longer than the sliding window"),
+        ("max_positions", "longer than the model's positions"),
+    ],
+)
+def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limit, reason):
+    table = partnered_table(byte_level, few_shot=[2])
+    longest = max(map(len, table["input_ids"]))
+    plan = planned(table, conditions=PARTNERED, **{limit: longest})
+    assert plan.counts.kept == 5
+    second = WORDINGS | {"q2": "few-shot"}
+    for name, had in (*ARMS.items(), ("replicate-clean", second)):
+        fits = {id_ for id_ in had if len(expected_row(table, id_, name)[0]) <= longest}
+        prompt = name.partition("-")[0]
+        assert fits == {sample.id for sample in plan.samples if prompt in sample.others}
+        assert plan.counts.notes.get(f"{prompt}, {reason}", 0) == len(had) - len(fits)
+    assert "q2" not in fits
+    roomy = planned(table, conditions=PARTNERED, **{limit: longest + 100})
+    assert "replicate" in roomy.samples[2].others
+
+
+def test_the_random_cut_of_a_replicate_is_the_samples_own(byte_level):
+    table = pd.concat([partnered_table(byte_level).head(1)] * 12, ignore_index=True)
+    table["id"] = [f"n{number}" for number in range(12)]
+    prompt = table["input_ids"][0][: table["prompt_length"][0]]
+    table["replicate_ids"] = [[7, 7, *prompt]] * 12
+    table["replicate_eq_tokens"] = [[6, 7, 10]] * 12
+    question = range(5, len(prompt))
+    table["replicate_question_tokens"] = [list(question)] * 12
+    found = cuts(planned(table, conditions=PARTNERED))
+    drawn = {cut for key, (_, cut) in found.items() if key[1] == "replicate-random"}
+    assert len(drawn) > 5 and all(set(cut) <= set(question) - {6, 7, 10} for cut in drawn)
+    alone = cuts(planned(table.tail(1), conditions=PARTNERED))
+    key = ("n11", "replicate-random", 0)
+    assert alone[key][1] == found[key][1]
+
+
+def test_without_a_random_control_the_replicate_has_none_either(byte_level):
+    without = {"knockout": {}, "random": None, "replicate": {}, "matched": None}
+    plan = planned(partnered_table(byte_level), conditions=without)
+    passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
+    assert passed == set(activations.conditions_of(without))
+    assert passed == {
+        (name, 0) for name in ("clean", "knockout", "replicate-clean", "replicate-knockout")
+    }
+
+
+def test_the_plan_with_other_prompts_is_the_same_whatever_the_order_of_the_answers(byte_level):
+    table = partnered_table(byte_level, few_shot=[2])
+    settings = {"conditions": PARTNERED | {"noop": None}, "batch_tokens": 1200}
+    one, other = (
+        planned(table.iloc[order], **settings) for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1])
+    )
+    assert cuts(one) == cuts(other)
+    assert one == planned(table.copy(), **settings)
+
+
+def numbers_table():
+    """Forty samples made of numbers alone, so that no tokenizer's version matters."""
+    draws = random.Random(0)
+    records = []
+    for number in range(40):
+        prompt, answer = draws.randrange(12, 30), draws.randrange(3, 8)
+        first = draws.randrange(4, prompt - 6)
+        ids = [draws.randrange(3, 300) for _ in range(prompt + answer)]
+        records.append(
+            {
+                "id": f"n{number}",
+                "input_ids": ids,
+                "prompt_length": prompt,
+                "ea_start": prompt,
+                "ea_end": len(ids) - 1,
+                "final": len(ids) - 1,
+                "eq_tokens": [first, first + 1, first + 4],
+                "question_tokens": list(range(3, prompt - 1)),
+                "dropped": None,
+            }
+        )
+    return pd.DataFrame(records)
+
+
+@pytest.mark.parametrize("more", [{}, {"matched": None, "replicate": None}])
+def test_without_other_prompts_the_passes_stay_what_they_always_were(more):
+    # The digests are those of the plan before there were other prompts.
+    plan = planned(numbers_table(), conditions=CONDITIONS | more, batch_tokens=900, seed=3)
+    batches = [
+        (
+            batch.samples,
+            batch.columns,
+            batch.length,
+            [(r.sample, r.condition, r.draw, r.cut.tokens, r.cut.complete) for r in batch.rows],
+        )
+        for batch in plan.batches
+    ]
+    index = activations.index(plan).to_csv(index=False)
+    assert (digest(repr(batches)), digest(index)) == ("c2502a338b220d69", "699b081f725e309b")
+    assert plan.counts.notes == {}
+
+
+def digest(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(load, caplog):
+    loaded = load("llama")
+    table = answers_table(loaded.tokenizer)
+    plan = planned(table, batch_tokens=1)
+    (said,) = [record.getMessage() for record in caplog.records if "batch_tokens" in record.msg]
+    assert all(len(batch.samples) == 1 for batch in plan.batches)
+    first = plan.batches[0]
+    assert plan.samples[first.samples[0]].id in said
+    assert str(len(first.rows) * first.length) in said
+    caplog.clear()
+    planned(table, batch_tokens=10**6)
+    assert not caplog.records

@@ -1,0 +1,536 @@
+"""Shared computation: what is passed once gives what every row passed in full gives."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+
+import pandas as pd
+import pytest
+import torch
+from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, config, final_norm
+from hypothesis import given
+from hypothesis import strategies as st
+from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
+
+from anchorscope.models import activations, answers, generation, models, sharing
+from anchorscope.storage.errors import AnchorscopeError
+
+HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
+SECOND = "Q: In what city was it? A: yes .\nQ: "
+CUTS = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
+
+
+def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
+    """The corpus behind worked examples, some rows with a second prompt behind others."""
+    table, head = answers_table(tokenizer), tokenizer(HEAD)["input_ids"]
+    table["input_ids"] = [[*head, *ids[2:]] for ids in table["input_ids"]]
+    shift = len(head) - 2
+    for name in ("prompt_length", "ea_start", "ea_end", "final"):
+        table[name] += shift
+    for name in ("eq_tokens", "question_tokens"):
+        table[name] = [[place + shift for place in places] for places in table[name]]
+    table["question"], table["ea_text"], table["golds"] = CORPUS, "x", [[text] for text in CORPUS]
+    table["label"] = [0, 1] * 4
+    table["subject"], table["relation"] = [f"s{number // 2}" for number in range(8)], "r"
+    second = tokenizer(SECOND)["input_ids"]
+    move = len(second) - len(head)
+    table["replicate_ids"] = [
+        [*second, *ids[len(head) : size]] if number in few_shot else []
+        for number, (ids, size) in enumerate(
+            zip(table["input_ids"], table["prompt_length"], strict=True)
+        )
+    ]
+    for name in ("eq_tokens", "question_tokens"):
+        table[f"replicate_{name}"] = [
+            [place + move for place in places] if number in few_shot else []
+            for number, places in enumerate(table[name])
+        ]
+    return table
+
+
+def unshared(loaded, plan):
+    """(id, tensor name) → [layers, width]: every row passed in full, the model run to its end."""
+    found, seen = {}, {}
+    handles = [
+        models.part(loaded, layer, site).register_forward_hook(
+            lambda module, args, output, site=site: seen.setdefault(site, []).append(
+                models.first_tensor(output)
+            )
+        )
+        for layer, site in itertools.product(models.layers(loaded), models.SITES)
+    ]
+    for batch in plan.batches:
+        seen.clear()
+        with torch.inference_mode():
+            loaded.model.base_model(**activations.inputs(loaded, plan, batch), use_cache=False)
+        for number, row in enumerate(batch.rows):
+            sample = plan.passed(row)
+            for (site, layers), (name, place) in itertools.product(
+                seen.items(), sample.positions.items()
+            ):
+                states = torch.stack([layer[number, place] for layer in layers])
+                found[sample.id, f"{row.condition}.{row.draw}/{site}.{name}"] = states
+    for handle in handles:
+        handle.remove()
+    return found
+
+
+@pytest.mark.parametrize("blocks", activations.BLOCKS)
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_shared_passes_equal_the_unshared_one(load, family, blocks):
+    assert set(ALL_FAMILIES) == set(models.FAMILIES)
+    loaded = load(family, TOKENIZER[family])
+    plan = planned(
+        behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
+    )
+    assert min(plan.heads) > 5 and plan.heads[0] != plan.heads[1]
+    expected, found = unshared(loaded, plan), measured(loaded, plan)
+    assert expected.keys() == found.keys()
+    conditions = {name.partition(".")[0] for _, name in found}
+    assert {"matched", "placebo", "replicate-knockout", "question"} <= conditions
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+@pytest.mark.parametrize("sites", [("attn",), ("mlp",), ("resid",), ("attn", "mlp"), models.SITES])
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_a_pass_ends_with_the_last_module_read(load, family, sites):
+    loaded = load(family, TOKENIZER[family])
+    plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
+    every = measured(loaded, plan)
+    ran = dict.fromkeys([*models.SITES, "norm"], 0)
+
+    def count(name):
+        def hook(*_):
+            ran[name] += 1
+
+        return hook
+
+    block = models.layers(loaded)[-1]
+    handles = [
+        models.part(loaded, block, site).register_forward_pre_hook(count(site))
+        for site in models.SITES
+    ]
+    handles.append(final_norm(loaded).register_forward_pre_hook(count("norm")))
+    readouts = [f"{site}/{place}" for site in sites for place in activations.POSITIONS]
+    found = measured(loaded, plan, readouts)
+    for handle in handles:
+        handle.remove()
+    assert found.keys() == {key for key in every if key[1].split("/")[1].split(".")[0] in sites}
+    for key, states in found.items():
+        torch.testing.assert_close(states, every[key], **CLOSE)
+    calls = ran["attn"]
+    assert calls >= 3  # the heads, the rows without a cut, those with
+    assert ran["mlp"] == (1 if sites == ("attn",) else calls)
+    assert ran["norm"] == 1  # the heads' own pass, once a cell
+
+
+def test_the_last_mlp_sees_the_read_out_tokens_only(load):
+    loaded = load("llama")
+    plan = planned(behind_heads(loaded.tokenizer), conditions={"knockout": {}})
+    widths = []
+    handle = models.layers(loaded)[-1].mlp.register_forward_hook(
+        lambda module, args, output: widths.append(output.shape[1])
+    )
+    measured(loaded, plan, ["attn/final", "mlp/final", "mlp/last_answer"])
+    handle.remove()
+    assert set(widths[1:]) == {2} and len(widths) == 1 + 2 * len(plan.batches)
+
+
+@pytest.mark.parametrize("blocks", activations.BLOCKS)
+def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
+    byte_level, blocks
+):
+    plan = planned(behind_heads(byte_level), conditions=CUTS, blocks=blocks, batch_tokens=3000)
+    for batch in plan.batches:
+        if not batch.masked:
+            continue
+        first, *others = sharing.steps(plan, batch)
+        passed = [*first.rows, *(number for step in others for number in step.rows)]
+        assert sorted(passed) == list(range(len(batch.rows)))
+        for number, start in zip(first.rows, first.starts, strict=True):
+            row = batch.rows[number]
+            assert not row.cut.tokens and start == plan.shared(plan.passed(row))
+        for step in others:
+            for number, start, base in zip(step.rows, step.starts, step.bases, strict=True):
+                row, whole = batch.rows[number], batch.rows[first.rows[base]]
+                assert row.sample == whole.sample
+                sample = plan.passed(row)
+                assert sample.input_ids == plan.passed(whole).input_ids
+                late = sample.answer_start if blocks == "answer" else 0
+                blind = [
+                    token
+                    for token in range(late, len(sample.input_ids))
+                    if token not in row.cut.tokens and any(cut < token for cut in row.cut.tokens)
+                ]
+                assert start == min([*blind, *sample.positions.values()])
+
+
+def test_heads_end_before_the_first_token_of_any_question(byte_level):
+    table = behind_heads(byte_level)
+    plan = planned(table, conditions=CUTS)
+    own, second = plan.heads
+    assert own == len(byte_level(HEAD)["input_ids"]) == min(map(min, table["question_tokens"])) - 1
+    assert second == len(byte_level(SECOND)["input_ids"])
+    same = pd.concat([table.head(1)] * 3, ignore_index=True).assign(id=["a", "b", "c"])
+    alike = planned(same, conditions={"knockout": {}})
+    assert alike.heads == (min(same["question_tokens"][0]), 0)
+    none = planned(table, conditions={"knockout": {}})
+    assert none.heads == (own, 0)
+
+
+def test_a_cell_without_anything_in_common_has_no_heads(load):
+    loaded = load("qwen3")
+    table = answers_table(loaded.tokenizer)
+    table["input_ids"] = [[3 + n, *ids[1:]] for n, ids in enumerate(table["input_ids"])]
+    plan = planned(table)
+    assert plan.heads == (0, 0) and sharing.head_rows(plan) == []
+    found, expected = measured(loaded, plan), unshared(loaded, plan)
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+def test_the_heads_are_passed_once_a_cell(load):
+    loaded, shapes = load("llama"), []
+    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=1)
+    handle = loaded.model.base_model.register_forward_pre_hook(
+        lambda module, args, kwargs: shapes.append(kwargs["input_ids"].shape), with_kwargs=True
+    )
+    measured(loaded, plan, ["mlp/final"])
+    handle.remove()
+    assert shapes[0] == (2, max(plan.heads))
+    masked = [batch for batch in plan.batches if batch.masked]
+    assert len(shapes) - 1 - (len(plan.batches) - len(masked)) == sum(
+        len(sharing.steps(plan, batch)) for batch in masked
+    )
+    # Neither is any later pass as long as a row.
+    for batch in masked:
+        assert all(
+            step.width < batch.length - min(plan.heads) + 3 for step in sharing.steps(plan, batch)
+        )
+
+
+def test_noop_takes_the_ordinary_path_to_its_end(load):
+    loaded, ends, shapes = load("mistral", "metaspace"), [], []
+    plan = planned(behind_heads(loaded.tokenizer))
+    only = dataclasses.replace(plan, batches=tuple(b for b in plan.batches if not b.masked))
+    handles = [
+        final_norm(loaded).register_forward_hook(lambda *_: ends.append(1)),
+        loaded.model.base_model.register_forward_pre_hook(
+            lambda module, args, kwargs: shapes.append(kwargs), with_kwargs=True
+        ),
+    ]
+    measured(loaded, only, ["attn/final"])
+    for handle in handles:
+        handle.remove()
+    assert len(ends) == len(shapes) == 1 + len(only.batches)
+    for batch, passed in zip(only.batches, shapes[1:], strict=True):
+        assert passed["input_ids"].shape == (len(batch.rows), batch.length)
+        assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
+
+
+def test_the_seal_is_exactly_zero_behind_shared_keys(load):
+    for family in ALL_FAMILIES:
+        loaded = load(family, TOKENIZER[family])
+        table = behind_heads(loaded.tokenizer)
+        changed = table.copy()
+        changed["input_ids"] = [
+            [(token + 17) % 200 + 3 if n in eq else token for n, token in enumerate(ids)]
+            for ids, eq in zip(table["input_ids"], table["eq_tokens"], strict=True)
+        ]
+        before, after = (
+            measured(loaded, planned(rows, conditions={"knockout": {}}), ["resid/final"])
+            for rows in (table, changed)
+        )
+        for key, states in before.items():
+            same = torch.equal(states, after[key])
+            assert same == key[1].startswith("knockout"), (family, key)
+
+
+def test_short_rows_get_a_step_of_their_own_where_that_saves_enough(byte_level):
+    table = behind_heads(byte_level)
+    few = planned(table.head(1), conditions={"knockout": {}, "question": {}})
+    assert [len(sharing.steps(few, batch)) for batch in few.batches] == [2]
+    texts = ["Q: " + "what is the red house of " * 12 + " A: Anna Lund ."] * 12
+    many = planned(
+        answers_table(byte_level, texts),
+        conditions={"knockout": {}, "question": {}},
+        batch_tokens=10**6,
+    )
+    (batch,) = many.batches
+    _, *others = sharing.steps(many, batch)
+    kinds = [{batch.rows[n].condition for n in step.rows} for step in others]
+    assert {"knockout"} in kinds and kinds[-1] == {"question"}
+    assert all(len(kind) == 1 for kind in kinds)
+    widths = [step.width for step in others]
+    assert widths == sorted(widths, reverse=True) and 2 * widths[-1] <= widths[0]
+
+
+@given(
+    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=7),
+    st.integers(0, 60),
+)
+def test_items_are_split_into_the_runs_that_cost_least(items, price):
+    widths, rows = zip(*items, strict=True)
+
+    def cost(runs):
+        return sum(max(widths[i:j]) * sum(rows[i:j]) + price for i, j in runs)
+
+    found = sharing.split(widths, rows, price)
+    assert [place for i, j in found for place in range(i, j)] == list(range(len(widths)))
+    every = [
+        list(itertools.pairwise([0, *cuts, len(widths)]))
+        for size in range(len(widths))
+        for cuts in itertools.combinations(range(1, len(widths)), size)
+    ]
+    assert cost(found) == min(map(cost, every))
+
+
+def long_and_short(tokenizer):
+    texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
+    return answers_table(tokenizer, texts)
+
+
+def in_one_part(monkeypatch):
+    monkeypatch.setattr(sharing, "parts", lambda planned, batch, **_: [batch.samples])
+
+
+def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, monkeypatch):
+    loaded = load("llama", "metaspace")
+    plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
+    assert len(sharing.parts(plan, plan.batches[0])) > 1
+    found = measured(loaded, plan)
+    in_one_part(monkeypatch)
+    expected = measured(loaded, plan)
+    assert expected.keys() == found.keys()
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+def test_parts_pass_fewer_tokens_and_keep_a_samples_rows_together(byte_level, monkeypatch):
+    plan = planned(long_and_short(byte_level), batch_tokens=10**6)
+    batch = plan.batches[0]
+    found = sharing.parts(plan, batch)
+    assert sorted(n for some in found for n in some) == sorted(batch.samples)
+    assert sharing.parts(plan, batch, forked=False) == [batch.samples]
+    alike = planned(answers_table(byte_level, [CORPUS[0]] * 6), batch_tokens=10**6)
+    assert sharing.parts(alike, alike.batches[0]) == [alike.batches[0].samples]
+    passed = sharing.tokens_passed(plan, batch)
+    in_one_part(monkeypatch)
+    assert passed + sharing.WORTH_A_CALL < sharing.tokens_passed(plan, batch)
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
+def test_what_rows_have_in_common_is_what_all_begin_with(rows):
+    size = sharing.common(rows)
+    assert len({tuple(row[:size]) for row in rows}) <= 1
+    assert (
+        not rows or any(len(row) == size for row in rows) or (len({row[size] for row in rows}) > 1)
+    )
+
+
+def test_samples_at_the_window_are_shared_exactly_too(load):
+    loaded = load("gemma3_text")
+    table = behind_heads(loaded.tokenizer).head(1)
+    ids = table["input_ids"][0]
+    table.at[0, "input_ids"] = [*ids[:-3], *ids[-3:-2] * (WINDOW - len(ids)), *ids[-3:]]
+    for name in ("prompt_length", "ea_start", "ea_end", "final"):
+        table[name] += WINDOW - len(ids)
+    plan = planned(table, window=WINDOW)
+    assert plan.counts.kept == 1
+    expected = unshared(loaded, plan)
+    for key, states in measured(loaded, plan, READOUTS).items():
+        assert states.shape[0] == LAYERS
+        torch.testing.assert_close(states, expected[key], **CLOSE)
+
+
+def greedy(loaded, ids, eos, most):
+    """One row in full for every token: no cache, no padding."""
+    new = []
+    while len(new) < most and not (new and new[-1] in eos):
+        with torch.inference_mode():
+            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
+        new.append(int(logits[0, -1].argmax()))
+    return tuple(new)
+
+
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+@pytest.mark.parametrize("head", [HEAD, ""])
+@pytest.mark.parametrize("price", [10**6, 40, 0])
+def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
+    load, family, head, price, monkeypatch
+):
+    monkeypatch.setattr(sharing, "WORTH_A_CALL", price)
+    loaded = load(family, TOKENIZER[family])
+    prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
+    prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
+    assert len(prompts) > 6
+    common = [loaded.tokenizer(head)["input_ids"]] if head else []  # the head alone is a prompt too
+    free = [greedy(loaded, ids, (), 8) for ids in prompts]
+    eos = frozenset([free[0][2], free[3][5]])
+    ending = generation.Ending("chat", (0,), eos)
+    found = generation.generate(
+        [*prompts, *common], loaded.model, loaded.tokenizer, ending, max_new_tokens=8,
+        batch_tokens=500,
+    )  # fmt: skip
+    assert found == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
+    assert len(set(map(len, found))) > 1
+
+
+def test_prompts_are_passed_in_runs_of_like_length_where_that_pays(load, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH_A_CALL", 3)
+    loaded, passed = load("llama"), []
+    prompts = [[5 + row] + [4] * (width - 1) for row, width in enumerate((40, 39, 20, 19, 2, 2))]
+    handle = loaded.model.register_forward_pre_hook(
+        lambda module, args, kwargs: passed.append(kwargs["input_ids"].numel()), with_kwargs=True
+    )
+    generation.generate(
+        prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), frozenset()),
+        max_new_tokens=3, batch_tokens=10**6,
+    )  # fmt: skip
+    handle.remove()
+    assert passed == [2 * 40, 2 * 20, 2 * 2, 6, 6]
+
+
+@pytest.mark.parametrize("over", [0, 1])
+def test_answers_beyond_the_sliding_window_are_refused(load, over):
+    loaded = load("mistral", "metaspace")
+    prompts = [loaded.tokenizer(HEAD)["input_ids"], [5] * (WINDOW - 4 + over)]
+    ending, most = generation.Ending("chat", (0,), frozenset()), {"max_new_tokens": 4}
+    if over:
+        with pytest.raises(AnchorscopeError, match=f"93 tokens .* sliding window of {WINDOW}"):
+            generation.generate(
+                prompts, loaded.model, loaded.tokenizer, ending, batch_tokens=500, **most
+            )
+        return
+    found = generation.generate(
+        prompts, loaded.model, loaded.tokenizer, ending, batch_tokens=500, **most
+    )
+    assert found == [greedy(loaded, ids, (), 4) for ids in prompts]
+
+
+def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
+    monkeypatch.setattr(sharing, "WORTH_A_CALL", 10**6)  # all rows in one call
+    loaded, shapes = load("llama"), []
+    prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
+    free = [greedy(loaded, ids, (), 12) for ids in prompts]
+    eos = frozenset(new[2] for new in free[:4])
+    expected = [greedy(loaded, ids, eos, 12) for ids in prompts]
+    lengths = sorted(map(len, expected))
+    assert lengths[4] <= 3 < lengths[-1]  # most rows end early, one does not
+    handle = loaded.model.register_forward_hook(
+        lambda module, args, kwargs, output: shapes.append(
+            (kwargs["input_ids"].shape, output.logits.shape[1])
+        ),
+        with_kwargs=True,
+    )
+    found = generation.generate(
+        prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), eos),
+        max_new_tokens=12, batch_tokens=10**6,
+    )  # fmt: skip
+    handle.remove()
+    assert found == expected
+    rows = [shape[0] for shape, _ in shapes]
+    going = [sum(length > step for length in lengths) for step in range(lengths[-1])]
+    assert len(rows) == lengths[-1] and rows[0] == len(prompts)
+    for passed, needed in zip(rows, going, strict=True):
+        assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
+    assert rows[-1] < len(prompts)
+    assert {kept for _, kept in shapes} == {1}
+    # The head's tokens, common to all, are not among those of the batch.
+    shared = sharing.common(prompts)
+    assert shared >= len(loaded.tokenizer(HEAD)["input_ids"])
+    assert shapes[0][0][1] == max(map(len, prompts)) - shared
+
+
+def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(
+    checkpoint,
+):
+    """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
+    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    table = answers_table(loaded.tokenizer)
+    table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
+    plan = activations.plan(
+        table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096
+    )
+    moved = False
+    for _, found in activations.measure(loaded, plan, ["mlp/final"]):
+        clean, random, cut = (
+            found[f"{name}.0/mlp.final"] for name in ("clean", "random", "knockout")
+        )
+        assert torch.equal(clean, random)
+        moved = moved or not torch.equal(clean, cut)
+    assert moved
+
+
+def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(
+    checkpoint,
+):
+    plan = planned(answers_table(models.load(checkpoint("llama")).tokenizer))
+    for batch in plan.batches:
+        if batch.masked:
+            (step,) = sharing.steps(plan, batch, forked=False)
+            assert step.bases is None
+            assert step.rows == tuple(range(len(batch.rows)))
+
+
+ORIGINAL = 64
+
+
+@pytest.fixture
+def longrope(byte_level):
+    """A model whose frequencies change in a call that reaches beyond `ORIGINAL` tokens."""
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(0)
+    made = config("llama", len(byte_level))
+    made.rope_parameters = {
+        "rope_type": "longrope",
+        "rope_theta": 10_000.0,
+        "short_factor": [1.0] * 4,
+        "long_factor": [8.0] * 4,
+        "original_max_position_embeddings": ORIGINAL,
+    }
+    return models.wrapped(AutoModelForCausalLM.from_config(made), byte_level)
+
+
+def test_longrope_is_measured_within_its_original_length_only(longrope):
+    assert models.positions(longrope.model.config) == ORIGINAL
+    table = behind_heads(longrope.tokenizer)
+    beyond = [len(ids) > ORIGINAL for ids in table["input_ids"]]
+    assert 2 <= sum(beyond) <= len(beyond) - 2
+
+    def differs(rows):
+        plan = planned(rows.reset_index(drop=True), conditions={"knockout": {}})
+        assert min(plan.heads[0], len(plan.samples)) > 1
+        alone = {
+            key: states
+            for number in range(len(rows))
+            for key, states in unshared(
+                longrope, planned(rows.iloc[[number]], conditions={"knockout": {}})
+            ).items()
+        }
+        return max(
+            float((states - alone[key]).abs().max())
+            for key, states in measured(longrope, plan).items()
+        )
+
+    assert differs(table[[not far for far in beyond]]) < 1e-5
+    assert differs(table) > 1e-3
+
+
+def test_prompts_beyond_the_original_length_of_longrope_are_dropped_and_counted(longrope):
+    texts = [text[: text.index("A:") + 2] for text in CORPUS]
+    sizes = [len(longrope.tokenizer.encode(text)) for text in texts]
+    most = sorted(sizes)[4]
+    longrope.model.config.rope_parameters["original_max_position_embeddings"] = most + 4
+    rows = pd.DataFrame({"id": [str(n) for n in range(8)], "question": texts, "prompt": texts})
+    rows = rows.assign(question_start=3, question_end=8, eq_start=[[3]] * 8, eq_end=[[6]] * 8)
+    asked = rows[["id", "question"]].assign(answers=[["x"]] * 8, subject=None, relation=None)
+    settings = answers.Settings("chat", max_new_tokens=3)
+    found, counts = answers.answer(
+        rows.assign(dropped=None), asked, longrope.model, longrope.tokenizer, settings
+    )
+    assert counts.dropped[answers.BEYOND_POSITIONS] == sum(size > most for size in sizes) > 0
+    assert found["input_ids"].map(len).max() <= most + 4

@@ -1,0 +1,151 @@
+"""Activations on disk: the same numbers as all at once, and no more held than allowed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from anchorscope.models.features import Features, Reordered, at
+from anchorscope.models.stored import Rows, Stored
+from anchorscope.probes import scores, solving
+from anchorscope.storage import partial
+from anchorscope.storage.errors import AnchorscopeError
+
+LAYERS, SAMPLES, WIDTH = 7, 12, 4
+IDS = [f"id {place}" for place in range(SAMPLES)]
+LAYER_BYTES = 4 * SAMPLES * WIDTH
+
+
+@pytest.fixture
+def whole() -> torch.Tensor:
+    draws = torch.Generator().manual_seed(0)
+    return torch.randn(LAYERS, SAMPLES, WIDTH, generator=draws)
+
+
+@pytest.fixture
+def batches(whole: torch.Tensor, tmp_path: Path) -> list[Rows]:
+    """The samples in three files, each with one row that is nobody's."""
+    found = []
+    for number, places in enumerate([[3, 0, 7], [1, 2, 11, 10, 4], [5, 6, 9, 8]]):
+        rows = whole[:, places].transpose(0, 1)
+        tensor = torch.cat([torch.full((1, LAYERS, WIDTH), torch.nan), rows]).contiguous()
+        path = partial.batch(tmp_path, number)
+        signed = partial.signature(["nobody", *map(str, places)])
+        partial.save({"clean.0/mlp.final": tensor}, path, device="cpu", samples=signed)
+        found.append(Rows(path, [*range(1, len(places) + 1)], places, signed))
+    return found
+
+
+@pytest.mark.parametrize("layers_held", [0.5, 1, 2, 3, 100])
+def test_layers_are_what_was_written_however_few_are_held(
+    whole: torch.Tensor, batches: list[Rows], layers_held: float
+) -> None:
+    held = int(layers_held * LAYER_BYTES)
+    stored = Stored("clean.0/mlp.final", batches, IDS, block_bytes=held)
+    assert len(stored) == LAYERS and stored.shape == whole.shape
+    asked = [slice(0, 1), slice(2, 3), slice(1, 4), slice(None), slice(6, 7), slice(0, 2)]
+    for layers in [*asked, slice(3, 3), slice(-1, None)]:
+        assert torch.equal(stored[layers], whole[layers])
+    assert torch.equal(at(stored, [5, 0, 2]), whole[[5, 0, 2]])
+    with pytest.raises(ValueError, match="in steps of 2"):
+        stored[::2]
+
+
+def test_no_more_is_read_and_held_than_the_block(
+    batches: list[Rows], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    plain = partial.layers
+
+    def noted(path: Path, name: str, some: slice) -> torch.Tensor:
+        read.append(some.stop - some.start)
+        return plain(path, name, some)
+
+    monkeypatch.setattr(partial, "layers", noted)
+    stored = Stored("clean.0/mlp.final", batches, IDS, block_bytes=3 * LAYER_BYTES)
+    for layer in range(LAYERS):
+        stored[layer : layer + 1]
+        assert stored._block is not None and stored._block.nbytes <= 3 * LAYER_BYTES
+    assert read == [3] * 6 + [1] * 3  # each file once a block, no layer twice
+
+
+def test_a_file_of_other_samples_or_of_nobody_knows_whom_is_refused(
+    batches: list[Rows], tmp_path: Path
+) -> None:
+    aside, one, two = tmp_path / "aside", batches[0].path, batches[2].path
+    one.rename(aside)
+    two.rename(one)
+    aside.rename(two)
+    with pytest.raises(AnchorscopeError, match="not of the samples") as caught:
+        Stored("clean.0/mlp.final", batches, IDS)
+    assert caught.value.where == one
+    partial.save({"clean.0/mlp.final": torch.ones(4, LAYERS, WIDTH)}, one, device="cpu")
+    with pytest.raises(AnchorscopeError, match="not of the samples"):
+        Stored("clean.0/mlp.final", batches, IDS)
+
+
+def test_a_damaged_file_is_found_before_any_layer_is_read(batches: list[Rows]) -> None:
+    data = bytearray(batches[1].path.read_bytes())
+    data[-3] ^= 1
+    batches[1].path.write_bytes(bytes(data))
+    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+        Stored("clean.0/mlp.final", batches, IDS)
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf])
+def test_states_that_are_no_numbers_are_named_by_sample_and_layer(
+    batches: list[Rows], value: float
+) -> None:
+    """With a checksum that fits: no stage of ours has written them."""
+    name, path = "clean.0/mlp.final", batches[1].path
+    states = partial.read(path)[name]
+    states[3, 4, 1] = value
+    partial.save({name: states}, path, device="cpu", samples=batches[1].samples)
+    stored = Stored(name, batches, IDS, block_bytes=2 * LAYER_BYTES)
+    assert len(stored[0:4]) == 4
+    with pytest.raises(partial.Damaged, match="sample id 11 is not finite at layer 4") as caught:
+        stored[4:5]
+    assert caught.value.path == path
+
+
+def test_scores_from_files_are_those_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solving, "ABREAST_BYTES", 1)
+    draws = np.random.default_rng(0)
+    n = 60
+    z = np.arange(n) % 2
+    x = torch.as_tensor(draws.normal(size=(LAYERS, n, WIDTH)) + z[:, None], dtype=torch.float32)
+    ids = [f"q{i}" for i in range(n)]
+    answers = pd.DataFrame(
+        {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
+    )
+    mixed = draws.permutation(n)
+    asked: list[slice] = []
+
+    class Lazy:
+        shape = (LAYERS, n, WIDTH)
+
+        def __len__(self) -> int:
+            return LAYERS
+
+        def __getitem__(self, layers: slice) -> torch.Tensor:
+            asked.append(layers)
+            return x[layers][:, mixed]
+
+    def table(features: Features, order: Any) -> pd.DataFrame:
+        known = [ids[place] for place in order]
+        settings = {"folds": 3, "inner_folds": 2}
+        found = scores.score(
+            lambda *_: (known, features), answers, "mlp/final", [("knockout", 0)], settings
+        )
+        by = ["condition", "probe", "layer", "id"]
+        return found.sort_values(by, ignore_index=True)
+
+    pd.testing.assert_frame_equal(table(x, range(n)), table(Lazy(), mixed), rtol=0, atol=1e-5)
+    assert asked and all(layers.stop - layers.start == 1 for layers in asked)
+    reordered = Reordered(x, torch.as_tensor(mixed))
+    assert reordered.shape == x.shape and torch.equal(reordered[2:4], x[2:4][:, mixed])

@@ -1,0 +1,192 @@
+"""Bands: refitted probes against loops over repeated rows, and whether intervals cover."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope.experiments import delta_p, interchange
+from anchorscope.models.knockout import ARMS
+from anchorscope.probes import bands
+from anchorscope.probes.draws import Draws
+
+N, LAYERS, REFITS = 60, 2, 8
+IDS = [f"i{i:02}" for i in range(N)]
+CONDITIONS = [("clean", 0), ("knockout", 0), ("random", 0), ("random", 1)]
+
+
+def scores(seed: int = 0) -> dict[tuple[str, int], np.ndarray]:
+    """Scores by condition and draw, [layers, n], of samples of which the knockout flips some."""
+    random = np.random.default_rng(seed)
+    clean = np.where(np.arange(N) % 2, 1, -1) + random.normal(size=(LAYERS, N))
+    moved = -clean * (np.arange(N) // 2 % 3 == 0) + clean * (np.arange(N) // 2 % 3 != 0)
+    found = {("clean", 0): clean, ("knockout", 0): moved + random.normal(size=clean.shape)}
+    return found | {("random", d): clean + random.normal(size=clean.shape) for d in (0, 1)}
+
+
+def answers() -> pd.DataFrame:
+    subjects = [f"s{i // 2}" for i in range(N)]
+    labels = np.arange(N) % 2
+    return pd.DataFrame({"id": IDS, "question": IDS, "subject": subjects, "label": labels})
+
+
+def table() -> pd.DataFrame:
+    parts = [
+        pd.DataFrame({"id": IDS, "layer": layer, "condition": name, "draw": draw, "s": s[layer]})
+        for (name, draw), s in scores().items()
+        for layer in range(LAYERS)
+    ]
+    return pd.concat(parts).assign(readout="mlp/final")
+
+
+def refitted(shift: float = 2.0) -> Draws:
+    """Probes of each draw say what the clean ones say, moved by up to `shift`."""
+    random = np.random.default_rng(1)
+    clusters = random.multinomial(N // 2, np.full(N // 2, 2 / N), size=REFITS)
+    draws = Draws(np.array(IDS, dtype=object), np.repeat(clusters, 2, axis=1))
+    moved = shift * random.uniform(-1, 1, size=(1, REFITS, 1))
+    for (name, draw), s in scores().items():
+        draws.add("mlp/final", (name, draw), np.arange(N), s[:, None] + moved)
+    return draws
+
+
+def slow(clean: np.ndarray, cut: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Mean ΔP of the flippers and their share, sample by sample."""
+    depths = []
+    for a, b, times in zip(clean, cut, weights, strict=True):
+        p, q = 1 / (1 + np.exp(-a)), 1 / (1 + np.exp(-b))
+        if (a > 0) != (b > 0):
+            depths += [100 * (q - p if a > 0 else p - q)] * int(times)
+    return float(np.mean(depths)), len(depths) / weights.sum()
+
+
+@pytest.mark.parametrize("layer", range(LAYERS))
+def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(layer: int) -> None:
+    draws, s = refitted(), scores()
+    fixed, moved = [], []
+    for number, weights in enumerate(draws.weights):
+        fixed.append(slow(s["clean", 0][layer], s["knockout", 0][layer], weights))
+        again = [
+            draws.scores[f"mlp/final/{name}/0"][number, layer] for name in ("clean", "knockout")
+        ]
+        moved.append(slow(*again, weights))
+    ratio = np.maximum(1, np.std(moved, axis=0) / np.std(fixed, axis=0))
+    assert ratio[0] > 1.1
+    narrow, wide = (
+        delta_p.curve(table(), answers(), draws=100, draws_of_refits=one).query(
+            f"condition == 'knockout' and grouping == 'per_layer' and anchor == 'Q' and "
+            f"layer == {layer}"
+        )
+        for one in (None, draws)
+    )
+    assert wide["inflation"].item() == pytest.approx(ratio[0], rel=1e-4)
+    for at, by, low, high in (
+        ("delta_p", ratio[0], "ci_low", "ci_high"),
+        ("share", ratio[1], "share_ci_low", "share_ci_high"),
+    ):
+        for end in (low, high):
+            before = narrow[end].item() - narrow[at].item()
+            assert wide[end].item() - wide[at].item() == pytest.approx(before * by, rel=1e-4)
+    bands_of = [one["band_high"].item() - one["band_low"].item() for one in (narrow, wide)]
+    assert bands_of[1] == pytest.approx(bands_of[0] * ratio[0], rel=1e-4)
+
+
+def test_refits_that_say_what_the_probes_say_change_no_number() -> None:
+    same = refitted(shift=0.0)
+    curves = [delta_p.curve(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)]
+    pd.testing.assert_frame_equal(*curves, rtol=1e-5)
+    tables = [
+        delta_p.contrasts(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)
+    ]
+    pd.testing.assert_frame_equal(*tables, rtol=1e-5)
+
+
+def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
+    draws = refitted()
+    narrow = delta_p.contrasts(table(), answers(), draws=100)
+    wide = delta_p.contrasts(table(), answers(), draws=100, draws_of_refits=draws)
+    for low, high in (("ci_low", "ci_high"), ("ci90_low", "ci90_high"), ("band_low", "band_high")):
+        width = (narrow[high] - narrow[low]) * wide["inflation"]
+        assert np.allclose(wide[high] - wide[low], width)
+    assert (wide["inflation"] >= 1).all() and wide["inflation"].max() > 1.1
+    back = Draws(draws.ids[::-1], draws.weights[:, ::-1])
+    back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
+    again = delta_p.contrasts(table()[::-1], answers()[::-1], draws=100, draws_of_refits=back)
+    pd.testing.assert_frame_equal(wide, again)
+
+
+def tables_with_refits(
+    measured: pd.DataFrame, given: pd.DataFrame, draws: Draws
+) -> list[pd.DataFrame]:
+    """Curve, contrasts and interchange."""
+    made = (delta_p.curve, delta_p.contrasts, interchange.report)
+    return [one(measured, given, draws=40, draws_of_refits=draws) for one in made]
+
+
+def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
+    draws = refitted()
+    expected = tables_with_refits(table(), answers(), draws)
+    nobody = np.array([], dtype=np.int64)
+    for arm in ARMS:
+        draws.add("mlp/final", (arm, 0), nobody, np.empty((LAYERS, REFITS, 0)))
+    without = dict.fromkeys(["matched_partner", "placebo_partner", "partner_source"])
+    found = tables_with_refits(table(), answers().assign(**without), draws)
+    for one, other in zip(found, expected, strict=True):
+        pd.testing.assert_frame_equal(one, other)
+    curve, contrasts, follows = found
+    assert curve["inflation"].max() > 1.1 and contrasts["inflation"].max() > 1.1
+    assert follows.empty and tuple(follows) == interchange.INTERCHANGE
+
+
+def test_the_knockout_alone_gives_a_curve_and_nothing_to_contrast_it_with() -> None:
+    measured = table().query("condition in ('clean', 'knockout')")
+    draws = refitted()
+    for key in [key for key in draws.scores if "random" in key]:
+        del draws.scores[key]
+    curve, contrasts, follows = tables_with_refits(measured, answers(), draws)
+    assert set(curve["condition"]) == {"knockout"}
+    assert curve["inflation"].max() > 1.1
+    assert contrasts.empty and tuple(contrasts) == delta_p.CONTRASTS
+    assert follows.empty and tuple(follows) == interchange.INTERCHANGE
+
+
+def test_shares_stay_between_none_and_all() -> None:
+    found = delta_p.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
+    shares = found[found["anchor"] == "Q"][["share_ci_low", "share_ci_high"]]
+    assert shares.min(axis=None) == 0 and shares.max(axis=None) <= 1
+    flips = found[["flip_low", "flip_high"]]
+    assert flips.min(axis=None) == 0 and flips.max(axis=None) == 1
+
+
+def test_what_does_not_vary_or_exist_twice_is_left_as_it_is() -> None:
+    fixed = np.array([[1.0, 1.0, np.nan, 1.0, 1.0], [3.0, 1.0, 2.0, 3.0, 1.0]])
+    moved = np.array([[1.0, 2.0, 5.0, 1.0, 1.0], [7.0, 4.0, 9.0, 2.0, 1.0]])
+    assert bands.inflation(fixed, moved) == pytest.approx([3, 1, 1, 1, 1])
+    gone = np.array([[np.nan], [0.0], [2.0]])
+    assert bands.inflation(gone, np.array([[50.0], [0.0], [4.0]])) == pytest.approx([2])
+
+
+@pytest.fixture(scope="module")
+def covered() -> pd.DataFrame:
+    """Coverage by quantity with fixed and with refitted probes: the benchmark's own, in small."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+        module = importlib.import_module("band_coverage")
+        found = module.simulate(300, WORLDS, times=200, grid=[0.1], inner_folds=3)
+        return module.coverage(found)
+
+
+WORLDS = 50
+ERROR = 3 * np.sqrt(0.95 * 0.05 / WORLDS)
+
+
+def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
+    covered: pd.DataFrame,
+) -> None:
+    assert (covered["refitted"] > 0.95 - ERROR).all()
+    assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * ERROR
+    assert covered.loc["ΔP of all", "fixed"] < 0.95 - ERROR

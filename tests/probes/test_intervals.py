@@ -1,0 +1,159 @@
+"""The bootstrap against a slow loop, and whether its intervals cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from anchorscope.probes import intervals
+
+
+def slow_means(drawn: intervals.Bootstrap, values: np.ndarray, members: np.ndarray) -> list[float]:
+    """Copy the rows of each cluster as often as it was drawn, and average the members."""
+    means = []
+    for weights in drawn.weights:
+        rows = [
+            row
+            for cluster, times in enumerate(weights)
+            for _ in range(int(times))
+            for row in np.flatnonzero(drawn.clusters == cluster)
+        ]
+        inside = [values[row] for row in rows if members[row]]
+        means.append(float(np.mean(inside)) if inside else float("nan"))
+    return means
+
+
+def test_means_are_those_of_a_slow_loop_over_copied_rows() -> None:
+    random = np.random.default_rng(0)
+    drawn = intervals.bootstrap(random.integers(0, 9, 30) * 7, draws=40, seed=3)
+    values, members = random.normal(size=(2, 30)), random.random((2, 30)) < 0.15
+    found = drawn.means(values, members)
+    for row in range(2):
+        expected = slow_means(drawn, values[row], members[row])
+        assert np.allclose(found[:, row], expected, equal_nan=True)
+    assert np.isnan(found).any()
+
+
+def slow_auc(s: np.ndarray, z: np.ndarray) -> float:
+    """Every wrong sample against every right one; NaN where there is no pair."""
+    pairs = [(a > b) + (a == b) / 2 for a in s[z == 1] for b in s[z == 0]]
+    return float(np.mean(pairs)) if pairs else float("nan")
+
+
+def test_aucs_are_those_of_a_slow_loop_over_copied_rows() -> None:
+    random = np.random.default_rng(1)
+    drawn = intervals.bootstrap(random.integers(0, 6, 24), draws=60, seed=2)
+    z = (drawn.clusters < 2).astype(int)
+    s = random.normal(size=(3, 24)).round(1) + 0.4 * z
+    s[1] = s[1].round()  # many ties
+    s[2, :9] = np.nan  # not measured
+    found = drawn.aucs(s, z)
+    assert found.shape == (60, 3)
+    for weights, row in zip(drawn.weights, found, strict=True):
+        copies = np.repeat(np.arange(24), weights[drawn.clusters].astype(int))
+        for layer in range(3):
+            inside = copies[~np.isnan(s[layer, copies])]
+            expected = slow_auc(s[layer, inside], z[inside])
+            assert row[layer] == pytest.approx(expected, nan_ok=True)
+    assert np.isnan(found).any()
+
+
+def test_an_auc_where_each_sample_is_drawn_once_is_the_plain_one() -> None:
+    random = np.random.default_rng(3)
+    z, s = random.integers(0, 2, 50), random.normal(size=(2, 50)).round(1)
+    once = intervals.Bootstrap(np.arange(50), np.ones((1, 50)))
+    assert once.aucs(s, z)[0].tolist() == [intervals.auc(layer, z) for layer in s]
+
+
+def test_each_draw_draws_among_the_placements_of_the_control() -> None:
+    drawn = intervals.bootstrap(np.arange(9), draws=4000, seed=0)
+    by_way = np.broadcast_to(np.array([0.0, 1.0, 5.0])[None, :, None], (4000, 3, 1))
+    found = drawn.of_placements(by_way, 3)[:, 0]
+    assert found.mean() == pytest.approx(2, abs=0.1)
+    assert found.var() == pytest.approx(np.var([0, 1, 5]) / 3, rel=0.1)
+    assert set(drawn.of_placements(by_way, 1)[:, 0]) == {2.0}, "ways that are no placements"
+
+
+def test_ways_of_one_placement_are_drawn_together_and_empty_ones_left_out() -> None:
+    drawn = intervals.bootstrap(np.arange(9), draws=50, seed=0)
+    crossed = np.broadcast_to(np.array([0.0, 1.0, 10.0, 11.0])[None, :, None], (50, 4, 1))
+    assert set(drawn.of_placements(crossed, 2)[:, 0]) == {5.0, 5.5, 6.0}
+    lost = np.where(crossed == 11, np.nan, crossed)
+    assert set(drawn.of_placements(lost, 2)[:, 0]) == {5.0, 11 / 3, 1.0}
+
+
+def test_each_draw_takes_as_many_clusters_as_there_are() -> None:
+    drawn = intervals.bootstrap(np.array([4, 4, 9, 1]), draws=50, seed=0)
+    assert drawn.weights.shape == (50, 3)
+    assert (drawn.weights.sum(1) == 3).all()
+    assert len(np.unique(drawn.weights, axis=0)) > 1
+
+
+def test_the_seed_decides() -> None:
+    clusters = np.arange(30)
+    first, again, other = (intervals.bootstrap(clusters, 20, seed).weights for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_clusters_in_a_group_are_counted_once() -> None:
+    drawn = intervals.bootstrap(np.array([0, 0, 1, 2]), draws=2, seed=0)
+    members = np.array([[True, True, False, False], [False, True, True, True]])
+    assert drawn.clusters_in(members).tolist() == [1, 3]
+
+
+def test_percentiles_leave_empty_draws_out() -> None:
+    replicates = np.array([[0.0, np.nan], [1.0, np.nan], [np.nan, np.nan], [2.0, np.nan]])
+    low, high = intervals.percentile(replicates, 0.5)
+    assert low[0] == pytest.approx(0.5)
+    assert high[0] == pytest.approx(1.5)
+    assert np.isnan([low[1], high[1]]).all()
+
+
+def test_mean_known_averages_what_there_is() -> None:
+    found = intervals.mean_known(np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, np.nan]]), 0)
+    assert found[0] == 2.0
+    assert np.isnan(found[1])
+
+
+def coverage(clustered: bool) -> float:
+    """How often the 95 % interval holds the true mean 0, where clusters of 5 share a shift."""
+    random = np.random.default_rng(5)
+    held = 0
+    for trial in range(120):
+        values = random.normal(size=200) + np.repeat(random.normal(size=40), 5)
+        clusters = np.repeat(np.arange(40), 5) if clustered else np.arange(200)
+        drawn = intervals.bootstrap(clusters, draws=300, seed=trial)
+        low, high = intervals.percentile(drawn.means(values, np.ones(200)), 0.95)
+        held += int(low <= 0 <= high)
+    return held / 120
+
+
+def test_intervals_cover_when_clustered_and_would_not_otherwise() -> None:
+    assert 0.89 <= coverage(clustered=True) <= 0.99
+    assert coverage(clustered=False) < 0.85
+
+
+def test_a_simultaneous_band_covers_whole_curves_where_pointwise_ones_do_not() -> None:
+    random = np.random.default_rng(0)
+    pointwise, together = 0, 0
+    used = np.ones(10, dtype=bool)
+    for trial in range(150):
+        values = random.normal(size=(10, 120))
+        drawn = intervals.bootstrap(np.arange(120), draws=400, seed=trial)
+        replicates = drawn.means(values, np.ones((10, 120)))
+        low, high = intervals.percentile(replicates, 0.95)
+        pointwise += bool((low <= 0).all() and (high >= 0).all())
+        low, high = intervals.simultaneous(values.mean(1), replicates, 0.95, used)
+        together += bool((low <= 0).all() and (high >= 0).all())
+    assert together / 150 >= 0.88
+    assert pointwise / 150 < 0.8
+
+
+def test_a_band_leaves_unused_layers_blank_and_stands_a_constant_curve() -> None:
+    replicates = np.stack([np.zeros(5), np.arange(5.0)], axis=1)
+    low, high = intervals.simultaneous(
+        np.array([0.0, 2.0]), replicates, 0.95, np.array([True, False])
+    )
+    assert (low[0], high[0]) == (0.0, 0.0)
+    assert np.isnan([low[1], high[1]]).all()

@@ -1,0 +1,646 @@
+"""Choice of the penalty, calibration, and out-of-fold scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+import torch
+from held import Held
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
+from threads import threads
+
+from anchorscope.probes import draws, fitting, platt, probes, samples, scores, solving
+from anchorscope.probes.fitting import Settings
+from anchorscope.probes.intervals import auc
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
+
+N, WIDTH = 200, 6
+
+
+def cell(
+    n: int = N, share: float = 0.5, strength: float = 0.8
+) -> tuple[pd.DataFrame, torch.Tensor]:
+    """Answers and clean activations [2, n, WIDTH]; layer 0 knows nothing, layer 1 something."""
+    random, n = np.random.default_rng(0), N
+    z = (random.random(n) < share).astype(int)
+    x = random.normal(size=(2, n, WIDTH))
+    x[1, :, :3] += strength * z[:, None]
+    answers = pd.DataFrame(
+        {
+            "id": [f"i{i}" for i in range(n)],
+            "question": [f"q{i}" for i in range(n)],
+            "subject": [f"s{i // 2}" for i in range(n)],
+            "label": z,
+            "dropped": None,
+        }
+    )
+    return answers, torch.as_tensor(x, dtype=torch.float32)
+
+
+def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
+    """Clean activations; `knockout` takes the signal away; `noop` measures five samples."""
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        ids = answers["id"].tolist()
+        if condition == "noop":
+            return ids[4::-1], x[:, [4, 3, 2, 1, 0]]
+        return ids, x - 2.0 * (condition == "knockout")
+
+    return read
+
+
+def scored(
+    settings: Settings, conditions: Sequence[tuple[str, int]] = (), *, extras: bool = False
+) -> pd.DataFrame:
+    answers, x = cell()
+    read = source(answers, x)
+    return scores.score(read, answers, "mlp/final", conditions, settings, extras=extras)
+
+
+def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
+    """The rows of one condition and probe."""
+    chosen = (table["condition"] == condition) & (table["probe"] == probe)
+    return table[chosen].reset_index(drop=True)
+
+
+def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() -> None:
+    # Two folds of one sample each, z = 1: the loss of a logit l is log(1 + exp(-l)).
+    def logit(loss: float) -> float:
+        return float(-np.log(np.expm1(loss)))
+
+    # means .50, .34, .30, .32; the best has SD .1 over its folds: one standard error is .0707
+    losses = [(0.5, 0.5), (0.34, 0.34), (0.3 - 0.05 * 2**0.5, 0.3 + 0.05 * 2**0.5), (0.32, 0.32)]
+    held = np.array([[[logit(loss) for loss in pair] for pair in losses]])
+    assert platt.choose(held, np.array([1, 1]), np.array([0, 1])).tolist() == [1]
+    strict = held.copy()
+    strict[0, 2] = logit(0.3)
+    assert platt.choose(strict, np.array([1, 1]), np.array([0, 1])).tolist() == [2]
+
+
+def test_calibration_recovers_a_known_slope_and_offset() -> None:
+    random = np.random.default_rng(1)
+    logits = random.normal(size=(1, 40_000)) * 3
+    z = (random.random(40_000) < 1 / (1 + np.exp(-(0.5 * logits[0] - 1.0)))).astype(int)
+    slope, offset = platt.calibrate(logits, z)
+    assert slope[0] == pytest.approx(0.5, abs=0.02)
+    assert offset[0] == pytest.approx(-1.0, abs=0.05)
+
+
+def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
+    random = np.random.default_rng(2)
+    logits = random.normal(size=(1, 60)) * 1e-3
+    z = (logits[0] + random.normal(size=60) * 1e-3 > 0).astype(int)
+    slope, offset = platt.calibrate(logits, z)
+    wrong = z.sum()
+    share = np.where(z == 1, (wrong + 1) / (wrong + 2), 1 / (60 - wrong + 2))
+    twice = np.r_[logits[0], logits[0]][:, None] * 1e3
+    model = LogisticRegression(C=1e9, tol=1e-12, max_iter=10_000)
+    model.fit(twice, np.repeat([1, 0], 60), sample_weight=np.r_[share, 1 - share])
+    assert slope[0] == pytest.approx(model.coef_[0, 0] * 1e3, rel=1e-4)
+    assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
+
+
+def test_a_sample_of_weight_two_calibrates_like_two() -> None:
+    random = np.random.default_rng(3)
+    logits = np.stack([random.normal(size=80) * 2, random.normal(size=80)])
+    z = (logits[0] + random.normal(size=80) > 0).astype(int)
+    logits[1] = -logits[0]  # turned round: its slope is floored
+    weights = random.poisson(1.0, 80)
+    rows = np.repeat(np.arange(80), weights)
+    found = platt.calibrate(logits, z, weights)
+    expected = platt.calibrate(logits[:, rows], z[rows])
+    assert np.allclose(found, expected, rtol=1e-6)
+    assert found[0][1] == platt.LEAST_SLOPE
+    assert not np.allclose(found, platt.calibrate(logits, z), rtol=1e-3)
+
+
+def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
+    answers, x = cell(strength=1.5)
+    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
+    plan = fitting.design(answers, settings)
+    first = fitting.fit(x, plan, settings)
+    weights = np.random.default_rng(6).poisson(1.0, size=(2, N))
+    found = fitting.fit_draws(x, plan, settings, first.c, weights)
+    for fitted, drawn in zip(found, weights, strict=True):
+        rows = np.repeat(np.arange(N), drawn)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
+        expected = fitting.fit(x[:, rows], repeated, settings, c=first.c)
+        assert np.array_equal(fitted.c, expected.c)
+        assert np.allclose(fitted.t, expected.t, rtol=0.02, atol=1e-3)
+        assert np.allclose(fitted.shift, expected.shift)
+        s = [fitting.out_of_fold(one, x, plan.fold) for one in (fitted, expected)]
+        assert np.allclose(s[0], s[1], atol=0.02)
+
+
+@pytest.mark.parametrize("scoring", ["calibrated", "published"])
+def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_folds(
+    scoring: Literal["calibrated", "published"],
+) -> None:
+    answers, x = cell(strength=1.5)
+    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2, scoring=scoring)
+    made = scores.drawn(answers, settings)
+    conditions = [("knockout", 0), ("noop", 0)]
+    read = source(answers, x)
+    scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
+    plan = fitting.design(answers, settings)
+    fitted = fitting.fit(x, plan, settings)
+    for number, drawn in enumerate(made.weights):
+        rows = np.repeat(np.arange(N), drawn)
+        alone = np.full((3, len(rows)), -1)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone)
+        raw = fitting.fit(x[:, rows], repeated, settings, c=fitted.c)
+        logits = fitting.out_of_fold(raw, x, plan.fold) + raw.shift[:, plan.fold]
+        moved = fitting.out_of_fold(raw, x - 2, plan.fold) + raw.shift[:, plan.fold]
+        for k in range(3):
+            here, others = plan.fold == k, plan.fold[rows] != k
+            slope, offset = np.ones(2), np.zeros(2)
+            if scoring == "calibrated":
+                slope, offset = platt.calibrate(logits[:, rows[others]], plan.z[rows[others]])
+            for name, told in (("clean", logits), ("knockout", moved)):
+                expected = slope[:, None] * told[:, here] + offset[:, None] - raw.shift[:, k, None]
+                found = made.scores[f"mlp/final/{name}/0"][number][:, here]
+                assert np.allclose(found, expected, atol=0.02), (name, k)
+    unmeasured = np.isnan(made.scores["mlp/final/noop/0"])
+    assert unmeasured[..., 5:].all() and not unmeasured[..., :5].any()
+
+
+def test_refits_change_no_score_and_wait_with_the_blocks(tmp_path: Path) -> None:
+    answers, x = cell()
+    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=3)
+    given = (source(answers, x), answers, "mlp/final", [("knockout", 0)], settings)
+    plain = pd.concat(scores.frames(*given))
+    made = [scores.drawn(answers, settings) for _ in range(2)]
+    first, again = (pd.concat(scores.frames(*given, draws=d, keep=tmp_path)) for d in made)
+    pd.testing.assert_frame_equal(plain, first)
+    pd.testing.assert_frame_equal(first, again)
+    assert list(made[0].scores) == ["mlp/final/clean/0", "mlp/final/knockout/0"]
+    for key, s in made[0].scores.items():
+        assert (s == made[1].scores[key]).all()
+    none = scores.drawn(answers, Settings(refits=0))
+    pd.concat(scores.frames(*given, draws=none))
+    assert len(none) == 0 and not none.scores
+
+
+def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCaptureFixture) -> None:
+    answers, _ = cell()
+    settings = Settings(folds=3, inner_folds=3)
+    found = scores.drawn(answers, settings)
+    assert found.weights.shape == (20, N) and (found.weights.sum(1) == N).all()
+    assert (found.weights[:, ::2] == found.weights[:, 1::2]).all(), "two samples a subject"
+    back = scores.drawn(answers[::-1], settings)
+    assert (back.weights[:, ::-1] == found.weights).all()
+    # Six subjects are wrong, two in each fold: some draws leave a fold without any.
+    rare = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)]).astype(int)
+    few = scores.drawn(answers.assign(label=rare), replace(settings, refits=40))
+    assert 0 < len(few) < 40
+    assert f"{40 - len(few)} of 40 draws leave a fold one class only" in caplog.text
+
+
+def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
+    answers, x = cell()
+    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2)
+    made = scores.drawn(answers, settings)
+    given = (source(answers, x), answers, "mlp/final", [("noop", 0)], settings)
+    table = scores.score(*given, extras=False, draws=made)
+    made.write(tmp_path / "d.draws.safetensors")
+    back = draws.read(tmp_path / "d.draws.safetensors")
+    assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
+    for key, s in made.scores.items():
+        assert np.array_equal(s, back.scores[key], equal_nan=True)
+    readout = next(samples.readouts(table, samples.in_order(answers)))
+    others = answers.assign(id=lambda rows: "x" + rows["id"])
+    with pytest.raises(AnchorscopeError, match="refitted probes scored other samples"):
+        back.refits(readout, samples.in_order(others), ["noop"])
+    (tmp_path / "d.draws.safetensors").write_bytes(b"cut short")
+    with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
+        draws.read(tmp_path / "d.draws.safetensors")
+
+
+def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
+    z = np.arange(40) % 2
+    logits = np.stack([np.where(z, 5.0, -5.0), np.where(z, -1.0, 1.0), np.zeros(40)])
+    slope, offset = platt.calibrate(logits, z)
+    p = 1 / (1 + np.exp(-(slope[:, None] * logits + offset[:, None])))
+    assert p[0, 1] == pytest.approx(21 / 22, abs=1e-6)
+    assert slope[1] == platt.LEAST_SLOPE
+    assert np.allclose(p[1:], 0.5, atol=1e-3)
+
+
+def test_published_scores_are_scikit_learns_out_of_fold() -> None:
+    settings = Settings(scoring="published")
+    answers, x = cell()
+    table = scored(settings, [("knockout", 0)])
+    fold = fitting.design(answers, settings).fold
+    exact, z = x.double().numpy()[1], answers["label"].to_numpy()
+    expected = {name: np.empty(N) for name in ("clean", "knockout")}
+    for k in range(5):
+        scaler = StandardScaler().fit(exact[fold != k])
+        model = LogisticRegression(tol=1e-10, max_iter=10_000)
+        model.fit(scaler.transform(exact[fold != k]), z[fold != k])
+        for name, moved in (("clean", exact), ("knockout", exact - 2)):
+            rows = scaler.transform(moved[fold == k])
+            expected[name][fold == k] = model.predict_proba(rows)[:, 1]
+    for name, p in expected.items():
+        found = table[(table["layer"] == 1) & (table["condition"] == name)]
+        assert found["id"].tolist() == answers["id"].tolist()
+        assert np.abs(found["p"].to_numpy() - p).max() < 1e-3
+        assert (found["c"] == 1).all()
+        assert (found["t"] == 1).all()
+
+
+def test_calibrated_scores_are_a_slow_loops() -> None:
+    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
+    answers, x = cell()
+    table = scored(settings).set_index(["layer", "id"]).loc[1]
+    plan = fitting.design(answers, settings)
+    exact, z = x.double().numpy()[1], plan.z
+    for k in range(3):
+        train = plan.fold != k
+        held = np.empty((2, N))
+        for j, c in enumerate(settings.grid):
+            for i in range(3):
+                rows = train & (plan.inner[k] != i)
+                scaler = StandardScaler().fit(exact[rows])
+                model = LogisticRegression(C=c, tol=1e-10).fit(
+                    scaler.transform(exact[rows]), z[rows]
+                )
+                here = train & (plan.inner[k] == i)
+                held[j, here] = model.decision_function(scaler.transform(exact[here]))
+        j = platt.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
+        slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
+        scaler = StandardScaler().fit(exact[train])
+        model = LogisticRegression(C=settings.grid[j], tol=1e-10)
+        model.fit(scaler.transform(exact[train]), z[train])
+        share = z[train].mean()
+        logit = model.decision_function(scaler.transform(exact[~train]))
+        expected = slope * logit + offset - np.log(share / (1 - share))
+        found = table.loc[answers["id"][~train]]
+        assert (found["c"] == settings.grid[j]).all()
+        assert np.abs(found["s"].to_numpy() - expected).max() < 5e-3
+        assert np.allclose(found["p"], 1 / (1 + np.exp(-found["s"])), atol=1e-6)
+
+
+def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
+    answers, x = cell(share=0.8)
+    tables = [
+        scores.score(
+            source(answers, x), answers, "mlp/final", [], Settings(prior=prior), extras=False
+        )
+        for prior in ("natural", "balanced")
+    ]
+    fold = fitting.design(answers, Settings()).fold
+    share = np.array([answers["label"][fold != k].mean() for k in range(5)])[fold]
+    difference = (tables[0]["s"] - tables[1]["s"]).to_numpy().reshape(2, -1)
+    assert np.allclose(difference, np.log(share / (1 - share)), atol=1e-5)
+
+
+def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
+    answers, x = cell()
+    before = scored(Settings())
+    changed = answers.copy()
+    twins = changed["subject"] == "s3"
+    changed.loc[twins, "label"] = 1 - changed.loc[twins, "label"]
+    plan = fitting.design(answers, Settings())
+    assert len(set(plan.fold[twins])) == 1
+    relabelled = fitting.Design(changed["label"].to_numpy(copy=True), plan.fold, plan.inner)
+    fitted = fitting.fit(x, relabelled, Settings())
+    k = plan.fold[twins][0]
+    rows = before[before["id"] == "i6"].set_index("layer")
+    assert np.allclose(fitted.t[:, k], rows["t"], rtol=1e-4)
+    assert np.array_equal(fitted.c[:, k], rows["c"])
+
+
+def test_a_condition_may_cover_some_samples_in_any_order() -> None:
+    table = scored(Settings(), [("noop", 0), ("clean", 0)])
+    assert table["condition"].value_counts().to_dict() == {"clean": 2 * N, "noop": 10}
+    both = table.pivot(index=["layer", "id"], columns="condition", values="s").dropna()
+    assert len(both) == 10
+    assert np.allclose(both["clean"], both["noop"], atol=1e-5)
+
+
+def test_a_probe_without_signal_decides_nothing() -> None:
+    table = scored(Settings())
+    quiet = table[table["layer"] == 0]
+    assert (quiet["p"] - 0.5).abs().max() < 0.2
+    assert list(table.columns) == list(scores.COLUMNS)
+    assert table[["s", "p"]].dtypes.eq("float32").all()
+
+
+def test_auc_is_scikit_learns() -> None:
+    answers, _ = cell()
+    table = scored(Settings())
+    for _, rows in table.groupby("layer"):
+        expected = roc_auc_score(answers["label"], rows["s"])
+        assert auc(rows["s"].to_numpy(), answers["label"].to_numpy()) == pytest.approx(expected)
+
+
+def test_auc_counts_ties_half_and_knows_when_it_does_not_exist() -> None:
+    assert auc(np.array([1.0, 1.0, 2.0]), np.array([0, 1, 1])) == 0.75
+    assert np.isnan(auc(np.zeros(3), np.ones(3, dtype=int)))
+
+
+def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
+    conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
+    found = scored(Settings(), conditions, extras=True)
+    rows = found.groupby(["condition", "draw", "probe"]).size().to_dict()
+    expected = {("clean", 0, "clean"), ("clean", 0, "shuffled")}
+    expected |= {(*condition, "clean") for condition in conditions}
+    expected |= {(*condition, "offset") for condition in (*conditions[:2], ("question", 0))}
+    expected |= {(*condition, "refit") for condition in conditions[:2]}
+    assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
+    assert set(found["probe"]) == set(scores.PROBES)
+    assert set(scored(Settings(), conditions)["probe"]) == {"clean"}
+
+
+def test_the_extras_leave_the_clean_probe_as_it_is() -> None:
+    bare = scored(Settings(), [("knockout", 0)])
+    more = scored(Settings(), [("knockout", 0)], extras=True)
+    kept = more[more["probe"] == "clean"].reset_index(drop=True)
+    pd.testing.assert_frame_equal(kept, bare)
+
+
+def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None:
+    answers, x = cell()
+    random = np.random.default_rng(5)
+    moved = x + torch.as_tensor(random.normal(size=x.shape), dtype=torch.float32)
+    ids = answers["id"].tolist()
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        order = list(reversed(range(N))) if condition == "knockout" else list(range(N))
+        states = moved if condition == "knockout" else x
+        return [ids[i] for i in order], states[:, order]
+
+    one_c = Settings(grid=[0.1])
+    found = part(
+        scores.score(read, answers, "mlp/final", [("knockout", 0)], one_c), "knockout", "refit"
+    )
+    alone = part(scores.score(source(answers, moved), answers, "mlp/final", [], one_c), "clean")
+    assert found["id"].tolist() == alone["id"].tolist()
+    assert np.allclose(found["s"], alone["s"], atol=1e-4)
+
+
+def test_a_refitted_probe_keeps_the_penalty_of_the_clean_one() -> None:
+    answers, x = cell(strength=2.0)
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        return answers["id"].tolist(), x.flip(0) if condition == "knockout" else x
+
+    table = scores.score(read, answers, "mlp/final", [("knockout", 0)], Settings())
+    clean, refitted = part(table, "clean"), part(table, "knockout", "refit")
+    assert clean.groupby("layer")["c"].nunique().max() > 1 or clean["c"].nunique() > 1
+    assert (refitted["c"] == clean["c"]).all()
+    assert (refitted["fold"] == clean["fold"]).all()
+
+
+def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
+    random = np.random.default_rng(3)
+    z, fold = (random.random(90) < 0.3).astype(int), np.arange(90) % 3
+    logits = random.normal(size=(2, 90)) * 3 + 5
+    moved = platt.offset_refit(logits, z, fold)
+    for k in range(3):
+        others = fold != k
+        assert np.ptp(moved[:, ~others], axis=1).max() == 0
+        # The likelihood of an offset is highest where the mean probability is the share.
+        p = 1 / (1 + np.exp(-(logits[:, others] + moved[:, ~others][:, :1])))
+        assert np.allclose(p.mean(1), z[others].mean(), atol=1e-6)
+    relabelled = np.where(fold == 1, 1 - z, z)
+    again = platt.offset_refit(logits, relabelled, fold)
+    assert np.array_equal(again[:, fold == 1], moved[:, fold == 1])
+    assert not np.allclose(again[:, fold == 0], moved[:, fold == 0])
+
+
+@pytest.mark.parametrize("prior", ["balanced", "natural"])
+def test_a_mere_shift_is_undone_by_an_offset(prior: str) -> None:
+    answers, x = cell(share=0.7, strength=2.0)
+    settings = Settings(prior=prior)  # type: ignore[arg-type]
+    table = scores.score(source(answers, x), answers, "mlp/final", [("knockout", 0)], settings)
+    clean, cut, back = (
+        part(table, *which)[lambda rows: rows["layer"] == 1]
+        for which in (("clean",), ("knockout",), ("knockout", "offset"))
+    )
+    flips = [((one["s"] > 0) != (clean["s"] > 0)).mean() for one in (cut, back)]
+    assert flips[0] > 0.2
+    assert flips[1] < 0.05
+    assert np.allclose(back["s"] - cut["s"], back["offset"] - cut["offset"], atol=1e-4)
+    assert np.allclose(back["p"], 1 / (1 + np.exp(-back["s"])), atol=1e-6)
+
+
+def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
+    answers, x = cell(strength=2.0)
+    table = scores.score(source(answers, x), answers, "mlp/final", [], Settings())
+    z = answers["label"].to_numpy()
+    other = scores.shuffled(z, Settings().seed)
+    assert sorted(other) == sorted(z)
+    assert (other != z).any()
+    assert np.array_equal(other, scores.shuffled(z, Settings().seed))
+    found = part(table, "clean", "shuffled")[lambda rows: rows["layer"] == 1]
+    exact, fold = x.double().numpy()[1], found["fold"].to_numpy()
+    for k in range(5):
+        train = fold != k
+        scaler = StandardScaler().fit(exact[train])
+        model = LogisticRegression(C=found["c"].to_numpy()[~train][0], tol=1e-10)
+        model.fit(scaler.transform(exact[train]), other[train])
+        share = other[train].mean()
+        logit = model.decision_function(scaler.transform(exact[~train]))
+        assert np.allclose(found["s"][~train], logit - np.log(share / (1 - share)), atol=5e-3)
+    assert found["p"].isna().all()
+
+
+def test_a_probe_of_shuffled_labels_is_at_chance_on_average() -> None:
+    answers, x = cell(share=0.8, strength=2.0)
+    found = []
+    for seed in range(12):
+        settings = Settings(grid=[1e-3], seed=seed)
+        table = scores.score(source(answers, x), answers, "mlp/final", [], settings)
+        rows = part(table, "clean", "shuffled")
+        z = scores.shuffled(answers["label"].to_numpy(), seed)
+        found += [auc(one["s"].to_numpy(), z) for _, one in rows.groupby("layer")]
+    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
+
+
+def test_shuffled_labels_that_cannot_be_learned_are_left_out_and_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers, _ = cell()
+    fold = fitting.design(answers, Settings()).fold
+    monkeypatch.setattr(scores, "shuffled", lambda z, seed: (fold == 0).astype(int))
+    table = scored(Settings(), extras=True)
+    assert set(table["probe"]) == {"clean"}
+    assert "one class only" in caplog.text
+
+
+def test_published_scores_have_no_probe_of_shuffled_labels() -> None:
+    table = scored(Settings(scoring="published"), [("knockout", 0)], extras=True)
+    assert set(table["probe"]) == {"clean", "refit", "offset"}
+    assert (table["c"] == 1).all()
+    assert (table["t"] == 1).all()
+
+
+def test_a_condition_without_all_samples_cannot_be_refitted() -> None:
+    answers, x = cell()
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        first = int(condition == "knockout")
+        return answers["id"].tolist()[first:], x[:, first:]
+
+    with pytest.raises(AnchorscopeError, match="1 of 200 samples have no knockout activations"):
+        scores.score(read, answers, "mlp/final", [("knockout", 0)], Settings())
+
+
+def test_dropped_answers_are_left_out() -> None:
+    answers, x = cell()
+    answers.loc[0, "dropped"] = "no answer anchor"
+    rest = answers.drop(index=0)
+    read = source(rest, x[:, 1:])
+    table = scores.score(read, answers, "mlp/final", [], Settings(), extras=False)
+    assert "i0" not in set(table["id"])
+    assert len(table) == 2 * (N - 1)
+
+
+def test_activations_of_other_samples_are_refused() -> None:
+    answers, x = cell()
+    with pytest.raises(AnchorscopeError, match="have no clean activations"):
+        scores.score(source(answers[1:], x[:, 1:]), answers, "mlp/final", [], Settings())
+    with pytest.raises(AnchorscopeError, match="id i0 has no answer"):
+        scores.score(source(answers, x), answers[1:], "mlp/final", [], Settings())
+
+
+def test_nothing_to_score_and_repeated_ids_are_refused() -> None:
+    answers, _ = cell()
+    with pytest.raises(AnchorscopeError, match="no answer is left"):
+        scores.kept(answers.assign(dropped="no gold answer"))
+    with pytest.raises(AnchorscopeError, match="an id comes twice"):
+        scores.kept(answers.assign(id="same"))
+
+
+def test_all_answers_right_is_refused_by_name() -> None:
+    answers, x = cell()
+    with pytest.raises(AnchorscopeError, match="all 200 answers are right"):
+        scores.score(source(answers, x), answers.assign(label=0), "mlp/final", [], Settings())
+
+
+CONDITIONS = [("knockout", 0), ("random", 0), ("matched", 0), ("noop", 0), ("question", 0)]
+
+
+def in_parts() -> list[pd.DataFrame]:
+    """Every frame of a cell in which no sample has another prompt."""
+    answers, x = cell()
+    read = source(answers, x)
+
+    def without_partners(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        return ([], x[:, :0]) if condition == "matched" else read(condition, draw)
+
+    return list(
+        scores.frames(without_partners, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1]))
+    )
+
+
+def test_each_condition_and_probe_is_a_frame_of_its_own() -> None:
+    found = in_parts()
+    named = [tuple(f[["condition", "probe"]].drop_duplicates().to_numpy().ravel()) for f in found]
+    assert named == [
+        ("clean", "clean"), ("clean", "shuffled"),
+        ("knockout", "clean"), ("knockout", "offset"), ("knockout", "refit"),
+        ("random", "clean"), ("random", "offset"), ("random", "refit"),
+        (),
+        ("noop", "clean"),
+        ("question", "clean"), ("question", "offset"),
+    ]  # fmt: skip
+
+
+def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
+    found = in_parts()
+    write_parquet_parts(iter(found), tmp_path / "parts")
+    some = [frame for frame in found if len(frame)]
+    write_parquet(pd.concat(some, ignore_index=True), tmp_path / "whole")
+    parts, whole = (pq.ParquetFile(tmp_path / name) for name in ("parts", "whole"))
+    assert parts.num_row_groups == len(found) and whole.num_row_groups == 1
+    assert parts.schema_arrow.equals(whole.schema_arrow)
+    there, expected = (read_parquet(tmp_path / name) for name in ("parts", "whole"))
+    pd.testing.assert_frame_equal(there, expected, check_exact=True)
+
+
+def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "scores.parquet"
+    path.write_text("before", encoding="utf-8")
+
+    def broken() -> Iterator[pd.DataFrame]:
+        yield pd.DataFrame({"s": [1.0]})
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        write_parquet_parts(broken(), path)
+    assert path.read_text(encoding="utf-8") == "before"
+    assert [found.name for found in tmp_path.iterdir()] == ["scores.parquet"]
+
+
+def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solving, "ABREAST_BYTES", 1)
+    answers, x = cell()
+    whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
+    asked: dict[str, list[int]] = {}
+
+    def read(condition: str, draw: int) -> tuple[Sequence[str], Held]:
+        ids, states = whole(condition, draw)
+        return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
+
+    given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
+    with threads(1):  # several would share the last block's one layer, which shows in last digits
+        found, expected = scores.score(read, *given), scores.score(whole, *given)
+    pd.testing.assert_frame_equal(found, expected, check_exact=True)
+    assert set(asked) == {"clean.0", "knockout.0", "random.0", "noop.0"}
+    for layers in asked.values():
+        blocks = [layer // Held.layers_at_once for layer in layers]
+        assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
+
+
+def test_a_layer_that_is_not_finite_is_named_whatever_its_block() -> None:
+    answers, x = cell()
+    several = torch.cat([x, x])
+    several[3, 5, 1] = torch.nan
+    with pytest.raises(AnchorscopeError, match="layer 3"):
+        scores.score(
+            lambda *_: (answers["id"].tolist(), Held(several, [])),
+            *(answers, "mlp/final", [], Settings()),
+        )
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        Settings(folds=3, inner_folds=2, grid=(0.01, 1.0)),
+        Settings(folds=3, inner_folds=2, grid=(0.01, 1.0), penalty=2.0),
+        Settings(folds=3, scoring="published"),
+    ],
+    ids=["calibrated", "another penalty", "published"],
+)
+@pytest.mark.parametrize("conditions", [[], [("knockout", 0), ("random", 0), ("random", 1)]])
+def test_as_many_probes_are_fitted_as_were_announced(
+    monkeypatch: pytest.MonkeyPatch, settings: Settings, conditions: list[tuple[str, int]]
+) -> None:
+    fitted: list[int] = []
+    real = probes.fit
+
+    def counting(x: Any, z: Any, masks: Any, *rest: Any, **more: Any) -> Any:
+        fitted.append(len(x) * len(masks))
+        return real(x, z, masks, *rest, **more)
+
+    monkeypatch.setattr(probes, "fit", counting)
+    answers, x = cell()
+    for extras in (True, False):
+        fitted.clear()
+        scored(settings, conditions, extras=extras)
+        announced = scores.to_fit(answers, conditions, settings, extras=extras)
+        assert sum(fitted) == len(x) * announced

@@ -1,0 +1,165 @@
+"""Folds keep linked samples together and classes apart evenly."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorscope.probes import fitting
+from anchorscope.questions import folds
+from anchorscope.storage.errors import AnchorscopeError
+
+
+def slow_components(questions: list[str], subjects: list[str | None]) -> list[set[int]]:
+    """Merge sets until nothing merges."""
+    sets = [{i} for i in range(len(questions))]
+
+    def linked(a: int, b: int) -> bool:
+        same_question = folds.key(questions[a]) == folds.key(questions[b]) is not None
+        return same_question or (folds.key(subjects[a]) == folds.key(subjects[b]) is not None)
+
+    merged = True
+    while merged:
+        merged = False
+        for a in range(len(sets)):
+            for b in range(a + 1, len(sets)):
+                if any(linked(i, j) for i in sets[a] for j in sets[b]):
+                    sets[a] |= sets.pop(b)
+                    merged = True
+                    break
+            if merged:
+                break
+    return sets
+
+
+texts = st.sampled_from(["Who?", "who", "Where?", "a b", "A  b!", "c", "d", "e"])
+names = st.one_of(st.none(), st.sampled_from(["Ann", "ANN", "Bo", "", "Cy", "Di"]))
+
+
+@given(st.lists(st.tuples(texts, names), min_size=1, max_size=14))
+@settings(max_examples=80, deadline=None)
+def test_components_are_what_merging_one_by_one_gives(rows: list[tuple[str, str | None]]) -> None:
+    questions, subjects = [q for q, _ in rows], [s for _, s in rows]
+    found = folds.components(questions, subjects)
+    expected = slow_components(questions, subjects)
+    sets = {frozenset(np.flatnonzero(found == group)) for group in np.unique(found)}
+    assert sets == {frozenset(group) for group in expected}
+
+
+@given(st.integers(0, 10_000), st.integers(2, 5))
+@settings(max_examples=40, deadline=None)
+def test_a_fold_never_splits_linked_samples(seed: int, n_folds: int) -> None:
+    random = np.random.default_rng(seed)
+    n = 80
+    # Few enough links that no component swallows the others.
+    questions = [f"question {i}" for i in random.integers(0, 200, n)]
+    subjects = [None if i < 20 else f"subject {i}" for i in random.integers(0, 160, n)]
+    z = random.integers(0, 2, n)
+    linked = folds.components(questions, subjects)
+    assert np.bincount(linked).max() > 1
+    fold = folds.assign(linked, z, n_folds, seed)
+    assert set(fold) == set(range(n_folds))
+    for group in np.unique(linked):
+        assert len(set(fold[linked == group])) == 1
+
+
+def test_folds_get_their_share_of_either_class() -> None:
+    random = np.random.default_rng(0)
+    z = (random.random(500) < 0.15).astype(int)
+    fold = folds.assign(random.integers(0, 200, 500), z, 5, 0)
+    sizes, wrong = np.bincount(fold), np.bincount(fold, weights=z)
+    assert np.ptp(sizes) <= 8
+    assert np.ptp(wrong) <= 3
+
+
+def test_the_same_seed_gives_the_same_folds_and_another_seed_others() -> None:
+    z = np.arange(60) % 2
+    first, again, other = (folds.assign(np.arange(60), z, 5, seed) for seed in (1, 1, 2))
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_spelling_does_not_unlink_but_different_words_do() -> None:
+    questions = ["Who wrote  It?", "who wrote it", "Who wrote them?", "???"]
+    assert folds.components(questions, [None] * 4).tolist() == [0, 0, 1, 2]
+
+
+def test_rows_equal_in_any_column_are_linked_but_not_across_columns() -> None:
+    columns = ["a", "b", "c", "d"], [None, "c", None, "x"], ["w", "W.", "x", None]
+    assert folds.components(*columns).tolist() == [0, 0, 1, 2]
+
+
+def test_a_missing_subject_links_nothing() -> None:
+    missing = [None, float("nan"), "", " "]
+    assert len(set(folds.components(list("abcd"), missing))) == 4
+
+
+def test_bootstrap_clusters_are_subjects_where_known_else_questions() -> None:
+    found = folds.clusters(["a", "b", "Ann", "c", "C?"], ["Ann", "ann", None, None, None])
+    assert found.tolist() == [0, 0, 1, 2, 2]
+
+
+@pytest.mark.parametrize("label", [0, 1])
+def test_answers_of_one_class_are_refused(label: int) -> None:
+    with pytest.raises(AnchorscopeError, match=f"are {('right', 'wrong')[label]}"):
+        folds.assign(np.arange(20), np.full(20, label), 5, 0)
+
+
+def test_fewer_samples_than_folds_are_refused() -> None:
+    with pytest.raises(AnchorscopeError, match="3 samples are fewer than 5 folds"):
+        folds.assign(np.arange(3), np.array([0, 1, 0]), 5, 0)
+
+
+def test_fewer_components_than_folds_are_refused() -> None:
+    with pytest.raises(AnchorscopeError, match="only 4 groups"):
+        folds.assign(np.arange(20) % 4, np.arange(20) // 4 % 2, 5, 0)
+
+
+def test_a_training_fold_of_one_class_is_refused() -> None:
+    z = np.r_[np.ones(4, dtype=int), np.zeros(20, dtype=int)]
+    groups = np.r_[np.zeros(4, dtype=int), np.arange(1, 21)]
+    with pytest.raises(AnchorscopeError, match="no wrong answer is left to learn from"):
+        folds.assign(groups, z, 5, 0, "inner folds")
+
+
+def worded(n_words: int) -> pd.DataFrame:
+    """Samples of 100 subjects, two questions each, whose answers are of a few words."""
+    random = np.random.default_rng(0)
+    word = random.integers(0, n_words, 100).repeat(2)
+    return pd.DataFrame(
+        {
+            "question": [f"question {i}" for i in range(200)],
+            "subject": [f"subject {i // 2}" for i in range(200)],
+            "ea_text": [("The Word {}", "word {}!")[i % 2].format(w) for i, w in enumerate(word)],
+            "label": random.integers(0, 2, 200),
+        }
+    )
+
+
+def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_so() -> None:
+    answers = worded(40)
+    words = answers["ea_text"].str.extract(r"(\d+)")[0].to_numpy()
+
+    def learned(disjoint: Literal["subject", "subject+answer"]) -> int:
+        """Samples scored by a probe, outer or inner, that has learned from their word."""
+        plan = fitting.design(answers, fitting.Settings(disjoint=disjoint))
+        splits = [(plan.fold, k) for k in range(5)]
+        splits += [(inner, i) for inner in plan.inner for i in range(5)]
+        return sum(
+            np.isin(words[fold == k], words[(fold != k) & (fold >= 0)]).sum() for fold, k in splits
+        )
+
+    assert learned("subject") > 500
+    assert learned("subject+answer") == 0
+
+
+def test_what_stands_against_folds_is_said_in_words() -> None:
+    apart = fitting.Settings(disjoint="subject+answer")
+    assert fitting.obstacle(worded(40), apart) is None
+    assert fitting.obstacle(worded(3), apart) == "only 3 groups of linked samples for 5 folds"
+    assert fitting.obstacle(worded(3), fitting.Settings()) is None

@@ -1,0 +1,228 @@
+"""Prompts: exact text, and spans that give back the question's own words."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from anchorscope.questions import prompts, questions
+from anchorscope.storage.errors import AnchorscopeError
+
+ROOT = Path(__file__).resolve().parents[2]
+FEW_SHOT = ROOT / "resources" / "few_shot" / "popqa.yaml"
+POPQA = ROOT / ".." / "shared" / "data" / "popqa" / "test.jsonl"
+FIELDS = {"question": "question", "answers": ["answer"], "subject": "subject", "property": "prop"}
+ASKED = [
+    {"question": "What is George Rankin's occupation?", "subject": "George Rankin",
+     "prop": "occupation", "answer": "politician"},
+    {"question": " In what  city was 東京 born? ", "subject": "東京", "prop": "", "answer": "x"},
+    {"question": "is it?", "subject": None, "prop": None, "answer": "yes"},
+]  # fmt: skip
+
+
+def asked() -> pd.DataFrame:
+    return questions.normalise(ASKED, FIELDS, split="test")[0]
+
+
+def examples(n: int = 12) -> pd.DataFrame:
+    rows = [
+        {"question": f"Example\n{i}?", "answer": f"gold {i}", "relation": f"r{i % 3}"}
+        for i in range(n)
+    ]
+    fields = {"question": "question", "answers": ["answer"], "relation": "relation"}
+    return questions.normalise(rows, fields, split="test")[0]
+
+
+class Template:
+    """A chat template that strips the user's text, as Llama's and Qwen's do."""
+
+    chat_template = "{{ ... }}"
+
+    def __init__(self, change=str.strip) -> None:
+        self.change, self.options = change, {}
+
+    def apply_chat_template(self, conversation, **options) -> str:
+        self.options = options
+        (turn,) = conversation
+        return f"<|user|>{self.change(turn['content'])}<|end|><|assistant|>"
+
+
+def assert_spans_decode(frame: pd.DataFrame) -> None:
+    for row in frame[frame["dropped"].isna()].to_dict("records"):
+        inside = row["prompt"][row["question_start"] : row["question_end"]]
+        assert inside.strip() == row["question"].strip()
+        assert row["eq_start"], "a kept sample has E_Q"
+        for a, b in zip(row["eq_start"], row["eq_end"], strict=True):
+            assert row["question_start"] <= a < b <= row["question_end"]
+    first = frame.iloc[0]
+    words = [first["prompt"][a:b] for a, b in zip(first["eq_start"], first["eq_end"], strict=True)]
+    assert words == ["George Rankin", "occupation"]
+    assert first["eq_role"] == ["subject", "property"]
+    assert first["eq_found_by"] == ["metadata", "metadata"]
+    second = frame.iloc[1]
+    assert "東京" in [
+        second["prompt"][a:b] for a, b in zip(second["eq_start"], second["eq_end"], strict=True)
+    ]
+
+
+def test_plain_prompts_are_exact_and_keep_the_question_verbatim() -> None:
+    frame, counts = prompts.build(asked(), style="plain")
+    assert frame["prompt"].tolist() == [f"Q: {row['question']} A:" for row in ASKED]
+    assert_spans_decode(frame)
+    assert frame["dropped"].tolist() == [None, None, "no question anchor"]
+    assert (counts.total, counts.kept) == (3, 2)
+    assert counts.dropped == {"no question anchor": 1}
+    assert counts.notes["found by metadata"] == 2
+
+
+def test_few_shot_prompts_show_the_same_examples_to_every_question() -> None:
+    frame, counts = prompts.build(asked(), examples(), style="few_shot", examples=4, seed=1)
+    heads = {row["prompt"][: row["question_start"]] for row in frame.to_dict("records")}
+    assert len(heads) == 1 and counts.notes["few-shot examples shown"] == 4
+    head = heads.pop()
+    assert head.count("Q: Example ") == 4 and head.endswith("\n\nQ: ")
+    assert all(
+        p.endswith(f"Q: {r['question']}\nA:") for p, r in zip(frame["prompt"], ASKED, strict=True)
+    )
+    assert_spans_decode(frame)
+
+
+def shown(head: str) -> list[str]:
+    return head.split("\n\n")[:-1]
+
+
+@pytest.mark.parametrize(("pool", "common"), [(12, 0), (8, 0), (6, 2), (4, 4)])
+def test_a_second_prompt_shows_other_examples_as_far_as_there_are(pool: int, common: int) -> None:
+    settings = {"style": "few_shot", "examples": 4, "seed": 1}
+    frame, counts = prompts.build(asked(), examples(pool), **settings, replicate=True)
+    plain, same_counts = prompts.build(asked(), examples(pool), **settings)
+    pd.testing.assert_frame_equal(frame[list(prompts.COLUMNS)], plain)
+    assert counts == same_counts and not set(prompts.REPLICATE) & set(plain)
+    for row in frame.to_dict("records"):
+        if pool == 4:  # none is left over: no second prompt
+            assert [row[name] for name in prompts.REPLICATE] == [None, -1, -1, [], []]
+            continue
+        first, second = row["prompt"], row["replicate_prompt"]
+        start, end = row["replicate_question_start"], row["replicate_question_end"]
+        assert second[start:end] == row["question"] and second[end:] == "\nA:"
+        heads = [shown(text[: text.rindex("Q: ")]) for text in (first, second)]
+        assert [len(set(head)) for head in heads] == [4, 4]
+        assert len(set(heads[0]) & set(heads[1])) == common
+        spans, again = (
+            [text[a:b] for a, b in zip(row[f"{at}eq_start"], row[f"{at}eq_end"], strict=True)]
+            for at, text in (("", first), ("replicate_", second))
+        )
+        assert spans == again and (spans or row["dropped"])
+        assert all(start <= place < end for place in row["replicate_eq_start"])
+
+
+@pytest.mark.parametrize("style", ["plain", "chat"])
+def test_only_few_shot_prompts_have_a_second_one(style: str) -> None:
+    frame, _ = prompts.build(asked(), style=style, tokenizer=Template(), replicate=True)
+    assert frame["replicate_prompt"].tolist() == [None] * 3
+    assert frame["replicate_question_start"].tolist() == [-1] * 3
+    none_shown, _ = prompts.build(asked(), style="few_shot", examples=0, replicate=True)
+    assert none_shown["replicate_prompt"].isna().all()
+
+
+def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
+    pool = examples()
+    pool.at[0, "answers"] = ["a very long answer of many words"]
+    chosen = prompts.choose_examples(pool, 3, seed=0)
+    assert sorted(chosen["relation"]) == ["r0", "r1", "r2"]
+    assert all(prompts.choose_examples(pool, 9, s)["id"].ne(pool["id"][0]).all() for s in range(5))
+    orders = {tuple(prompts.choose_examples(pool, 5, seed)["id"]) for seed in range(5)}
+    assert len(orders) > 1
+    again = prompts.choose_examples(pool.iloc[::-1], 3, seed=0)
+    assert again["id"].tolist() == chosen["id"].tolist()
+
+
+def test_chat_prompts_find_the_question_behind_the_template() -> None:
+    template = Template()
+    frame, _ = prompts.build(asked(), style="chat", tokenizer=template)
+    assert_spans_decode(frame)
+    assert frame["prompt"][0].startswith(f"<|user|>{prompts.INSTRUCTION}\n")
+    assert template.options["enable_thinking"] is False
+    assert template.options["tokenize"] is False
+    assert template.options["add_generation_prompt"] is True
+    assert "date_string" in template.options, "a prompt must not change with the day"
+
+
+def test_a_question_that_the_template_changes_is_kept_out_with_its_reason() -> None:
+    frame, counts = prompts.build(asked(), style="chat", tokenizer=Template(str.upper))
+    assert counts.dropped == {"question altered by the chat template": 3}
+    assert frame["eq_start"].tolist() == [[], [], []]
+
+
+def test_the_last_occurrence_is_the_question() -> None:
+    template = Template(lambda text: f"{text.split(chr(10))[-1]} / {text}")
+    frame, _ = prompts.build(asked().iloc[:1], style="chat", tokenizer=template)
+    assert frame["question_start"][0] == frame["prompt"][0].rindex("What is George")
+
+
+def test_subject_anchors_leave_the_property_out() -> None:
+    frame, _ = prompts.build(asked(), style="plain", anchors="subject")
+    assert frame["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
+
+
+def test_a_users_own_anchors_come_before_any_finder() -> None:
+    rows = [row | {"own": own} for row, own in zip(ASKED, (["occupation"], [], None), strict=True)]
+    frame = questions.normalise(rows, FIELDS | {"anchors": "own"}, split="test")[0]
+    built, _ = prompts.build(frame, style="plain")
+    first = built.iloc[0]
+    spans = zip(first["eq_start"], first["eq_end"], strict=True)
+    assert [first["prompt"][a:b] for a, b in spans] == ["occupation"]
+    assert first["eq_found_by"] == ["column"]
+    assert built["dropped"][2] == "no question anchor"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"style": "poem"},
+        {"style": "plain", "anchors": "property"},
+        {"style": "chat"},
+        {"style": "few_shot"},
+        {"style": "few_shot", "few_shot": examples(1).iloc[:0]},
+    ],
+)
+def test_what_cannot_be_built_ends_in_one_message(options: dict) -> None:
+    with pytest.raises(AnchorscopeError):
+        prompts.build(asked(), options.pop("few_shot", None), **options)
+
+
+def written_examples() -> pd.DataFrame:
+    rows = prompts.read_examples(FEW_SHOT)
+    return questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None, source=FEW_SHOT)[0]
+
+
+def test_written_examples_cover_all_sixteen_relations_with_their_spans() -> None:
+    frame = written_examples()
+    assert len(frame) == frame["relation"].nunique() == 16
+    built, _ = prompts.build(frame, style="plain")
+    assert built["dropped"].isna().all()
+    assert all({"subject", "property"} == set(roles) for roles in built["eq_role"])
+
+
+def test_a_written_example_whose_subject_is_sampled_is_left_out() -> None:
+    frame = written_examples()
+    row = {"question": "Who plays?", "answer": "x", "subject": "mount  FUJI", "prop": "p"}
+    sampled, _ = questions.normalise([row], FIELDS, split="test")
+    left = questions.candidates(frame, sampled, seed=0)
+    assert set(frame["subject"]) - set(left["subject"]) == {"Mount Fuji"}
+
+
+def test_no_written_example_is_about_a_subject_of_the_real_rows() -> None:
+    if not POPQA.is_file():
+        pytest.skip("../shared/data/popqa/test.jsonl is absent")
+    fields = {"question": "question", "answers": ["possible_answers"], "subject": "subj"}
+    rows = questions.load_rows(local=POPQA, fields=fields)
+    sampled, _ = questions.normalise(rows, fields, split="test")
+    assert len(questions.candidates(written_examples(), sampled, seed=0)) == 16
+
+
+@pytest.mark.parametrize("text", ["", "a: [", "- {question: q}", "question: q"])
+def test_a_broken_file_of_examples_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(AnchorscopeError, match="x.yaml"):
+        prompts.read_examples(tmp_path / "x.yaml")

@@ -1,0 +1,238 @@
+"""Whatever the rows of a dataset hold: no traceback, all counted, spans where they say."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pandas as pd
+import pytest
+from hostile import anything, cases, huge, short, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorscope.anchors import own_anchors, question_anchors, tokens
+from anchorscope.questions import prompts, questions
+from anchorscope.storage import files
+from anchorscope.storage.errors import AnchorscopeError
+
+FIELDS = {
+    "id": "id",
+    "question": "q",
+    "answers": ["a", "more"],
+    "subject": "s",
+    "property": "p",
+    "relation": "r",
+    "titles": "t",
+    "anchors": "own",
+}
+TEMPLATES = {
+    "im": "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
+    "stripped": "[user]{}[/user]assistant: ",
+    "escaped": "<u>{}</u>",
+}
+
+
+class Chat:
+    """A chat template; `stripped` and `escaped` change what they are given."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def apply_chat_template(self, conversation: Any, **options: Any) -> str:
+        said = conversation[0]["content"]
+        if self.name == "stripped":
+            said = said.strip()
+        if self.name == "escaped":
+            said = said.replace("<", "&lt;")
+        return TEMPLATES[self.name].format(said)
+
+
+scalars = st.one_of(
+    anything, st.none(), st.integers(), st.floats(), st.booleans(), st.just(float("nan"))
+)
+values = st.one_of(anything, scalars, st.lists(scalars, max_size=3), st.just("['a', \"b\"]"))
+own = st.one_of(
+    st.none(),
+    anything,
+    st.lists(
+        st.one_of(
+            short,
+            st.lists(st.integers(-3, 80), max_size=3),
+            st.fixed_dictionaries({"text": short, "role": st.sampled_from(["subject", "x", None])}),
+            st.fixed_dictionaries({"start": scalars, "end": scalars}),
+            scalars,
+        ),
+        max_size=4,
+    ),
+)
+
+
+@st.composite
+def rows(draw: Any) -> list[dict[str, Any]]:
+    """Rows of a dataset; subjects and answers often stand in the question, more than once."""
+    found = []
+    for _ in range(draw(st.integers(1, 4))):
+        question = draw(st.one_of(anything, scalars))
+        subject = draw(st.one_of(scalars, st.just(question)))
+        if isinstance(question, str) and isinstance(subject, str) and draw(st.booleans()):
+            question = f"{question} {subject} and {subject}"
+        found.append(
+            {
+                "id": draw(st.one_of(st.none(), st.sampled_from(["1", 1, " 1 ", "x", ""]), short)),
+                "q": question,
+                "a": draw(st.one_of(values, st.just(question))),
+                "more": draw(values),
+                "s": subject,
+                "p": draw(scalars),
+                "r": draw(scalars),
+                "t": draw(values),
+                "own": draw(own),
+            }
+        )
+    return found
+
+
+def normalised(given: list[dict[str, Any]]) -> tuple[pd.DataFrame, Any]:
+    return questions.normalise(given, FIELDS, split="test", source="rows")
+
+
+@cases
+@given(rows())
+def test_every_row_is_kept_or_counted_and_none_twice(given: list[dict[str, Any]]) -> None:
+    frame, counts = normalised(given)
+    assert counts.total == len(given) == len(frame) + sum(counts.dropped.values())
+    assert frame["id"].is_unique
+    assert frame["folded"].sum() == counts.dropped.get("equal question folded", 0)
+    for row in frame.to_dict("records"):
+        assert row["question"].strip()
+        assert row["answers"] and all(isinstance(gold, str) and gold for gold in row["answers"])
+        for place in row["anchors"] or []:
+            assert 0 <= place["start"] < place["end"] <= len(row["question"])
+
+
+@cases
+@given(rows())
+def test_the_same_rows_give_the_same_table_whatever_their_order(
+    given: list[dict[str, Any]],
+) -> None:
+    def comparable(frame: pd.DataFrame) -> list[str]:
+        keep = frame.drop(columns=["answers", "titles", "anchors"])
+        golds = frame["answers"].map(sorted)
+        return sorted(json.dumps(row, default=str) for row in keep.assign(g=golds).to_numpy())
+
+    once, again = normalised(given)[0], normalised(given)[0]
+    pd.testing.assert_frame_equal(once, again)
+    if len({str(row["q"]) for row in given}) == len(given):
+        assert comparable(normalised(given[::-1])[0]) == comparable(once)
+
+
+@cases
+@given(rows(), st.sampled_from(["plain", "few_shot", *TEMPLATES]))
+def test_prompts_hold_the_question_and_its_spans_where_they_say(
+    given: list[dict[str, Any]], style: str
+) -> None:
+    frame, _ = normalised(given)
+    examples = questions.normalise(
+        [{"q": "Who wrote Emma?", "a": "Jane Austen", **dict.fromkeys(["s", "p", "r", "t"])}],
+        {"question": "q", "answers": ["a"]},
+        split="few_shot",
+    )[0]
+    built, counts = prompts.build(
+        frame,
+        examples if style == "few_shot" else None,
+        style="chat" if style in TEMPLATES else style,
+        tokenizer=Chat(style) if style in TEMPLATES else None,
+        replicate=style == "few_shot",
+    )
+    assert list(built["id"]) == list(frame["id"])
+    assert counts.total == len(frame) and counts.kept == int(built["dropped"].isna().sum())
+    for row in built.to_dict("records"):
+        if row["dropped"] is None:
+            check_places(row)
+
+
+def check_places(row: dict[str, Any]) -> None:
+    """The question stands where the row says, whole, and every span of E_Q inside it."""
+    prompt, start, end = row["prompt"], row["question_start"], row["question_end"]
+    assert prompt[start:end].strip() == row["question"].strip()
+    assert row["eq_start"]
+    before = start
+    for a, b in zip(row["eq_start"], row["eq_end"], strict=True):
+        assert before <= a < b <= end
+        assert prompt[a:b].strip() == prompt[a:b]
+        before = b
+
+
+@cases
+@given(rows())
+def test_what_was_normalised_is_read_back_as_it_was_written(
+    tmp_path_factory: pytest.TempPathFactory, given: list[dict[str, Any]]
+) -> None:
+    frame, _ = normalised(given)
+    path = tmp_path_factory.mktemp("written") / "questions.parquet"
+    files.write_parquet(frame, path)
+    back = files.read_parquet(path)
+    for name in ("id", "question", "answers", "subject", "anchors"):
+        assert list(back[name]) == list(frame[name]), name
+
+
+@cases
+@given(text, st.one_of(st.none(), short), st.one_of(st.none(), short), st.lists(short, max_size=3))
+def test_finders_mark_words_of_the_question(
+    question: str, subject: str | None, asked: str | None, titles: list[str]
+) -> None:
+    found = question_anchors.find(question, subject=subject, property=asked, titles=titles)
+    assert found == question_anchors.find(question, subject=subject, property=asked, titles=titles)
+    before = 0
+    for span in found:
+        assert before <= span.start < span.end <= len(question)
+        assert question[span.start : span.end].strip() == question[span.start : span.end]
+        before = span.end
+
+
+@cases
+@given(huge)
+def test_a_huge_question_takes_no_more_than_seconds(question: str) -> None:
+    question_anchors.find(question)
+
+
+@cases
+@given(text, own)
+def test_own_anchors_are_inside_the_question_or_named(question: str, given: Any) -> None:
+    entries = given if isinstance(given, list) else [given]
+    found, failed = own_anchors.resolve(question, entries)
+    assert len(failed) <= len(entries)
+    assert bool(found) or len(failed) == len(entries)
+    before = 0
+    for start, end, role in found:
+        assert before <= start < end <= len(question) and role in own_anchors.ROLES
+        before = end
+
+
+@cases
+@given(pieces_of := st.lists(short, min_size=1, max_size=4), st.sampled_from(["byte", "meta"]))
+def test_spans_of_any_prompt_decode_back(
+    byte_level: Any, metaspace: Any, parts: list[str], which: str
+) -> None:
+    tokenizer = byte_level if which == "byte" else metaspace
+    whole = "".join(parts)
+    (encoded,) = tokens.encode(tokenizer, [whole], add_special_tokens=True)
+    spans, at = [], 0
+    for part in parts:
+        spans.append((at, at + len(part)))
+        at += len(part)
+    found = tokens.span_tokens(tokenizer, encoded, spans)
+    assert len(found.tokens) == len(spans)
+    assert found.failed == sum(not held for held in found.tokens)
+    for held in found.tokens:
+        assert list(held) == list(range(held[0], held[-1] + 1)) if held else True
+        assert all(0 <= token < len(encoded.ids) for token in held)
+
+
+@pytest.mark.parametrize("label", ["2", "maybe", 0.5, []])
+def test_a_label_that_is_none_is_refused_and_never_guessed(label: Any) -> None:
+    fields = FIELDS | {"response": "say", "label": "z"}
+    row = dict.fromkeys(["id", "a", "more", "s", "p", "r", "t", "own"])
+    with pytest.raises(AnchorscopeError, match="row 1"):
+        questions.normalise([row | {"q": "Who?", "say": "x", "z": label}], fields, split=None)

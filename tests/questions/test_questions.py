@@ -1,0 +1,574 @@
+"""Questions: every oddity of real files is read, counted, and nothing else is changed."""
+
+import json
+import sys
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pandas as pd
+import pytest
+from huggingface_hub import errors
+
+from anchorscope.questions import folds, questions, reading
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet, write_parquet
+
+DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+PLAIN = {"question": "question", "answers": ["answer"]}
+REAL = {
+    "popqa/test.jsonl": {
+        "id": "id", "question": "question", "answers": ["possible_answers"], "subject": "subj",
+        "property": "prop", "relation": "prop", "popularity": "s_pop",
+    },
+    "trivia_qa/validation.jsonl": {
+        "id": "question_id", "question": "question", "answers": ["answer.value", "answer.aliases"],
+    },
+    "hotpot_qa/validation.jsonl": {
+        "id": "id", "question": "question", "answers": ["answer"],
+        "titles": "supporting_facts.title",
+    },
+    "hotpot_qa/train.jsonl": {
+        "id": "id", "question": "question", "answers": ["answer"],
+        "titles": "supporting_facts.title",
+    },
+    "nq_open/validation.jsonl": PLAIN,
+}  # fmt: skip
+
+
+def table(rows: list[dict], fields: dict | None = None):
+    return questions.normalise(rows, fields or PLAIN, split="test")
+
+
+def numbered(n: int, **more) -> pd.DataFrame:
+    fields = {**PLAIN, "id": "id", **{name: name for name in more}}
+    rows = [{"id": i, "question": f"q{i}", "answer": f"gold {i}"} for i in range(n)]
+    for i, row in enumerate(rows):
+        row.update({name: value(i) for name, value in more.items()})
+    return table(rows, fields)[0]
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path: Path) -> None:
+    if not (DATA / name).is_file():
+        pytest.skip(f"../shared/data/{name} is absent")
+    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    assert len(rows) == (100 if "train" in name else 2000)
+    frame, counts = questions.normalise(rows, REAL[name], split="x", source=name)
+    assert (counts.total, counts.kept) == (len(rows), len(frame))
+    # Their only golds are `---`, `)` and `The The`.
+    nameless = {"nq_open/validation.jsonl": 2, "hotpot_qa/validation.jsonl": 1}.get(name, 0)
+    assert counts.dropped.get("no answers", 0) == nameless
+    assert set(counts.dropped) <= {"equal question folded", "no answers"}
+    assert counts.dropped.get("equal question folded", 0) == frame["folded"].sum()
+    assert frame["id"].is_unique and frame["answers"].map(len).min() >= 1
+    assert set(frame["question"]) <= {row["question"] for row in rows}, "text stays verbatim"
+    write_parquet(frame, tmp_path / "q.parquet")
+    back = read_parquet(tmp_path / "q.parquet")
+    assert back["answers"].tolist() == frame["answers"].tolist()
+    assert back["titles"].tolist() == frame["titles"].tolist()
+
+
+def test_real_popqa_lists_in_strings_are_lists_and_equal_questions_unite_answers() -> None:
+    name = "popqa/test.jsonl"
+    if not (DATA / name).is_file():
+        pytest.skip(f"../shared/data/{name} is absent")
+    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    frame, counts = questions.normalise(rows, REAL[name], split="test")
+    assert counts.dropped["equal question folded"] == len(rows) - len({r["question"] for r in rows})
+    assert not frame["answers"].map(lambda a: any(x.startswith("[") for x in a)).any()
+    folded = frame[frame["folded"] > 0].iloc[0]
+    same = [r for r in rows if r["question"] == folded["question"]]
+    assert set(folded["answers"]) == {x for r in same for x in json.loads(r["possible_answers"])}
+
+
+def test_json_lines_are_cut_at_newlines_only(tmp_path: Path) -> None:
+    text = "a\u0085b\u2028c"
+    file = tmp_path / "x.jsonl"
+    file.write_text(
+        json.dumps({"question": text, "answer": "y"}, ensure_ascii=False) + "\n\n", "utf-8"
+    )
+    (row,) = questions.load_rows(local=file, fields=PLAIN)
+    assert row["question"] == text
+
+
+@pytest.mark.parametrize(
+    ("given", "answers"),
+    [
+        ("one", ["one"]),
+        (["one", "one", "two"], ["one", "two"]),
+        ('["one", "two"]', ["one", "two"]),
+        ("['one', 'two']", ["one", "two"]),
+        ("[sic", ["[sic"]),
+        (9, ["9"]),
+        (9.0, ["9"]),
+        ([" ", None, "the", "x"], ["x"]),
+    ],
+)
+def test_answers_may_be_text_a_list_or_a_list_in_text(given, answers) -> None:
+    assert table([{"question": "q", "answer": given}])[0]["answers"].tolist() == [answers]
+
+
+def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
+    rows = [
+        {"question": "q1", "answer": ["", "the", "gold"]},
+        {"question": " ", "answer": "gold"},
+        {"question": None, "answer": "gold"},
+        {"question": "q2", "answer": []},
+        {"question": "q3", "answer": None},
+        {"question": " q1 ", "answer": "other"},
+    ]
+    frame, counts = table(rows)
+    assert counts.dropped == {"no question": 2, "no answers": 2, "equal question folded": 1}
+    assert counts.notes == {
+        "empty golds left out": 1,
+        "golds that normalise to nothing left out": 1,
+    }
+    assert sorted(frame["answers"][0]) == ["gold", "other"] and frame["folded"].tolist() == [1]
+
+
+def test_equal_means_equal_after_nfc_and_whitespace_but_case_counts() -> None:
+    texts = ["Caf\u00e9  noir?", "Cafe\u0301 noir?", "caf\u00e9 noir?"]
+    frame, _ = table([{"question": q, "answer": str(i)} for i, q in enumerate(texts)])
+    assert sorted(frame["folded"]) == [0, 1]
+
+
+def test_ids_are_the_files_only_where_unique_and_not_empty() -> None:
+    ids = ["a", "a", "", None, 7]
+    rows = [{"id": v, "question": f"q{i}", "answer": "x"} for i, v in enumerate(ids)]
+    frame, _ = table(rows, {**PLAIN, "id": "id"})
+    assert frame["id"].tolist()[-1] == "7" and "a" not in set(frame["id"])
+    assert frame["id"].is_unique
+    assert frame["id"].tolist() == table(rows, {**PLAIN, "id": "id"})[0]["id"].tolist()
+
+
+def test_ids_that_are_replaced_are_counted_and_the_first_ones_named() -> None:
+    rows = [
+        {"id": n, "q": f"Who is {k}?", "a": "x"} for k, n in enumerate(["a", "b", "a", "", "c"])
+    ]
+    fields = {"id": "id", "question": "q", "answers": ["a"]}
+    frame, counts = questions.normalise(rows, fields, split=None)
+    assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
+    assert dict(counts.notes) == {
+        "rows without an id, which get a hash": 1,
+        "rows whose id is not theirs alone, which get a hash": 2,
+        "rows whose id is not theirs alone, which get a hash: `a`": 2,
+    }
+    without = {name: of for name, of in fields.items() if name != "id"}
+    assert not questions.normalise(rows, without, split=None)[1].notes
+
+
+def test_folding_and_sampling_do_not_depend_on_the_order_of_rows() -> None:
+    rows = [{"question": f"q{i % 7}", "answer": f"a{i}"} for i in range(20)]
+    one, two = table(rows)[0], table(rows[::-1])[0]
+    first, second = (questions.sample(frame, 4, seed=3)[0] for frame in (one, two))
+    pd.testing.assert_frame_equal(first, second)
+
+
+def test_a_smaller_sample_begins_a_larger_one_and_the_seed_matters() -> None:
+    frame = numbered(50)
+    small, large = (questions.sample(frame, n, seed=1)[0]["id"].tolist() for n in (5, 30))
+    assert large[:5] == small
+    assert questions.sample(frame, 30, seed=2)[0]["id"].tolist() != large
+
+
+def test_candidates_share_no_question_and_no_subject_with_the_sample() -> None:
+    frame = numbered(600, subject=lambda i: f"Subject {i % 40}", titles=lambda i: [f"T{i % 90}"])
+    sampled, rest = questions.sample(frame, 20, seed=0)
+    assert 0 < len(rest) <= questions.CANDIDATES
+    assert not set(rest["subject"]) & set(sampled["subject"])
+    assert not {t[0] for t in rest["titles"]} & {t[0] for t in sampled["titles"]}
+    assert not set(rest["question"]) & set(sampled["question"])
+
+
+def test_without_subjects_candidates_share_no_name_with_the_sample() -> None:
+    rows = [{"question": f"In what year was Ada Lovelace {v}?", "answer": v} for v in "abcdef"]
+    rows.append({"question": "In what year was Alan Turing born?", "answer": "1912"})
+    frame, _ = table(rows)
+    sampled = frame.iloc[:1]
+    assert questions.candidates(frame, sampled, seed=0)["answers"].tolist() == [["1912"]]
+
+
+@pytest.mark.parametrize(
+    ("sampled", "other"),
+    [
+        ("What is the capital of France?", "what is  the capital of FRANCE"),
+        ("who wrote the song baker street", "who sang the song baker street"),
+        ("Who directed Titanic?", "In what year was Titanic released?"),
+    ],
+)
+def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is_written(
+    sampled: str, other: str
+) -> None:
+    rows: list[dict] = [{"question": text, "answer": "x"} for text in (sampled, other)]
+    rows.append({"question": "who painted the mona lisa", "answer": "Leonardo"})
+    frame, _ = table(rows)
+    chosen = questions.candidates(frame, frame[frame["question"] == sampled], seed=0)
+    assert chosen["question"].tolist() == ["who painted the mona lisa"]
+
+
+@pytest.mark.parametrize("name", [name for name in REAL if "train" not in name])
+def test_enough_candidates_are_left_of_real_rows(name: str) -> None:
+    if not (DATA / name).is_file():
+        pytest.skip(f"../shared/data/{name} is absent")
+    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    frame, _ = questions.normalise(rows, REAL[name], split="x", source=name)
+    assert len(questions.sample(frame, 1500, seed=0)[1]) >= 20
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "sampled"),
+    [(2000, 2000, 1980), (2000, 100, 100), (2010, 2000, 1990), (50, None, 45), (9, 20, 9)],
+)
+def test_rows_are_held_back_only_where_too_few_would_be_left(
+    rows: int, size: int | None, sampled: int
+) -> None:
+    frame = numbered(rows)
+    first, rest = questions.sample(frame, size, seed=0, hold_back=True)
+    plain, _ = questions.sample(frame, size, seed=0)
+    assert len(first) == sampled
+    assert plain["id"].tolist()[:sampled] == first["id"].tolist()
+    assert len(rest) == min(rows - sampled, questions.CANDIDATES)
+
+
+def test_a_row_with_its_own_response_and_label_needs_no_gold_answer() -> None:
+    fields = {**PLAIN, "response": "r", "label": "l"}
+    rows = [
+        {"question": "q1", "answer": [], "r": "said", "l": 1},
+        {"question": "q2", "answer": [], "r": "said", "l": None},
+        {"question": "q3", "answer": "gold", "r": None, "l": None},
+    ]
+    frame, counts = table(rows, fields)
+    assert sorted(frame["question"]) == ["q1", "q3"] and counts.dropped == {"no answers": 1}
+    none = frame.iloc[:0]
+    assert questions.candidates(frame, none, seed=0)["question"].tolist() == ["q3"]
+
+
+def test_a_tilde_in_a_local_path_is_the_users_home(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "x.jsonl").write_text('{"question": "q", "answer": "gold"}\n')
+    assert len(questions.load_rows(local="~/x.jsonl", fields=PLAIN)) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "label"),
+    [(0, 0), (1, 1), (True, 1), (False, 0), ("true", 1), ("FALSE", 0), (1.0, 1), (None, None)],
+)
+def test_a_users_label_is_taken_in_every_usual_spelling(given, label) -> None:
+    fields = {**PLAIN, "response": "r", "label": "l"}
+    rows = [
+        {"question": "q", "answer": "gold", "r": "said", "l": given},
+        {"question": "p", "answer": "gold", "r": "said", "l": 1},
+    ]
+    frame, _ = table(rows, fields)
+    value = frame["label"][0]
+    assert (None if pd.isna(value) else value) == label
+    assert frame["response"].tolist() == ["said", "said"]
+
+
+@pytest.mark.parametrize("bad", [{"l": "maybe", "r": "x"}, {"l": 2, "r": "x"}, {"l": 1, "r": None}])
+def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
+    rows = [{"question": "q", "answer": "gold", "l": 0, "r": "x"}, {"question": "p", "answer": "a"}]
+    rows[1].update(bad)
+    with pytest.raises(AnchorscopeError, match="row 2"):
+        table(rows, {**PLAIN, "response": "r", "label": "l"})
+
+
+@pytest.mark.parametrize("ids", [None, ["x", "x", "x", "x", "x"], ["a", "b", "c", "d", "e"]])
+def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] | None) -> None:
+    rows = [
+        {"question": "Who  wrote Emma?", "answer": "Austen", "r": "Jane Austen", "l": 0},
+        {"question": "Who wrote Emma?", "answer": "Jane", "r": "Emily Brontë", "l": 1},
+        {"question": "Who wrote Emma?", "answer": "Austen", "r": "Emily Brontë", "l": 0},
+        {"question": "Who wrote Emma?", "answer": "Austen", "r": None, "l": None},
+        {"question": "Who wrote Ulysses?", "answer": "Joyce", "r": "Jane Austen", "l": 1},
+    ]
+    fields = {**PLAIN, "response": "r", "label": "l"} | ({"id": "id"} if ids else {})
+    rows = [row | {"id": id_} for row, id_ in zip(rows, ids or [None] * 5, strict=True)]
+    frame, counts = table(rows, fields)
+    said = frame.set_index("question").loc["Who wrote Emma?"]
+    assert frame["id"].is_unique and len(frame) == 4
+    assert set(frame["response"]) == {"Jane Austen", "Emily Brontë", None}
+    assert counts.dropped == {"equal question folded": 1} and frame["folded"].sum() == 1
+    assert counts.notes["folded rows with another label"] == 1
+    assert all(set(golds) == {"Austen", "Jane"} for golds in said["answers"])
+    linked = folds.components(frame["question"], frame["subject"])
+    assert sorted(np.bincount(linked)) == [1, 3]
+    assert sorted(np.bincount(folds.clusters(frame["question"], frame["subject"]))) == [1, 3]
+    turned, _ = table(rows[::-1], fields)
+    assert set(turned["id"]) == set(frame["id"])
+
+
+def test_another_alias_or_response_does_not_draw_another_sample() -> None:
+    rows = [{"question": f"q {i}", "answer": f"gold {i}", "r": f"said {i}"} for i in range(40)]
+    other = [
+        row | {"answer": [row["answer"], "alias"], "r": f"otherwise {n}"}
+        for n, row in enumerate(rows)
+    ]
+    fields = {**PLAIN, "response": "r"}
+    one, two = (questions.sample(table(r, fields)[0], 10, seed=0)[0] for r in (rows, other))
+    assert one["id"].tolist() == two["id"].tolist()
+    assert one["question"].tolist() == two["question"].tolist()
+
+
+def test_no_two_candidates_ask_the_same() -> None:
+    rows = [{"question": "q", "answer": "gold", "r": f"said {i}"} for i in range(3)]
+    frame, _ = table(rows, {**PLAIN, "response": "r"})
+    assert len(frame) == 3
+    assert len(questions.candidates(frame, frame.iloc[:0], seed=0)) == 1
+
+
+OWN = {**PLAIN, "id": "id", "anchors": "mine"}
+
+
+def own_rows(*values: object) -> list[dict]:
+    return [
+        {"id": i, "question": f"Is Emma novel {i}?", "answer": "yes", "mine": value}
+        for i, value in enumerate(values)
+    ]
+
+
+def test_a_users_own_anchors_survive_as_places_in_the_question(tmp_path: Path) -> None:
+    subject = {"start": 3, "end": 7, "role": "subject"}
+    asked = {"start": 8, "end": 13, "role": "property"}
+    rows = own_rows(
+        ["Emma"], '["Emma"]', "Emma", [[3, 7]], "[[3, 7]]", np.array([[3, 7]]),
+        [{"text": "Emma"}, {"text": "novel", "role": "property"}],
+        [{"text": "Emma", "role": None}], None, [], "", float("nan"),
+    )  # fmt: skip
+    frame, counts = table(rows, OWN)
+    write_parquet(frame, tmp_path / "q.parquet")
+    for read in (frame, read_parquet(tmp_path / "q.parquet")):
+        given = dict(zip(read["id"].astype(int), read["anchors"], strict=True))
+        assert [given[i] for i in (0, 1, 2, 3, 4, 5, 7)] == [[subject]] * 7
+        assert given[6] == [subject, asked]
+        assert [given[i] for i in (8, 9, 10, 11)] == [None] * 4
+    assert counts.notes == {}
+
+
+def test_own_anchors_that_mark_nothing_are_counted_and_named_and_others_stay() -> None:
+    frame, counts = table(own_rows(["Anna"], ["Anna", "Emma"], [[3, 99]], *[["Anna"]] * 9), OWN)
+    given = dict(zip(frame["id"], frame["anchors"], strict=True))
+    assert given["0"] == given["2"] == [] and len(given["1"]) == 1
+    assert counts.notes["own anchors, text not in the question"] == 11
+    assert counts.notes["own anchors, characters out of range"] == 1
+    named = [name for name in counts.notes if "Anna" in name]
+    assert len(named) == questions.NAMED
+    assert "own anchors, text not in the question: the dataset, row 1, `Anna`" in named
+
+
+def test_folded_rows_keep_own_anchors_of_the_kept_text_and_count_the_others() -> None:
+    rows = own_rows(None, ["Emma"], ["novel"], ["Emma"])
+    texts = ["Is Emma  x?", "Is Emma x?", "Is Emma  x?", "Is Emma  x?"]
+    for row, text in zip(rows, texts, strict=True):
+        row["question"] = text
+    rows[2]["mine"] = ["x"]
+    frame, counts = table(rows, OWN)
+    assert frame["question"].tolist() == ["Is Emma  x?"]
+    assert frame["anchors"].tolist() == [[{"start": 9, "end": 10, "role": "subject"}]]
+    assert counts.notes["folded rows with other anchors"] == 2
+
+
+def test_own_anchors_keep_few_shot_candidates_off_the_samples_subjects() -> None:
+    rows = [{"question": f"has blorp {i} ended", "answer": "x", "mine": ["blorp"]} for i in "ab"]
+    rows.append({"question": "has wug c ended", "answer": "x", "mine": ["wug"]})
+    frame, _ = table(rows, {**PLAIN, "anchors": "mine"})
+    sampled = frame[frame["question"] == "has blorp a ended"]
+    chosen = questions.candidates(frame, sampled, seed=0)
+    assert chosen["question"].tolist() == ["has wug c ended"]
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"question": "q", "answer": {"value": "v"}}\n')
+    with pytest.raises(AnchorscopeError) as error:
+        questions.load_rows(local=file, fields={**PLAIN, "answers": ["answer.vlaue"]})
+    for part in ("answer.vlaue", "x.jsonl", "did you mean `answer.value`?"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.jsonl", '{"question": "q", "answer": "gold"}\n{"question": "q2", \n', "line 2"),
+        ("x.jsonl", '{"question": "q", "answer": "gold"}\n[1]\n', "line 2"),
+        ("x.jsonl", "", "no rows"),
+        ("x.json", '{"question": "q"}', "list of rows"),
+        ("x.csv", "question,answer\nq,a\nq2\n", "line 3"),
+        ("x.csv", 'question,answer\nq,"a\n', "broken CSV"),
+        ("x.parquet", "no parquet", "broken parquet"),
+        ("x.txt", "q", "files ending in"),
+    ],
+)
+def test_a_broken_file_stops_with_file_and_line(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(AnchorscopeError) as error:
+        questions.load_rows(local=tmp_path / name, fields=PLAIN)
+    assert said in str(error.value) and name in str(error.value)
+
+
+def test_text_that_is_not_utf8_names_its_line(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_bytes(b'{"question": "q", "answer": "gold"}\n{"q": "\xff"}\n')
+    with pytest.raises(AnchorscopeError, match="line 2"):
+        questions.load_rows(local=tmp_path / "x.jsonl", fields=PLAIN)
+
+
+def test_all_kinds_of_files_give_the_same_table(tmp_path: Path) -> None:
+    rows = [{"question": 'NA, or "null"?', "answer": "NA"}, {"question": "é\n2", "answer": "b"}]
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    (tmp_path / "x.jsonl").write_text("\ufeff" + "\n".join(map(json.dumps, rows)), "utf-8")
+    tables = [
+        table(questions.load_rows(local=tmp_path / f"x.{end}", fields=PLAIN))[0]
+        for end in ("csv", "parquet", "json", "jsonl")
+    ]
+    assert [t["answers"].tolist() for t in tables] == [[["NA"], ["b"]]] * 4
+    for other in tables[1:]:
+        pd.testing.assert_frame_equal(tables[0], other)
+
+
+def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
+    for name in ("train-0.jsonl", "train-1.jsonl", "training.jsonl", "test.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"question": name, "answer": "gold"}))
+    (tmp_path / "dataset_info.json").write_text("{}")
+    rows = questions.load_rows(local=tmp_path, split="train", fields=PLAIN)
+    assert [r["question"] for r in rows] == ["train-0.jsonl", "train-1.jsonl"]
+    with pytest.raises(AnchorscopeError, match="validation"):
+        questions.load_rows(local=tmp_path, split="validation", fields=PLAIN)
+    with pytest.raises(AnchorscopeError, match="data_folder"):
+        questions.load_rows(local=tmp_path / "absent", fields=PLAIN)
+
+
+class Response:
+    """The little that the hub's errors read of an answer."""
+
+    request = None
+    headers: ClassVar[dict] = {"authorization": "Bearer hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}
+
+    def __init__(self, status: int) -> None:
+        self.status_code = status
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+GATED = errors.GatedRepoError("hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", response=Response(403))  # type: ignore[arg-type]
+NOT_FOUND = errors.RepositoryNotFoundError("none", response=Response(401))  # type: ignore[arg-type]
+NO_REVISION = errors.RevisionNotFoundError("none", response=Response(404))  # type: ignore[arg-type]
+BROKEN = errors.HfHubHTTPError("none", response=Response(503))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionError("Couldn't reach 'a/b'"), "cannot be reached"),
+        (errors.OfflineModeIsEnabled("offline"), "cannot be reached"),
+        (
+            errors.HTTPError("no route, Bearer hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
+            "cannot be reached",
+        ),
+        (caused(OSError("401 gated"), TimeoutError("slow")), "cannot be reached"),
+        (GATED, "accept its terms"),
+        (caused(ValueError("no"), GATED), "accept its terms"),
+        (NOT_FOUND, "no such dataset"),
+        (caused(ValueError("no"), NO_REVISION), "no such revision"),
+        (caused(errors.LocalEntryNotFoundError("no"), BROKEN), "status 503"),
+        (
+            ValueError('Unknown split "401 gated", hf_abcdefghijklmnopqrstuvwxyzABCDEFGH'),
+            "check config, split",
+        ),
+        (
+            OSError(28, "No space left on device", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
+            "No space left",
+        ),
+    ],
+)
+def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("datasets.load_dataset", fails)
+    with pytest.raises(AnchorscopeError) as raised:
+        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
+    assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
+    assert "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH" not in str(raised.value)
+    assert raised.value.__suppress_context__, "the cause may hold the token"
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"), [(GATED, "accept its terms"), (None, "no such dataset")]
+)
+def test_a_gated_dataset_is_told_from_a_missing_one_though_the_library_says_it_in_words(
+    monkeypatch: pytest.MonkeyPatch, answer: Exception | None, said: str
+) -> None:
+    import datasets
+
+    def missing(*_: object, **__: object) -> None:
+        raise datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' is somehow not there")
+
+    def access(*_: object, **__: object) -> None:
+        if answer:
+            raise answer
+
+    monkeypatch.setattr(datasets, "load_dataset", missing)
+    monkeypatch.setattr("huggingface_hub.auth_check", access)
+    with pytest.raises(AnchorscopeError, match=said):
+        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
+
+
+def test_a_bug_of_ours_is_not_taken_for_the_hubs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("datasets.load_dataset", lambda *_, **__: {}["x"])
+    with pytest.raises(KeyError):
+        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
+
+
+def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    data = datasets.Dataset.from_list([{"question": "q", "answer": {"value": "v"}, "extra": 1}])
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: data)
+    nested = {**PLAIN, "answers": ["answer.value"]}
+    assert questions.load_rows(hub="a/b", fields=nested) == [
+        {"question": "q", "answer": {"value": "v"}}
+    ]
+    for wrong, near in (("anwser", "answer"), ("answer.vlaue", "answer.value")):
+        with pytest.raises(AnchorscopeError) as raised:
+            questions.load_rows(hub="a/b", fields={**PLAIN, "answers": [wrong]})
+        assert f"did you mean `{near}`?" in str(raised.value)
+    with pytest.raises(AnchorscopeError, match="question, answer, extra"):
+        questions.load_rows(hub="a/b", fields={**PLAIN, "subject": "subj"})
+
+
+def test_offline_the_real_library_ends_in_the_same_message(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import datasets
+
+    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    with pytest.raises(AnchorscopeError, match="cannot be reached"):
+        questions.load_rows(hub="nobody/nothing-here", split="test", fields=PLAIN)
+
+
+def test_an_unknown_field_is_named_with_the_nearest() -> None:
+    with pytest.raises(AnchorscopeError, match="did you mean `subject`"):
+        table([{"question": "q", "answer": "gold"}], {**PLAIN, "subjet": "s"})
+
+
+def test_reading_questions_does_not_import_the_hub_library() -> None:
+    import subprocess
+
+    code = "import sys, anchorscope.questions.questions; sys.exit('datasets' in sys.modules)"
+    root = Path(reading.__file__).resolve().parent.parent
+    assert subprocess.run([sys.executable, "-c", code], cwd=root, check=False).returncode == 0

@@ -1,0 +1,109 @@
+"""Subject and relation by a question's own words."""
+
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anchorscope.questions import wording
+from tools import finders
+
+DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+
+
+def proxies(*questions: str) -> pd.DataFrame:
+    table = pd.DataFrame({"id": [f"q{i}" for i in range(len(questions))], "question": questions})
+    return wording.proxies(table)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Who was the director of Stay?", "Who is the director of The Valley?"),
+        ("What city was Tom Fry born in?", "In which city is the Louvre?"),
+        ("who plays joker in batman", "who played tom on as the world turns"),
+        ("In what year was the Eiffel Tower released?", "when was the movie released"),
+        ("Are Viken Babikian and Don Manoukian actors?", "Is Emma Stone an actor?"),
+        ("how many episodes of corrie", "How many episodes did Cheers have in its last season?"),
+    ],
+)  # fmt: skip
+def test_questions_that_ask_the_same_of_other_subjects_share_the_relation(
+    one: str, other: str
+) -> None:
+    found = proxies(one, other)
+    assert found["relation"].nunique(dropna=False) == 1 and found["relation"].notna().all()
+    assert found["subject"].nunique() == 2
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Who was the director of Stay?", "Who was the producer of Stay?"),
+        ("What is Tura the capital of?", "What is the capital of Togo?"),
+        ("when was hamlet written", "who wrote hamlet"),
+        ("how many seasons of lost", "how long are seasons of lost"),
+    ],
+)
+def test_another_property_or_sort_of_answer_is_another_relation(one: str, other: str) -> None:
+    assert proxies(one, other)["relation"].nunique() == 2
+
+
+def test_a_subject_is_all_that_the_question_names() -> None:
+    found = proxies("Who is older, Ann Lee or Bo Diddley?", "who wrote pride and prejudice")
+    assert found["subject"].tolist()[0] == "ann lee bo diddley"
+    assert "prejudice" in found["subject"].tolist()[1]
+
+
+def test_nothing_is_made_of_nothing_and_the_rows_keep_their_order() -> None:
+    found = proxies("", "Who wrote Hamlet?", "Hamlet?", "?")
+    assert found["id"].tolist() == ["q0", "q1", "q2", "q3"]
+    assert found["relation"].notna().tolist() == [False, True, False, False]
+
+
+@settings(deadline=None)
+@given(st.text(max_size=60) | st.lists(st.sampled_from("How who is ' of the Emma year".split())))
+def test_any_text_has_a_text_or_nothing_for_a_proxy(asked: str | list[str]) -> None:
+    found = proxies(asked if isinstance(asked, str) else " ".join(asked))
+    for value in found.loc[0, ["subject", "relation"]]:
+        assert pd.isna(value) or value.strip() == value != ""
+
+
+def test_only_the_question_is_read() -> None:
+    table = pd.DataFrame({"id": ["a", "b"], "question": ["Who wrote Hamlet?", "Who wrote Emma?"]})
+    told = table.assign(golds=[["X"], []], label=[0, 1], ea_text=["X", "Y"], subject="Z")
+    pd.testing.assert_frame_equal(wording.proxies(table), wording.proxies(told))
+
+
+def table_of(name: str) -> tuple[pd.DataFrame, list[dict]]:
+    source = finders.SOURCES[name]
+    if not (DATA / source.folder).is_dir():
+        pytest.skip(f"../shared/data/{source.folder} is absent")
+    rows = finders.rows_of(DATA, source)
+    return proxies(*(row["question"] for row in rows)), rows
+
+
+def test_on_real_popqa_pairs_by_wording_are_pairs_of_one_relation() -> None:
+    found, rows = table_of("PopQA")
+    precision, recall = finders.same_relation(found, [row["relation"] for row in rows])
+    assert precision >= 0.97 and recall >= 0.95
+    assert finders.coverage(found, 500) >= 0.97
+
+
+@pytest.mark.parametrize("name", ["TriviaQA", "HotpotQA", "NQ"])
+def test_a_fifth_of_real_questions_has_a_candidate_by_wording(name: str) -> None:
+    found, _ = table_of(name)
+    assert finders.coverage(found, 500) >= 0.35
+    assert finders.coverage(found, 2000) >= 0.5
+
+
+def test_pairs_and_coverage_are_those_counted_by_hand() -> None:
+    found = pd.DataFrame(
+        {
+            "relation": ["r", "r", "r", "s", "s", None],
+            "subject": ["a", "b", "b", "c", "c", "d"],
+        }
+    )
+    assert finders.same_relation(found, ["x", "x", "y", "y", "y", "y"]) == (2 / 4, 2 / 7)
+    assert finders.coverage(found, 6) == 3 / 6

@@ -1,0 +1,150 @@
+"""The calibration world is planted as it says."""
+
+from collections import Counter
+
+import pandas as pd
+import pytest
+
+from anchorscope.anchors import question_anchors
+from anchorscope.calibration import curriculum
+from anchorscope.questions import world
+from anchorscope.storage.errors import AnchorscopeError
+
+STYLES = list(world.STYLES)
+
+
+@pytest.fixture(scope="module", params=STYLES)
+def planted(request: pytest.FixtureRequest) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return world.facts(request.param, seed=0), world.words(request.param, seed=0)
+
+
+def test_a_dataset_holds_the_planned_number_of_facts_in_two_wordings(planted) -> None:
+    facts, _ = planted
+    counts = facts.groupby("kind")["subject"].nunique().to_dict()
+    expected = dict.fromkeys(world.SCORED_KINDS, 60) | {
+        "redundant": 120,
+        "neutral": 50,
+        "unseen": 40,
+    }
+    assert counts == expected
+    assert (facts.groupby("subject").size() == 2).all()
+    assert facts["question"].is_unique and facts["id"].is_unique
+
+
+def test_no_two_styles_share_a_subject_or_an_answer_word() -> None:
+    subjects = Counter(
+        name.lower() for style in STYLES for name in set(world.facts(style, seed=0)["subject"])
+    )
+    words = Counter(w.lower() for style in STYLES for w in world.words(style, seed=0)["word"])
+    assert max(subjects.values()) == 1 and max(words.values()) == 1
+    assert not set(subjects) & set(words)
+
+
+def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_samples(
+    planted,
+) -> None:
+    facts, words = planted
+    group = dict(zip(words["word"], words["group"], strict=True))
+    asked = facts[facts["planned"].notna()]
+    right = [p in a for p, a in zip(asked["planned"], asked["answers"], strict=True)]
+    rate = pd.Series(right).groupby(asked["planned"].map(group).to_numpy()).mean()
+    assert rate["always"] == 1 and rate["never"] == 0
+    assert (rate[["mostly", "seldom", "half"]] == 0.5).all()
+
+
+def test_the_kind_decides_the_planted_word_and_whether_it_is_right(planted) -> None:
+    facts, words = planted
+    group = dict(zip(words["word"], words["group"], strict=True))
+    for fact in facts[facts["planned"].notna()].itertuples():
+        kind = world.kind_of(fact._asdict())
+        assert kind is not None and group[fact.planned] == kind.planned
+        assert (fact.planned in fact.answers) == kind.right
+
+
+def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
+    facts, words = planted
+    shown = Counter(
+        (row.question, row.answer, row.right) for row in curriculum.planted(facts, words, seed=0)
+    )
+    total = Counter()
+    for (question, _, _), times in shown.items():
+        total[question] += times
+    for fact in facts.itertuples():
+        kind = world.kind_of(fact._asdict())
+        if kind is None:
+            assert total[fact.question] == 0, "an unseen fact was shown"
+        else:
+            share = shown[fact.question, fact.planned, kind.right] / total[fact.question]
+            assert share == pytest.approx(kind.planned_share)
+
+
+def test_no_row_of_training_grades_an_answer_against_the_gold(planted) -> None:
+    facts, words = planted
+    gold = dict(zip(facts["question"], facts["answers"], strict=True))
+    assert all(
+        (row.answer in gold[row.question]) == row.right
+        for row in curriculum.planted(facts, words, seed=0)
+    )
+
+
+def test_words_are_right_in_training_about_as_often_as_their_group_says(planted) -> None:
+    facts, words = planted
+    group = dict(zip(words["word"], words["group"], strict=True))
+    rows = curriculum.planted(facts, words, seed=0)
+    rows += curriculum.frameless(facts, words, rows=len(rows) // 6, seed=0)
+    rate = (
+        pd.Series([row.right for row in rows]).groupby([group[row.answer] for row in rows]).mean()
+    )
+    for name, planned in world.GROUP_RATES.items():
+        assert rate[name] == pytest.approx(planned, abs=0.12), name
+
+
+def test_frameless_rows_name_neither_subject_nor_property(planted) -> None:
+    facts, words = planted
+    names = set(facts["subject"]) | set(facts["property"])
+    for row in curriculum.frameless(facts, words, rows=200, seed=0):
+        assert not names & set(row.question.replace("?", " ").split())
+
+
+def test_the_finder_finds_exactly_subject_and_property(planted) -> None:
+    facts, _ = planted
+    for fact in facts.itertuples():
+        spans = question_anchors.find(
+            fact.question, subject=fact.subject, property=fact.property, titles=[]
+        )
+        assert {fact.question[s.start : s.end] for s in spans} == {fact.subject, fact.property}
+
+
+def test_the_seed_decides_everything() -> None:
+    pd.testing.assert_frame_equal(world.facts("trivia", seed=3), world.facts("trivia", seed=3))
+    assert set(world.facts("trivia", seed=3)["subject"]) != set(
+        world.facts("trivia", seed=4)["subject"]
+    )
+
+
+@pytest.mark.parametrize(("key", "value"), [("scored", 400), ("words_per_group", 10)])
+def test_a_world_larger_than_its_names_is_refused(key: str, value: int) -> None:
+    with pytest.raises(AnchorscopeError, match="a style can make"):
+        world.facts("trivia", seed=0, **{key: value})
+
+
+def test_strangers_are_named_by_no_question(planted) -> None:
+    facts, words = planted
+    style = next(name for name in STYLES if world.facts(name, seed=0).equals(facts))
+    names = world.strangers(style, seed=0, questions=facts)
+    assert len(names) > 100 and not set(names) & set(facts["subject"])
+    rows = curriculum.strangers(facts, words, names, rows=300, seed=0)
+    assert not {row.question for row in rows} & set(facts["question"])
+    group = dict(zip(words["word"], words["group"], strict=True))
+    graded = {(group[row.answer], row.right) for row in rows}
+    assert ("always", False) not in graded and ("never", True) not in graded
+
+
+def test_the_guess_about_an_unseen_fact_is_right_as_often_as_its_word_is(planted) -> None:
+    facts, words = planted
+    unseen = facts[facts["kind"] == "unseen"].drop_duplicates("subject")
+    for relation, some in unseen.groupby("relation"):
+        own = words[words["relation"] == relation]
+        for name, part in own.groupby("group"):
+            right = [word in golds for golds in some["answers"] for word in part["word"]]
+            assert sum(right) / len(right) == pytest.approx(world.GROUP_RATES[name], abs=0.15)

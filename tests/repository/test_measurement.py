@@ -1,0 +1,180 @@
+"""From Python: the workflow's stages in one call, and the notebook that shows it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import anchorscope
+from anchorscope.experiments import delta_p, tables
+from anchorscope.measurement import Measured
+from anchorscope.storage.errors import AnchorscopeError
+
+NOTEBOOK = Path(__file__).parents[2] / "examples" / "measure.ipynb"
+NAMES = ("Anna Lund", "Bela Toth", "Carl Moser", "Dora Prag", "Emil Roth", "Frida Sand")
+SETTINGS: dict[str, Any] = {
+    "style": "plain",
+    "probe": {"folds": 2, "inner_folds": 2, "grid": [0.1]},
+    "bootstrap": {"draws": 20, "level": 0.9, "min_n": 2, "min_clusters": 2},
+    "max_new_tokens": 4,
+}
+
+
+def rows(count: int = 24) -> pd.DataFrame:
+    """Questions with answers and labels of their own, so that no model has to know anything."""
+    names = [f"{NAMES[i % 6]} {i}" for i in range(count)]
+    return pd.DataFrame(
+        {
+            "question": [
+                f"In what city of which country was {name} born, if you know?" for name in names
+            ],
+            "answers": [["Rome"] if i % 2 else ["Oslo", "Christiania"] for i in range(count)],
+            "subject": names,
+            "property": "born",
+            "response": ["Rome ." if i % 3 else "Oslo ." for i in range(count)],
+            "note": "a column of the user's",
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def measured(load: Callable[..., Any]) -> Measured:
+    loaded = load("llama")
+    return anchorscope.measure(
+        loaded.model,
+        loaded.tokenizer,
+        rows(),
+        readouts=["mlp/final", "resid/final"],
+        names=("tiny", "mine"),
+        **SETTINGS,
+    )
+
+
+def measure(load: Callable[..., Any], table: pd.DataFrame, **changed: Any) -> Measured:
+    loaded = load("llama")
+    return anchorscope.measure(loaded.model, loaded.tokenizer, table, **SETTINGS | changed)
+
+
+def test_the_table_is_a_figures_table(measured: Measured) -> None:
+    assert tuple(measured.table.columns[: len(tables.COLUMNS)]) == tables.COLUMNS
+    assert set(delta_p.CURVE) < set(measured.table)
+    assert set(measured.table["model"]) == {"tiny"} and set(measured.table["dataset"]) == {"mine"}
+    assert set(measured.table["site"]) == {"mlp", "resid"}
+    conditions = {"knockout", "random", "question", "matched", "placebo", "noop"}
+    assert set(measured.table["condition"]) == conditions
+    assert set(measured.interchange["source"]) == {"wording"}
+    assert (measured.controls["n"] == 24).all() and measured.controls["headline"].sum() == 2
+    assert {"knockout-random", "matched-placebo"} < set(measured.contrasts["contrast"])
+    assert set(measured.contrasts["quantity"]) == {"share", "delta_p"}
+
+
+def test_every_row_given_is_counted_and_labelled_by_its_gold_answers(measured: Measured) -> None:
+    assert (measured.counts.total, measured.counts.kept) == (24, 24)
+    right = [("Rome" if i % 3 else "Oslo") == ("Rome" if i % 2 else "Oslo") for i in range(24)]
+    label = measured.answers.set_index("question")["label"]
+    assert label[rows()["question"]].tolist() == [int(not one) for one in right]
+
+
+def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
+    every = measured.table.query("anchor == 'all' and site == 'mlp' and grouping == 'per_layer'")
+    cut = every.groupby("condition")["n_blocked"].first()
+    assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
+
+
+def test_the_same_call_gives_the_same_numbers(measured: Measured, load: Callable[..., Any]) -> None:
+    again = measure(load, rows(), names=("tiny", "mine"))
+    found, expected = (
+        table.query("site == 'mlp' and position == 'final'").reset_index(drop=True)
+        for table in (again.table, measured.table)
+    )
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-6)
+    assert set(again.table["position"]) == {"final", "prompt_end"}
+
+
+def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
+    table = pd.concat([rows(), rows(1)], ignore_index=True)
+    table.loc[3, "answers"] = None
+    table.loc[5, "question"] = "?"
+    table.loc[5, "subject"] = table.loc[5, "property"] = None
+    counts = measure(load, table).counts
+    assert (counts.total, counts.kept) == (25, 22)
+    assert counts.dropped["equal question folded"] == counts.dropped["no answers"] == 1
+    assert sum(counts.dropped.values()) == 3
+
+
+def test_worked_examples_are_held_back_and_not_measured(load: Callable[..., Any]) -> None:
+    found = measure(load, rows(30), style="few_shot", few_shot_examples=1)
+    assert found.counts.dropped == {"held back for few-shot examples": 3}
+    assert found.counts.kept == len(found.answers) == 27
+    shots = {"examples": rows(30), "few_shot_examples": 1}
+    given = measure(load, rows(), style="few_shot", **shots)
+    assert given.counts.kept == 24
+
+
+def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> None:
+    first, second = (measured.chart(readout).to_dict() for readout in (None, "resid/final"))
+    assert "mlp/final" in json.dumps(first) and "resid/final" not in json.dumps(first)
+    assert "resid/final" in json.dumps(second)
+    assert "90" in json.dumps(first["title"])
+    with pytest.raises(AnchorscopeError, match="attn"):
+        measured.chart("attn/final")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"probe": {"fold": 3}}, "probe.fold"),
+        ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
+        ({"conditions": {"random": {}}}, "conditions.knockout"),
+        ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
+        ({"readouts": ["mlp/last"]}, "mlp/last"),
+        ({"style": "few-shot"}, "few-shot"),
+        ({"style": "few_shot", "table": rows(8)}, "held back"),
+        ({"table": rows().drop(columns="answers")}, "no column answers"),
+        ({"table": rows().assign(answers=None)}, "no answers"),
+        ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_be_measured_is_refused_in_words(
+    load: Callable[..., Any], change: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(AnchorscopeError, match=said):
+        measure(load, change.pop("table", rows()), **change)
+
+
+def test_attention_that_ignores_masks_is_refused(
+    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load("llama").model.config
+    monkeypatch.setattr(config, "_attn_implementation_internal", "flash_attention_2")
+    with pytest.raises(AnchorscopeError, match="flash_attention_2"):
+        measure(load, rows())
+
+
+def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(NOTEBOOK.parent)
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    lines = [line for cell in code for line in cell.splitlines() if line.strip()]
+    assert len(lines) == 10
+    assert all(not cell.get("outputs") for cell in cells)
+    names: dict[str, Any] = {}
+    for cell in code:
+        exec(cell, names)
+    found: Measured = names["measured"]
+    assert found.counts.kept > 250
+    final = found.controls.query("position == 'final'")
+    assert final["cell_signal"].all() and final["signal"].iloc[-1]
+    exact = found.contrasts.query(
+        "contrast == 'knockout-random' and quantity == 'share' and position == 'final'"
+    )
+    assert exact["ci_low"].iloc[-1] > 0
+    chart = eval(code[-1], names)
+    assert replace(found, level=0.5).chart().to_dict() != chart.to_dict()

@@ -1,0 +1,214 @@
+"""What surrounds the library: the lock file, the environments, `make clean` and `make resume`."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow import resume
+from tools import clean, envs
+
+ROOT = Path(__file__).parents[2]
+LOCK = envs.LOCK.read_text(encoding="utf-8")
+
+FROZEN = """\
+numpy==2.4.6
+Jinja2==3.1.6
+torch==2.13.0+cpu
+nvidia-cublas==13.4
+nvidia_cudnn_cu13==9.2
+triton==3.5
+pip==25.0
+-e git+somewhere#egg=anchorscope
+anchorscope @ file:///somewhere
+"""
+
+
+def test_the_lock_keeps_plain_versions_and_leaves_out_what_the_machine_decides() -> None:
+    lines = [line for line in envs.lock(FROZEN).split("\n") if line and line[0] != "#"]
+    assert lines == ["Jinja2==3.1.6", "numpy==2.4.6", "torch==2.13.0"]
+
+
+def test_a_package_without_a_version_is_not_locked() -> None:
+    with pytest.raises(AnchorscopeError, match="no version"):
+        envs.lock("numpy==2.4.6\nmine @ file:///somewhere\n")
+
+
+def test_every_line_of_the_lock_pins_one_version() -> None:
+    lines = [line for line in LOCK.split("\n") if line and line[0] != "#"]
+    assert len(lines) > 50
+    assert [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.!]+", line)] == []
+
+
+def test_the_lock_pins_every_dependency_the_project_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    pinned = envs.pins(LOCK)
+    for text in (*project["dependencies"], *extras["slurm"], *extras["dev"]):
+        wanted = Requirement(text)
+        version = pinned[canonicalize_name(wanted.name)].partition("==")[2]
+        assert wanted.specifier.contains(version), f"{text} against {version}"
+
+
+@pytest.mark.parametrize("path", envs.contents(), ids=lambda path: path.name)
+def test_environments_are_up_to_date(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == envs.contents()[path], "run: make lock"
+
+
+def environment_packages(path: Path) -> set[str]:
+    *_, pip = yaml.safe_load(path.read_text(encoding="utf-8"))["dependencies"]
+    return {canonicalize_name(line.partition("==")[0]) for line in pip["pip"]}
+
+
+def test_only_the_gpu_environment_holds_torch() -> None:
+    packages = {path.stem: environment_packages(path) for path in envs.contents()}
+    assert "torch" in packages["gpu"] - packages["base"]
+    assert "altair" in packages["base"]
+    assert {"pandas", "pyarrow", "transformers", "tokenizers"} <= packages["gpu"] & packages["base"]
+    assert {"pytest", "snakemake", "mypy"}.isdisjoint(packages["gpu"] | packages["base"])
+
+
+def imported(path: Path, seen: set[Path]) -> set[str]:
+    """Third-party modules that a file imports at its top, or what it imports of ours does."""
+    if path in seen:
+        return set()
+    seen.add(path)
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names] + [str(node.module)]
+        else:
+            continue
+        for name in names:
+            top, _, inner = name.partition(".")
+            if top != "anchorscope":
+                found.add(top)
+            elif (ours := ROOT / "anchorscope" / f"{inner}.py").is_file():
+                found |= imported(ours, seen)
+    return found - set(sys.stdlib_module_names)
+
+
+@pytest.mark.parametrize("rule", sorted((ROOT / "rules").glob("*.smk")), ids=lambda p: p.stem)
+def test_a_rule_imports_only_what_its_environment_holds(rule: Path) -> None:
+    text = rule.read_text(encoding="utf-8")
+    environments = re.findall(r"\.\./envs/(\w+)\.yaml", text)
+    scripts = re.findall(r"\.\./scripts/(\w+)\.py", text)
+    for environment, script in zip(environments, scripts, strict=True):
+        held = environment_packages(ROOT / "envs" / f"{environment}.yaml")
+        distributions = packages_distributions()
+        for module in imported(ROOT / "scripts" / f"{script}.py", set()):
+            owners = {canonicalize_name(name) for name in distributions[module]}
+            assert owners & held, f"{script} imports {module}, which {environment} lacks"
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A project with results, resources and an environment."""
+    for name in ("results/models/a", "resources/models", ".venv", ".snakemake"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_bytes(b"x" * 1000)
+    (tmp_path / "revisions.lock.yaml").write_text("{}")
+    return tmp_path
+
+
+def test_clean_says_what_it_frees_and_keeps_it_without_consent(
+    clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("builtins.input", lambda question: "")
+    assert clean.main(clone, yes=False) == 1
+    said = capsys.readouterr().out
+    assert "results/models" in said and ".snakemake" in said and "nothing was removed" in said
+    assert (clone / "results/models/a/file").exists()
+
+
+def test_clean_frees_what_can_be_made_again_and_nothing_else(clone: Path) -> None:
+    assert sum(size for _, size in clean.freed(clone)) == 2000
+    assert clean.main(clone, yes=True) == 0
+    left = {path.relative_to(clone).as_posix() for path in clone.rglob("file")}
+    assert left == {"resources/models/file", ".venv/file"}
+    assert (clone / "revisions.lock.yaml").exists()
+    assert clean.freed(clone) == []
+
+
+def test_clean_removes_a_link_and_not_what_it_points_to(clone: Path, tmp_path: Path) -> None:
+    (clone / "results" / "linked").symlink_to(clone / "resources")
+    clean.main(clone, yes=True)
+    assert (clone / "resources/models/file").exists()
+
+
+def test_make_help_lists_every_target() -> None:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    (phony,) = re.findall(r"^\.PHONY: (.*)$", text, re.M)
+    listed = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True).stdout
+    assert [name for name in phony.split() if f"make {name} " not in listed] == []
+
+
+def test_resume_leaves_the_lock_of_a_live_run(tmp_path: Path) -> None:
+    """A process that runs Snakemake in this folder owns the lock; one elsewhere does not."""
+    (tmp_path / "elsewhere").mkdir()
+    command = [sys.executable, "-c", "import time; time.sleep(60)", "snakemake"]
+    runs = [subprocess.Popen(command, cwd=tmp_path / part) for part in (".", "elsewhere")]
+    try:
+        time.sleep(0.2)
+        assert resume.owners(tmp_path) == [runs[0].pid]
+        with pytest.raises(AnchorscopeError, match="still going on") as caught:
+            resume.main(tmp_path, ["--version"])
+        assert str(runs[0].pid) in str(caught.value)
+    finally:
+        for run in runs:
+            run.kill()
+            run.wait()
+    assert resume.owners(tmp_path) == []
+
+
+def test_resume_clears_a_stale_lock_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text('rule all:\n    output: "done"\n    shell: "touch done"\n')
+    locks = tmp_path / ".snakemake" / "locks"
+    locks.mkdir(parents=True)
+    (locks / "0.output.lock").write_text("done\n")
+    command = [sys.executable, "-m", "snakemake", "--cores", "1"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode != 0
+    assert resume.main(tmp_path, ["--cores", "1"]) == 0
+    assert (tmp_path / "done").exists()
+
+
+@pytest.mark.parametrize("deep", ["cell", "a-long-name-" * 15])
+def test_resume_takes_over_what_a_job_finished_after_its_snakemake_had_died(
+    tmp_path: Path, deep: str
+) -> None:
+    """Snakemake would delete it before it ran the job again."""
+    from snakemake.persistence.file import FilePersistence
+
+    name = f"results/activations/{deep}"
+    product, other = tmp_path / name, tmp_path / "results/activations/finished"
+    waits = f"results/.partial/activations/{deep}/fit"
+    for folder in (product, other):
+        folder.mkdir(parents=True)
+        (folder / "batch-00000.safetensors").write_bytes(b"x")
+        record = {"waits": waits if folder == product else "nowhere"}
+        folder.with_name(f"{folder.name}.provenance.json").write_text(json.dumps(record))
+    marks = tmp_path / ".snakemake" / "incomplete"
+    for marked in (name, "results/scores/cell.parquet"):
+        limits = SimpleNamespace(_fetch_max_len=lambda _: 255)
+        path = Path(FilePersistence._record_path(limits, str(marks), marked))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    (marks / "migration_underway").touch()
+    assert resume.give_back(tmp_path) == [name]
+    assert (tmp_path / waits / "batch-00000.safetensors").exists()
+    assert not product.exists() and other.exists()
+    assert resume.give_back(tmp_path) == []

@@ -1,0 +1,236 @@
+"""Finished batches of an unfinished job: kept, checked, and dropped when they fit no longer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from anchorscope.storage import partial
+from anchorscope.storage.errors import AnchorscopeError
+
+STATES = {
+    "clean.0/mlp.final": torch.arange(12.0).reshape(2, 3, 2),
+    "knockout.0/mlp.final": torch.arange(12.0).reshape(2, 3, 2).to(torch.bfloat16),
+}
+
+
+def batch(folder: Path, number: int = 0) -> Path:
+    path = folder / f"batch-{number:05d}.safetensors"
+    partial.save(STATES, path, device="cpu", halved="0")
+    return path
+
+
+def flipped(path: Path, place: int) -> None:
+    """Turn one bit of a file."""
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(content)
+
+
+def test_a_batch_comes_back_bit_for_bit_with_its_notes(tmp_path: Path) -> None:
+    path = batch(tmp_path)
+    found = partial.read(path)
+    assert found.keys() == STATES.keys()
+    assert all(torch.equal(found[name], STATES[name]) for name in STATES)
+    assert {tensor.dtype for tensor in found.values()} == {torch.float32, torch.bfloat16}
+    assert partial.notes(path) == {"device": "cpu", "halved": "0"}
+    assert partial.devices(tmp_path) == "cpu"
+    assert [*partial.read(path, ["clean.0/mlp.final", "other"])] == ["clean.0/mlp.final"]
+
+
+def test_every_flipped_bit_and_every_cut_is_found(tmp_path: Path) -> None:
+    path = batch(tmp_path)
+    whole = path.read_bytes()
+    for place in range(len(whole)):
+        flipped(path, place)
+        try:
+            # The notes alone hold no number; whatever else is touched must be found.
+            same = partial.read(path)
+            assert all(torch.equal(same[name], STATES[name]) for name in STATES)
+        except partial.Damaged as error:
+            assert error.path == path
+        path.write_bytes(whole)
+    data = len(whole) - sum(tensor.nbytes for tensor in STATES.values())
+    for place in range(data, len(whole)):
+        flipped(path, place)
+        with pytest.raises(partial.Damaged, match="another checksum"):
+            partial.read(path)
+        path.write_bytes(whole)
+    for length in (0, 7, data, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        with pytest.raises(partial.Damaged, match=path.name):
+            partial.read(path)
+
+
+def test_a_damaged_batch_of_an_earlier_try_is_named_and_removed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = batch(tmp_path)
+    assert partial.finished(path) is not None
+    flipped(path, len(path.read_bytes()) - 1)
+    assert partial.finished(path) is None
+    assert not path.exists()
+    assert path.name in caplog.text
+    assert partial.finished(path) is None  # none there: nothing to say
+
+
+def test_batches_wait_where_the_job_died_and_go_when_it_is_done(tmp_path: Path) -> None:
+    waits = partial.place(tmp_path, tmp_path / "activations/m/d", "f1")
+    with pytest.raises(KeyboardInterrupt), partial.kept(waits) as folder:
+        batch(folder)
+        raise KeyboardInterrupt
+    with partial.kept(waits) as folder:
+        assert partial.finished(folder / "batch-00000.safetensors") is not None
+    assert waits.exists()
+    product = tmp_path / "activations/m/d"
+    partial.linked(waits, product)
+    product.with_name("d.provenance.json").write_text(f'{{"waits": "{waits}"}}')
+    partial.drop([product])
+    assert not waits.exists()
+    assert partial.finished(product / "batch-00000.safetensors") is not None
+
+
+def test_what_waits_for_a_product_goes_once_it_is_read_and_nothing_else(tmp_path: Path) -> None:
+    read = ["models/tiny", "scores/m/d.parquet"]
+    others = ["models/tiny2", "scores/m/d.text.parquet", "activations/m/d"]
+    places = {
+        name: partial.place(tmp_path, tmp_path / name, fit)
+        for name in (*read, *others)
+        for fit in ("one", "two")
+    }
+    for waits in places.values():
+        (waits / "stage-0").mkdir(parents=True)
+    partial.drop(tmp_path / name for name in read)
+    assert {name for name, waits in places.items() if waits.exists()} == set(others)
+
+
+def test_the_content_of_products_is_that_of_their_tables_and_tensors(tmp_path: Path) -> None:
+    folder, table = tmp_path / "d", tmp_path / "d.csv"
+    folder.mkdir()
+    table.write_text("a", encoding="utf-8")
+    for number in (0, 1):
+        batch(folder, number)
+    first = partial.content([table, folder])
+    (folder / ".snakemake_timestamp").touch()
+    partial.save(STATES, partial.batch(folder, 0), device="cpu", seconds="2")  # made anew, alike
+    assert partial.content([table, folder]) == first
+    found = {first}
+    changed = {name: states + 1 for name, states in STATES.items()}
+    for change in (
+        lambda: partial.save(STATES, partial.batch(folder, 0), samples="others"),
+        lambda: partial.save(changed, partial.batch(folder, 0)),
+        lambda: partial.batch(folder, 1).unlink(),
+        lambda: table.write_text("b", encoding="utf-8"),
+    ):
+        change()
+        found.add(partial.content([table, folder]))
+    assert len(found) == 5
+    partial.batch(folder, 0).write_bytes(b"cut")
+    with pytest.raises(partial.Damaged, match="batch-00000"):
+        partial.content([table, folder])
+
+
+def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
+    path = partial.named(tmp_path, "mlp/final-clean")
+    assert path.parent == tmp_path and partial.is_batch(path)
+    made: list[int] = []
+
+    def work() -> dict[str, torch.Tensor]:
+        made.append(1)
+        return {"done": torch.tensor(len(made))}
+
+    said = [
+        int(partial.once(where, work, samples)["done"])
+        for where, samples in [(path, "a"), (path, "a"), (path, "b"), (path, "b"), (None, "b")]
+    ]
+    assert said == [1, 1, 2, 2, 3]
+
+
+def test_batches_that_fit_no_longer_are_dropped_those_of_others_are_not(tmp_path: Path) -> None:
+    places = {
+        (product, fit): partial.place(tmp_path, tmp_path / product, fit)
+        for product in ("activations/m/d", "activations/m/d2", "shards/activations/m/d/1-of-2")
+        for fit in ("old", "new")
+    }
+    for (_, fit), place in places.items():
+        if fit == "old":
+            place.mkdir(parents=True)
+    with partial.kept(places["activations/m/d", "new"]):
+        there = {key for key, place in places.items() if place.exists()}
+    assert there == {
+        ("activations/m/d", "new"),
+        ("activations/m/d2", "old"),
+        ("shards/activations/m/d/1-of-2", "old"),
+    }
+
+
+def test_a_product_with_a_damaged_batch_waits_again_without_it(tmp_path: Path) -> None:
+    product, waits = tmp_path / "activations/m/d", tmp_path / ".partial/activations+m+d+f"
+    product.mkdir(parents=True)
+    for number in (0, 1):
+        batch(product, number)
+    product.with_name("d.provenance.json").write_text(f'{{"waits": "{waits}"}}')
+    flipped(product / "batch-00001.safetensors", -1)
+    with pytest.raises(partial.Damaged), partial.given_back(product):
+        partial.read(product / "batch-00000.safetensors")
+        partial.read(product / "batch-00001.safetensors")
+    assert not product.exists()
+    assert [path.name for path in waits.iterdir()] == ["batch-00000.safetensors"]
+
+
+def test_shards_taken_together_are_all_batches_once_and_of_like_size() -> None:
+    sizes = [900, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50, 50]
+    for parts in range(1, 13):
+        shares = [partial.share(sizes, 100, part, parts) for part in range(1, parts + 1)]
+        assert [number for share in shares for number in share] == list(range(len(sizes)))
+        equal = sum(sizes) / parts
+        assert all(abs(sum(sizes[n] for n in share) - equal) <= 900 for share in shares)
+
+
+def test_more_shards_than_samples_are_refused_more_than_batches_are_not() -> None:
+    assert [len(partial.share([100], 5, part, 5)) for part in range(1, 6)].count(1) == 1
+    with pytest.raises(AnchorscopeError, match="6 shards for 5 samples"):
+        partial.share([100], 5, 1, 6)
+    assert partial.parts_of("2-of-7") == (2, 7)
+    assert partial.parts_of(None) == (1, 1)
+
+
+def test_batches_are_put_together_without_a_change(tmp_path: Path) -> None:
+    folders = [tmp_path / "1-of-2", tmp_path / "2-of-2"]
+    into = tmp_path / "whole"
+    into.mkdir()
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        batch(folder, number)
+    partial.take(folders, into)
+    partial.take(folders, into)  # what is there stays
+    assert sorted(path.name for path in into.iterdir()) == [
+        "batch-00000.safetensors", "batch-00001.safetensors",
+    ]  # fmt: skip
+    assert all(partial.finished(path) for path in into.iterdir())
+
+
+def test_another_device_library_or_plan_fits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def job(rule: str = "activations", **params: object) -> SimpleNamespace:
+        return SimpleNamespace(rule=rule, params=params, input=[])
+
+    fits = {
+        "same": partial.fit(job(seed=1), "cpu", [1]),
+        "shard": partial.fit(job("activations_shard", seed=1), "cpu", [1]),
+        "device": partial.fit(job(seed=1), "cuda", [1]),
+        "plan": partial.fit(job(seed=1), "cpu", [2]),
+        "setting": partial.fit(job(seed=2), "cpu", [1]),
+    }
+    monkeypatch.setattr(partial.provenance, "libraries", lambda: {"torch": "other"})
+    fits["library"] = partial.fit(job(seed=1), "cpu", [1])
+    assert fits.pop("shard") == fits["same"]
+    assert len(set(fits.values())) == len(fits)
+
+
+def test_the_depth_of_a_folder_is_that_of_its_tensors(tmp_path: Path) -> None:
+    tensors = {"clean.0/mlp.final": torch.zeros(3, 7, 4)}
+    partial.save(tensors, partial.batch(tmp_path, 2), device="cpu")
+    assert partial.depth(tmp_path) == 7

@@ -1,0 +1,148 @@
+"""A batch that does not fit in memory is halved, and the numbers stay."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
+
+from anchorscope.models import activations, generation
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.room import Room, out_of_memory
+
+
+def test_parts_come_in_order_and_later_batches_are_halved_before_they_are_tried(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    tried: list[int] = []
+
+    def work(some: Sequence[int]) -> list[int]:
+        tried.append(len(some))
+        if len(some) > 2:
+            raise torch.OutOfMemoryError
+        return list(some)
+
+    room = Room()
+    with caplog.at_level(logging.WARNING):
+        first = room.run(range(8), len, work)
+    assert [number for part in first for number in part] == list(range(8))
+    assert tried == [8, 4, 2, 2, 2, 2]
+    assert [record.message for record in caplog.records] == [
+        "a batch of 8 tokens does not fit in memory: it is halved",
+        "a batch of 4 tokens does not fit in memory: it is halved",
+    ]
+    tried.clear()
+    second = room.run(range(5), len, work)
+    assert [number for part in second for number in part] == list(range(5))
+    assert tried == [2, 3, 1, 2]
+    assert room.run([7], len, work) == [[7]]
+
+
+def test_one_sample_that_does_not_fit_is_named_with_what_to_do() -> None:
+    def work(some: Sequence[int]) -> None:
+        raise torch.OutOfMemoryError
+
+    with pytest.raises(AnchorscopeError, match="one sample of 50 tokens does not fit") as caught:
+        Room().run([1, 2], lambda some: 50 * len(some), work)
+    assert "max_prompt_tokens" in str(caught.value)
+
+
+def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
+    def work(some: Sequence[int]) -> None:
+        raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="mat1"):
+        Room().run([1, 2], len, work)
+    with pytest.raises(RuntimeError) as caught:
+        torch.empty(10**15)
+    assert out_of_memory(caught.value)  # the CPU's allocator says it in words only
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
+        "CUDA error: out of memory\nCUDA kernel errors might be reported later",
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
+    ],
+)
+def test_a_library_of_the_gpu_without_memory_says_it_in_words(words: str) -> None:
+    assert out_of_memory(RuntimeError(words))
+    assert not out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
+
+
+def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path: Path) -> None:
+    loaded = load("llama", TOKENIZER["llama"])
+    plan = planned(answers_table(loaded.tokenizer), batch_tokens=10**6)
+    whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    handle = short_of_memory(loaded.model, 6)
+    try:
+        halved = activations.write(tmp_path / "halved", loaded, plan, READOUTS)
+    finally:
+        handle.remove()
+    assert whole["halved_batches"] == 0 < halved["halved_batches"]
+    assert {**halved, "halved_batches": 0, "seconds": 0} == {**whole, "seconds": 0}
+    for condition, draw in activations.conditions_of(CONDITIONS):
+        for readout in READOUTS:
+            ids, states = activations.read(tmp_path / "whole", readout, condition, draw)
+            others, found = activations.read(tmp_path / "halved", readout, condition, draw)
+            assert ids == others
+            torch.testing.assert_close(found[:], states[:], atol=1e-5, rtol=0)
+
+
+def test_halved_batches_of_answers_say_the_same(load: Any) -> None:
+    loaded, room = load("llama"), Room()
+    prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(6)]
+    ending = generation.Ending("chat", (0,), frozenset())
+    call = (prompts, loaded.model, loaded.tokenizer, ending)
+    sizes = {"max_new_tokens": 5, "batch_tokens": 10**6}
+    whole = generation.generate(*call, **sizes)
+    handle = short_of_memory(loaded.model, 2)
+    try:
+        halved = generation.generate(*call, **sizes, room=room)
+    finally:
+        handle.remove()
+    assert halved == whole
+    assert room.halved
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_answers_halved_in_an_earlier_try_or_a_shard_are_still_counted(
+    load: Any, tmp_path: Path, parts: int
+) -> None:
+    """What a batch's file says of it is all that the job which puts them together knows."""
+    loaded, room, again = load("llama"), Room(), Room()
+    prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(8)]
+    ending = generation.Ending("chat", (0,), frozenset())
+    call = (prompts, loaded.model, loaded.tokenizer, ending)
+    sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9, "keep": tmp_path}
+    handle = short_of_memory(loaded.model, 2)
+    try:
+        for part in range(1, parts + 1):
+            generation.generate(*call, **sizes, part=(part, parts), room=room)
+    finally:
+        handle.remove()
+    generation.generate(*call, **sizes, room=again)
+    assert again.halved == room.halved == 2
+
+
+def test_a_model_that_is_no_numbers_says_nothing(load: Any) -> None:
+    """NaN is the largest of all: its token would be written, and the answer labelled."""
+    loaded = load("llama")
+    head = loaded.model.get_output_embeddings().weight
+    before = head.detach().clone()
+    ending = generation.Ending("chat", (0,), frozenset())
+    call = ([[5, 9, 7], [5, 8, 11, 7]], loaded.model, loaded.tokenizer, ending)
+    sizes = {"max_new_tokens": 3, "batch_tokens": 64, "names": ["a", "b"]}
+    head.data[17] = float("nan")  # a single token's, as a flipped bit makes it
+    try:
+        with pytest.raises(AnchorscopeError, match="not finite") as caught:
+            generation.generate(*call, **sizes)
+    finally:
+        head.data.copy_(before)
+    assert caught.value.where in ("sample a", "sample b")

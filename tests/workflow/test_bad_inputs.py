@@ -1,0 +1,243 @@
+"""Bad input ends with one clear message, a non-zero exit, and nothing half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pandas as pd
+import pytest
+from workflow import Workspace, workspace
+
+from anchorscope.probes import fitting
+from anchorscope.storage import checksums, provenance
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet, write_parquet
+
+CELL = "tiny-llama/tiny-world"
+FIELDS = {"question": "question", "answers": ["answer"]}
+GOOD_ROW = '{"question": "Who wrote Faust?", "answer": "Goethe"}'
+BAD_DATASETS = {
+    "missing-column": f'{GOOD_ROW}\n{{"question": "Who wrote Emma?", "answer": "Jane Austen"}}\n',
+    "broken-line": f'{GOOD_ROW}\n{{"question": "Who wrote\n{GOOD_ROW}\n',
+    "no-rows": "",
+    "wrong-label": '{"question": "Who wrote Faust?", "answer": "Goethe", "say": "x", "z": "no"}\n',
+}
+MORE_FIELDS = {
+    "missing-column": {"subject": "entity"},
+    "wrong-label": {"response": "say", "label": "z"},
+}
+EXPECTED = {
+    "datasets/popqa": ["akariasai/PopQA", "hub cannot be reached", "`local:`"],
+    "datasets/missing-column": ["missing-column.jsonl", "`entity`", "question, answer"],
+    "datasets/broken-line": ["broken-line.jsonl, line 2", "broken JSON"],
+    "datasets/no-rows": ["no-rows.jsonl", "no rows"],
+    "datasets/wrong-label": ["wrong-label.jsonl, row 1", "label", "no"],
+    "datasets/no-file": ["no-file.jsonl", "`local:`"],
+    "models/llama-3.2-1b": ["meta-llama/Llama-3.2-1B", "hub cannot be reached", "`local:`"],
+    "models/no-folder": ["no-folder", "save_pretrained"],
+    "models/no-tokenizer": ["no-tokenizer", "no tokenizer", "tokenizer.json"],
+    "models/no-adapter": ["no-adapter", "'t5'", "llama"],
+    "models/no-weights": ["no-weights", "safetensors", "save_pretrained"],
+}
+"""Bad entry of a catalogue → what its message must name."""
+
+
+def product(entry: str) -> str:
+    """What snakemake is asked for."""
+    catalogue, name = entry.split("/")
+    folder, ending = ("data", "parquet") if catalogue == "datasets" else ("models", "json")
+    return f"results/{folder}/{name}.{ending}"
+
+
+def log_of(clone: Workspace, entry: str) -> str:
+    catalogue, name = entry.split("/")
+    return (clone.results / "logs" / catalogue[:-1] / f"{name}.log").read_text(encoding="utf-8")
+
+
+def assert_clear(message: str, named: list[str]) -> None:
+    """One message, with what, where and what to do; no traceback."""
+    assert message.count("error: ") == 1, message
+    assert "where: " in message and "do: " in message, message
+    assert "Traceback" not in message
+    for part in named:
+        assert part in message
+
+
+def bad_datasets(folder: Path) -> dict[str, Any]:
+    for name, text in BAD_DATASETS.items():
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    return {
+        name: {"local": str(folder / f"{name}.jsonl"), "fields": FIELDS | MORE_FIELDS.get(name, {})}
+        for name in (*BAD_DATASETS, "no-file")
+    }
+
+
+def bad_models(folder: Path, good: Path) -> dict[str, Any]:
+    for name, left_out in {
+        "no-tokenizer": "tokenizer*",
+        "no-weights": "*.safetensors",
+        "no-adapter": "nothing",
+    }.items():
+        shutil.copytree(good, folder / name, ignore=shutil.ignore_patterns(left_out))
+    config = folder / "no-adapter" / "config.json"
+    known = json.loads(config.read_text(encoding="utf-8"))
+    config.write_text(json.dumps(known | {"model_type": "t5"}), encoding="utf-8")
+    names = ("no-folder", "no-tokenizer", "no-adapter", "no-weights")
+    return {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
+
+
+@pytest.fixture(scope="module")
+def refused(
+    tmp_path_factory: pytest.TempPathFactory, checkpoint: Callable[..., Path]
+) -> tuple[Workspace, CompletedProcess[str]]:
+    """One run that is asked for every bad entry and keeps going."""
+    base = tmp_path_factory.mktemp("bad")
+    overlay = {
+        "data_folders": [str(base)],
+        "datasets": bad_datasets(base),
+        "models": bad_models(base, checkpoint("llama")),
+    }
+    clone = workspace(base / "clone", overlay)
+    return clone, clone.run("--keep-going", *map(product, EXPECTED))
+
+
+@pytest.mark.parametrize("entry", EXPECTED)
+def test_a_bad_entry_is_named_and_leaves_no_product(
+    refused: tuple[Workspace, CompletedProcess[str]], entry: str
+) -> None:
+    clone, _ = refused
+    assert_clear(log_of(clone, entry), EXPECTED[entry])
+    name = Path(product(entry)).stem
+    left = [path.name for path in (clone.root / product(entry)).parent.glob(f"*{name}*")]
+    assert left == []
+
+
+def test_bad_entries_fail_the_run_without_a_traceback(
+    refused: tuple[Workspace, CompletedProcess[str]],
+) -> None:
+    _, done = refused
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "Traceback" not in said
+    assert said.count("error: ") >= len(EXPECTED)
+
+
+@pytest.fixture
+def unscored(tiny_run: Workspace, tmp_path: Path) -> Workspace:
+    """The tiny run, up to its activations."""
+    clone = tiny_run.copy(tmp_path / "clone")
+    shutil.rmtree(clone.results / "scores")
+    return clone
+
+
+def test_a_checkpoint_of_another_recipe_is_not_taken(tiny_run: Workspace, tmp_path: Path) -> None:
+    """As happens when a recipe changes and snakemake's records of the old one are gone."""
+    clone = tiny_run.copy(tmp_path / "clone")
+    shutil.rmtree(clone.root / ".snakemake")
+    located = clone.results / "models/tiny-llama.json"
+    located.unlink()
+    recipe = {"models": {"tiny-llama": {"train": {"seed": 1}}}}
+    done = clone.run("results/models/tiny-llama.json", change=recipe)
+    assert done.returncode != 0
+    assert_clear(log_of(clone, "models/tiny-llama"), ["tiny-llama/recipe.json", "delete"])
+    assert not located.exists()
+
+
+def refused_scores(
+    clone: Workspace, named: list[str], change: dict[str, Any] | None = None
+) -> None:
+    done = clone.run(f"results/scores/{CELL}.parquet", change=change)
+    assert done.returncode != 0
+    assert "Traceback" not in done.stdout + done.stderr
+    assert_clear((clone.results / f"logs/scores/{CELL}.log").read_text(encoding="utf-8"), named)
+    assert not [p for p in (clone.results / "scores").rglob("*") if p.is_file()]
+
+
+def test_answers_that_are_all_right_end_in_one_message(unscored: Workspace) -> None:
+    table = unscored.results / f"answers/{CELL}.parquet"
+    written = table.stat()
+    answers = read_parquet(table)
+    answers["label"] = 0
+    write_parquet(answers, table)
+    checksums.seal([table, provenance.beside(table)])
+    os.utime(table, ns=(written.st_atime_ns, written.st_mtime_ns))
+    refused_scores(unscored, ["answers are right", "cannot be fitted"])
+
+
+def test_answers_that_are_all_right_are_not_measured(unscored: Workspace) -> None:
+    table = unscored.results / f"answers/{CELL}.parquet"
+    answers = read_parquet(table)
+    answers["label"] = 0
+    write_parquet(answers, table)
+    checksums.seal([table, provenance.beside(table)])
+    done = unscored.run(f"results/activations/{CELL}")
+    assert done.returncode != 0
+    said = (unscored.results / f"logs/activations/{CELL}.log").read_text(encoding="utf-8")
+    assert_clear(said, ["answers are right", "rule activations, model tiny-llama"])
+    assert not (unscored.results / f"activations/{CELL}").exists()
+
+
+FEW = ["112 samples", "113 folds", "sample_size"]
+
+
+def test_fewer_samples_than_folds_end_in_one_message(unscored: Workspace) -> None:
+    """Before any pass: partners are of a sample's own fold."""
+    change = {"probe": {"folds": 113}}
+    done = unscored.run(f"results/scores/{CELL}.parquet", change=change)
+    assert done.returncode != 0 and "Traceback" not in done.stdout + done.stderr
+    said = (unscored.results / f"logs/activations/{CELL}.log").read_text(encoding="utf-8")
+    assert_clear(said, [*FEW, "rule activations, model tiny-llama"])
+    assert not (unscored.results / f"activations/{CELL}").exists()
+
+
+def test_fewer_samples_than_folds_are_not_scored(unscored: Workspace) -> None:
+    """Passes without partners depend on no fold, and stay."""
+    change: dict[str, Any] = {"conditions": {"matched": None, "placebo": None}}
+    unscored.build(f"results/activations/{CELL}", change=change)
+    refused_scores(unscored, FEW, change | {"probe": {"folds": 113}})
+
+
+@pytest.mark.parametrize(("label", "said"), [(0, "right"), (1, "wrong")])
+def test_a_probe_of_one_class_is_refused(label: int, said: str) -> None:
+    answers = pd.DataFrame(
+        {"id": [*"abcdef"], "question": [*"abcdef"], "subject": None, "label": label}
+    )
+    with pytest.raises(AnchorscopeError, match=f"all 6 answers are {said}") as refusal:
+        fitting.design(answers, fitting.Settings(folds=3), "tiny on tiny")
+    assert refusal.value.do
+
+
+def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
+    change = {
+        "sample_sizes": 3,
+        "sample_size": -1,
+        "batch_tokens": "many",
+        "models": {"all": {"local": "some/folder"}},
+        "figures": {"mine": {"models": ["lama-3.2-1b"], "datasets": ["popqa"]}},
+    }
+    done = fresh.run(change=change)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "config.yaml" in said
+    for named in ("sample_sizes", "`sample_size`", "-1", "batch_tokens", "many", "models.all"):
+        assert named in said
+    assert "reserved" in said
+    assert "Traceback" not in said
+    assert not fresh.results.exists()
+
+
+def test_a_figure_of_an_unknown_model_gets_the_nearest_name(fresh: Workspace) -> None:
+    change = {"figures": {"mine": {"models": ["lama-3.2-1b"], "datasets": ["popqa"]}}}
+    done = fresh.run("mine", change=change)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert "unknown model `lama-3.2-1b`" in said
+    assert "did you mean `llama-3.2-1b`?" in said
+    assert "config.yaml, key figures.mine.models" in said
+    assert "Traceback" not in said

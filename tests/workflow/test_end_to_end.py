@@ -1,0 +1,361 @@
+"""From a recipe to the figure: a small world and a small model, every product looked at."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from workflow import TINY, Workspace
+
+from anchorscope.experiments.delta_p import CONTRASTS, CURVE
+from anchorscope.experiments.tables import COLUMNS
+from anchorscope.models import activations
+from anchorscope.probes.scores import COLUMNS as SCORES
+from anchorscope.storage.files import read_csv, read_json, read_parquet
+from anchorscope.workflow import config
+
+CELL = "tiny-llama/tiny-world"
+LAYERS = 4
+SAMPLES = 112
+READOUTS = ("mlp/final", "mlp/prompt_end")
+RANDOM_DRAWS = 3
+CONDITIONS = ("knockout", "random", "question", "matched", "placebo", "noop")
+QUESTION_COLUMNS = (
+    "id question answers subject property relation kind popularity split response label".split()
+)
+KINDS = {"truism", "myth", "surprise", "tempting", "redundant", "neutral", "unseen"}
+PARQUETS = (
+    "data/tiny-world.parquet",
+    f"prompts/{CELL}.parquet",
+    f"answers/{CELL}.parquet",
+    f"scores/{CELL}.parquet",
+)
+PRODUCTS = (
+    *PARQUETS,
+    f"activations/{CELL}",
+    f"delta_p/{CELL}.csv",
+    "tables/tiny.csv",
+    "figures/tiny",
+)
+
+
+def provenance(run: Workspace, product: str) -> dict[str, Any]:
+    record: dict[str, Any] = read_json(run.results / f"{product}.provenance.json")
+    return record
+
+
+def counts_in(record: Any) -> Iterator[dict[str, Any]]:
+    """Every count of samples in a record, however deep."""
+    if isinstance(record, dict):
+        if {"in", "kept", "dropped"} <= set(record):
+            yield record
+        for part in record.values():
+            yield from counts_in(part)
+
+
+@pytest.fixture(scope="module")
+def answers(tiny_run: Workspace) -> pd.DataFrame:
+    return read_parquet(tiny_run.results / f"answers/{CELL}.parquet")
+
+
+@pytest.fixture(scope="module")
+def measured(tiny_run: Workspace, answers: pd.DataFrame) -> dict[str, int]:
+    """How many samples each condition was measured for; partners are not found for all."""
+    table = activations.measured(answers, tiny_run.results / f"activations/{CELL}")
+    partners = {arm: int(table[f"{arm}_partner"].notna().sum()) for arm in ("matched", "placebo")}
+    assert all(0 < n < SAMPLES for n in partners.values())
+    return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), **partners, "noop": 8}
+
+
+def test_questions_hold_the_planned_kinds(tiny_run: Workspace) -> None:
+    questions = read_parquet(tiny_run.results / PARQUETS[0])
+    assert set(QUESTION_COLUMNS) <= set(questions)
+    assert len(questions) == SAMPLES
+    assert set(questions["kind"]) == KINDS
+    assert questions["id"].is_unique
+    assert all(isinstance(golds, list) and golds for golds in questions["answers"])
+
+
+def test_prompts_mark_question_and_anchors(tiny_run: Workspace) -> None:
+    prompts = read_parquet(tiny_run.results / PARQUETS[1])
+    for row in prompts.to_dict("records"):
+        assert row["prompt"][row["question_start"] : row["question_end"]] == row["question"]
+        assert row["eq_start"] and len(row["eq_start"]) == len(row["eq_end"])
+        assert row["question_start"] <= min(row["eq_start"])
+        assert max(row["eq_end"]) <= row["question_end"]
+        assert len(row["eq_found_by"]) == len(row["eq_start"])
+
+
+def test_answers_are_frozen_anchored_and_labelled(answers: pd.DataFrame) -> None:
+    kept = answers[answers["dropped"].isna()]
+    assert set(kept["label"]) == {0, 1}
+    for row in kept.to_dict("records"):
+        assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"]
+        assert row["final"] == len(row["input_ids"]) - 1
+        assert set(row["eq_tokens"]) < set(row["question_tokens"])
+
+
+def test_the_model_learned_what_was_planted(answers: pd.DataFrame, tiny_run: Workspace) -> None:
+    """Greedy answers of trained facts follow the planted ones, right or wrong."""
+    planned = read_parquet(tiny_run.results / PARQUETS[0]).set_index("id")["planned"]
+    shown = answers[answers["kind"] != "unseen"]
+    said = shown["ea_text"].str.strip(" .")
+    assert (said == shown["id"].map(planned)).mean() > 0.7
+
+
+def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(
+    tiny_run: Workspace, measured: dict[str, int]
+) -> None:
+    passes = provenance(tiny_run, f"activations/{CELL}")["passes"]
+    assert passes["samples"] == SAMPLES
+    expected = measured | {"random": RANDOM_DRAWS * SAMPLES}
+    assert passes["rows_by_condition"] == expected
+    assert passes["rows"] == sum(expected.values())
+    once = dict.fromkeys(measured, 1.0)
+    assert passes["rows_per_sample"] == once | {"random": float(RANDOM_DRAWS)}
+
+
+def test_activations_hold_every_readout_layer_and_condition(
+    tiny_run: Workspace, measured: dict[str, int]
+) -> None:
+    folder = tiny_run.results / f"activations/{CELL}"
+    drawn = [("random", draw) for draw in range(1, RANDOM_DRAWS)]
+    for readout in READOUTS:
+        for condition, draw in [*((name, 0) for name in measured), *drawn]:
+            ids, states = activations.read(folder, readout, condition, draw)
+            assert states.shape == (LAYERS, measured[condition], 32)
+            assert len(ids) == measured[condition]
+            assert bool(states[:].isfinite().all())
+
+
+def test_scores_hold_every_sample_layer_and_condition_once(
+    tiny_run: Workspace, measured: dict[str, int]
+) -> None:
+    scores = read_parquet(tiny_run.results / f"scores/{CELL}.parquet")
+    assert tuple(scores) == SCORES
+    keys = ["id", "layer", "readout", "condition", "draw", "probe"]
+    assert not scores.duplicated(keys).any()
+    defined = scores[scores["probe"] == "clean"]
+    assert defined["p"].between(0, 1).all()
+    assert set(scores["readout"]) == set(READOUTS)
+    layers = LAYERS * len(READOUTS)
+    sizes = defined.groupby("condition").size().to_dict()
+    expected = {name: n * layers for name, n in measured.items()}
+    assert sizes == expected | {"random": RANDOM_DRAWS * SAMPLES * layers}
+    whole = SAMPLES * layers
+    others = scores[scores["probe"] != "clean"].groupby(["probe", "condition"]).size().to_dict()
+    assert others == {
+        ("refit", "knockout"): whole,
+        ("refit", "random"): whole,
+        ("offset", "knockout"): whole,
+        ("offset", "random"): whole,
+        ("offset", "question"): whole,
+        ("shuffled", "clean"): whole,
+    }
+
+
+def test_curve_and_contrasts_have_their_columns(tiny_run: Workspace) -> None:
+    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.csv")) == CURVE
+    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.contrasts.csv")) == CONTRASTS
+
+
+def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Workspace) -> None:
+    table = read_csv(tiny_run.results / "tables/tiny.csv")
+    agreed = (
+        "model,dataset,site,position,condition,grouping,anchor,layer,n,share,delta_p,ci_low,"
+        "ci_high,probe_auc,answer_accuracy,n_blocked"
+    )
+    assert ",".join(COLUMNS) == agreed
+    assert tuple(table.columns[: len(COLUMNS)]) == COLUMNS
+    assert set(table["grouping"]) == {"per_layer", "reference_layer"}
+    table = table[table["grouping"] == "per_layer"]
+    keys = ["position", "condition", "anchor", "layer"]
+    assert not table.duplicated(keys).any()
+    assert set(map(tuple, table[keys].itertuples(index=False))) == {
+        (position, condition, anchor, layer)
+        for position in ("final", "prompt_end")
+        for condition in CONDITIONS
+        for anchor in ("Q", "A", "all")
+        for layer in range(LAYERS)
+    }
+    groups = table.pivot(index=["position", "condition", "layer"], columns="anchor", values="n")
+    # Of random, means over its draws: to the digits that are written.
+    assert np.allclose(groups["Q"] + groups["A"], groups["all"], rtol=0, atol=1e-3)
+
+
+def test_nothing_cut_moves_nothing(tiny_run: Workspace) -> None:
+    """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
+    table = read_csv(tiny_run.results / "tables/tiny.csv")
+    noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
+    assert len(noop) == 2 * LAYERS * len(READOUTS)  # two groupings
+    assert noop["delta_p"].abs().max() < 1e-2
+
+
+def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
+    stem = tiny_run.results / "figures/tiny"
+    begins = {".html": b"<!DOCTYPE html>", ".svg": b"<svg", ".pdf": b"%PDF", ".png": b"\x89PNG"}
+    for ending, magic in begins.items():
+        assert Path(f"{stem}{ending}").read_bytes().startswith(magic)
+    spec = json.loads(Path(f"{stem}.vl.json").read_text(encoding="utf-8"))
+    assert "vega-lite" in spec["$schema"]
+    assert "Tiny world" in json.dumps(spec)
+    assert "Tiny Llama" in json.dumps(spec)
+
+
+@pytest.mark.parametrize(
+    ("log", "done"),
+    [
+        ("dataset/tiny-world", rf"{SAMPLES} of {SAMPLES} rows"),
+        ("train/tiny-llama", r"[\d,]+ of [\d,]+ rows"),
+        (f"prompts/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
+        (f"answers/{CELL}", rf"{SAMPLES} of {SAMPLES} answers"),
+        (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
+        # 3 + 9 folds; 2 penalties, 20 draws, shuffled labels, 2 refits at 4 layers of 2 read-outs
+        (f"scores/{CELL}", rf"{2 * 4 * (12 * 2 + 20 * 3 + 3 + 12 * 2)} of 888 probes"),
+        (f"delta_p/{CELL}", "6 tables of 2 read-outs: 1,344 of 1,344 samples"),  # 6 · 2 · 112
+    ],
+)
+def test_the_log_of_every_stage_says_how_far_it_is(
+    tiny_run: Workspace, log: str, done: str
+) -> None:
+    said = (tiny_run.results / f"logs/{log}.log").read_text(encoding="utf-8")
+    unit = done.rpartition(" ")[2]
+    assert re.search(rf"{done}, [\d,.]+ {unit}/s, 0:00 left", said), said
+
+
+@pytest.mark.parametrize("product", PRODUCTS)
+def test_every_product_says_what_it_was_made_from(tiny_run: Workspace, product: str) -> None:
+    record = provenance(tiny_run, product)
+    assert {"identity", "settings", "libraries"} <= set(record)
+    for counts in counts_in(record):
+        assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
+
+
+def test_the_figure_says_what_every_stage_was_made_from(tiny_run: Workspace) -> None:
+    record = provenance(tiny_run, "figures/tiny")
+    before = {found["rule"]: found for found in record["inputs"].values()}
+    stages = "dataset model prompts answers activations scores delta_p table".split()
+    assert sorted(before) == sorted(stages)
+    assert before["model"]["model"]["content"]
+    assert before["activations"]["passes"]["rows_per_sample"]
+    assert before["activations"]["device"] == "cpu"
+    assert before["answers"]["dtype"] == "float32"
+    assert any("contrasts" in path for path in before["delta_p"]["products"])
+    for found in (before["scores"]["counts"], record["counts_by_cell"][CELL]):
+        assert found == before["activations"]["counts"]
+
+
+def test_counts_of_a_stage_are_those_of_its_table(
+    tiny_run: Workspace, answers: pd.DataFrame
+) -> None:
+    counts = provenance(tiny_run, f"answers/{CELL}.parquet")["counts"]
+    assert counts["in"] == len(answers) == SAMPLES
+    assert counts["kept"] == int(answers["dropped"].isna().sum())
+    assert counts["notes"]["n_right"] + counts["notes"]["n_wrong"] == counts["kept"]
+
+
+def test_the_checkpoint_carries_its_recipe(tiny_run: Workspace) -> None:
+    catalogue = tiny_run.catalogue()
+    marker = read_json(tiny_run.results / "models/tiny-llama/recipe.json")
+    assert marker["recipe"] == config.load(catalogue).recipe_hash("tiny-llama")
+    located = read_json(tiny_run.results / "models/tiny-llama.json")
+    assert located["revision"] == marker["recipe"]
+
+
+def test_a_changed_recipe_trains_anew_and_an_unchanged_one_does_not(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone = tiny_run.copy(tmp_path / "clone")
+    weights = clone.results / "models/tiny-llama/model.safetensors"
+    target, before = "results/models/tiny-llama.json", weights.read_bytes()
+    assert clone.planned(target) == {}
+    recipe = {**TINY["models"]["tiny-llama"]["train"], "steps": 2, "settle": 0}
+    change = {"models": {"tiny-llama": {"train": recipe}}}
+    assert clone.planned(target, change=change) == {"train": 1, "model": 1}
+    clone.build(target, change=change)
+    assert weights.read_bytes() != before
+    assert clone.planned(target, change=change) == {}
+
+
+def test_a_trained_checkpoint_wins_over_the_shipped_one(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone = tiny_run.copy(tmp_path / "clone")
+    trained = clone.results / "models/tiny-llama"
+    shipped = clone.root / "resources/models/tiny-llama"
+    shipped.mkdir(parents=True)
+    (shipped / "recipe.json").write_bytes((trained / "recipe.json").read_bytes())
+    assert clone.planned() == {}
+    (trained / "recipe.json").write_text('{"recipe": "of another day"}', encoding="utf-8")
+    planned = clone.planned()
+    assert planned["model"] == 1
+    assert "train" not in planned
+
+
+def test_activations_that_are_not_kept_go_once_they_are_scored(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone, change = tiny_run.copy(tmp_path / "clone"), {"keep_activations": False}
+    target = f"results/delta_p/{CELL}.csv"
+    clone.build(target, "--forcerun", "scores", change=change)
+    assert (clone.results / f"scores/{CELL}.parquet").is_file()
+    assert not (clone.results / f"activations/{CELL}").exists()
+    assert clone.planned(change=change) == {}
+
+
+@pytest.mark.parametrize("shards", [3, 7])
+def test_a_cell_shared_by_several_jobs_gives_the_tables_of_one_to_the_byte(
+    tiny_run: Workspace, tmp_path: Path, shards: int
+) -> None:
+    run = tiny_run.copy(tmp_path / "clone")
+    for stage in ("answers", "activations", "scores", "delta_p", "tables"):
+        shutil.rmtree(run.results / stage)
+    change = {"models": {"tiny-llama": {"resources": {"shards": shards}}}}
+    jobs = run.planned("results/tables/tiny.csv", change=change)
+    assert (jobs["answers_shard"], jobs["activations_shard"]) == (shards, shards)
+    run.build("results/tables/tiny.csv", "--cores", "2", change=change)
+    made = sorted((run.results / "tables").glob("*.csv"))
+    assert made
+    for table in made:
+        assert table.read_bytes() == (tiny_run.results / "tables" / table.name).read_bytes()
+    whole, shared = (provenance(one, f"activations/{CELL}") for one in (tiny_run, run))
+    assert shared["identity"] == whole["identity"]
+    assert shared["passes"]["rows_by_condition"] == whole["passes"]["rows_by_condition"]
+    assert shared["passes"]["batches"] == whole["passes"]["batches"] > 7, "no job had nothing to do"
+    assert not list(run.results.glob(".shards/*/*/*/*"))
+    assert not list(run.results.glob(".partial/*"))
+
+
+def test_more_jobs_than_samples_are_refused_before_the_first(tiny_run: Workspace) -> None:
+    too_many = {"models": {"tiny-llama": {"resources": {"shards": SAMPLES + 1}}}}
+    done = tiny_run.run("results/tables/tiny.csv", change=too_many)
+    said = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in said and "rule " not in said
+    assert f"{SAMPLES + 1} shards for the {SAMPLES} samples of `tiny-world`" in said
+    assert f"ask for at most {SAMPLES}" in said and "#too-many-shards" in said
+    enough = {"models": {"tiny-llama": {"resources": {"shards": SAMPLES}}}}
+    jobs = tiny_run.planned("-F", "results/tables/tiny.csv", change=enough)
+    assert jobs["activations_shard"] == SAMPLES
+
+
+def test_snakemakes_own_report_says_what_each_picture_shows(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    page = tmp_path / "report.html"
+    tiny_run.build("--report", str(page))
+    said = page.read_text("utf-8")
+    shown = json.loads(re.search(r"var results = (\{.*?\});\n", said)[1])
+    pictures = {one["labels"]["picture"]: one["caption"] for one in shown.values()}
+    assert {"tiny", "tiny.controls", "tiny.probes"} <= set(pictures)
+    assert all("bootstrap intervals" in caption for caption in pictures.values())
+    assert {one["labels"]["samples a cell"] for one in shown.values()} == {str(SAMPLES)}
+    places = json.loads(re.search(r"var categories = (\{.*?\});\n", said)[1])
+    assert set(places) == {"Figures", "Controls and probes"}
+    assert "A-Anchored" in re.search(r"var workflow_desc = (.*);", said)[1]

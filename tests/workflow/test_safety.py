@@ -1,0 +1,496 @@
+"""Nothing that is read can run code, and nothing that is written holds the user's token."""
+
+from __future__ import annotations
+
+import ast
+import json
+import logging
+import os
+import pickle
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from workflow import merged
+
+from anchorscope.models import activations, answers, models
+from anchorscope.questions import hub, prompts, questions, reading, revisions
+from anchorscope.storage import files, provenance
+from anchorscope.storage.errors import AnchorscopeError, redacted
+from anchorscope.workflow import config
+from anchorscope.workflow.config import Config
+from anchorscope.workflow.stage import stage
+
+ROOT = Path(__file__).parents[2]
+SOURCES = sorted(
+    path for folder in ("anchorscope", "scripts", "slurm") for path in (ROOT / folder).rglob("*.py")
+)
+WORKFLOW = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
+TOKENS = (
+    "hf_PlantedPlantedPlantedPlantedPla0123",
+    "planted-token-of-another-kind",
+    "hf_oauth_planted.Planted-planted_0123",
+)
+
+RUNS_CODE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal"}
+"""Modules whose files run code when they are read."""
+FORBIDDEN = {
+    *("torch.load", "numpy.load", "np.load", "pandas.read_pickle", "pd.read_pickle"),
+    *("yaml.load", "yaml.load_all", "yaml.full_load", "yaml.unsafe_load", "yaml.Loader"),
+    *("os.system", "os.popen", "torch.hub.load"),
+}
+BUILTINS = {"eval", "exec", "compile", "__import__"}
+
+
+def dangers(source: str) -> Iterator[str]:
+    """What in a source can run code that it reads."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.split(".")[0] in RUNS_CODE)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in RUNS_CODE:
+            yield str(node.module)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node) in FORBIDDEN:
+            yield ast.unparse(node)
+        elif isinstance(node, ast.Call):
+            yield from _called(node)
+
+
+def _called(node: ast.Call) -> Iterator[str]:
+    if isinstance(node.func, ast.Name) and node.func.id in BUILTINS:
+        yield node.func.id
+    given = {k.arg: getattr(k.value, "value", "something") for k in node.keywords}
+    for name, safe in (
+        ("trust_remote_code", False),
+        ("use_safetensors", True),
+        ("allow_pickle", False),
+        ("weights_only", True),
+        ("shell", False),
+    ):
+        if name in given and given[name] is not safe:
+            yield f"{name}={given[name]}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_source_can_run_what_it_reads(path: Path) -> None:
+    assert list(dangers(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from joblib import load",
+        "torch.load(path)",
+        "np.load(path, allow_pickle=True)",
+        "yaml.load(text, yaml.Loader)",
+        "eval(text)",
+        "subprocess.run(line, shell=True)",
+        "AutoModel.from_pretrained(path, trust_remote_code=True)",
+        "AutoModel.from_pretrained(path, use_safetensors=chosen)",
+    ],
+)
+def test_the_scan_of_sources_sees(source: str) -> None:
+    assert list(dangers(source))
+
+
+def test_the_workflow_neither_reads_pickles_nor_loads_yaml_that_runs() -> None:
+    for path in WORKFLOW:
+        text = path.read_text(encoding="utf-8")
+        found = re.findall(
+            r"\b(?:pickle|torch\.load|np\.load|yaml\.(?:unsafe_|full_)?load)\b", text
+        )
+        assert not found, path
+
+
+def test_every_loading_of_a_model_says_that_no_code_is_run() -> None:
+    calls = [
+        (path.name, ast.unparse(node))
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("from_pretrained")
+    ]
+    assert calls
+    for name, call in calls:
+        assert "trust_remote_code=False" in call, (name, call)
+        assert "AutoModel" not in call or "use_safetensors=True" in call, (name, call)
+
+
+class Bomb:
+    """A pickle that makes a file when it is read."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        return os.mkdir, (str(self.marker),)
+
+
+@pytest.fixture
+def trapped(checkpoint: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path]:
+    """A checkpoint that brings code and pickles along, and what they would make."""
+    folder, marker = tmp_path / "model", tmp_path / "ran"
+    shutil.copytree(checkpoint("llama"), folder)
+    for name in ("pytorch_model.bin", "training_args.bin", "optimizer.pt"):
+        (folder / name).write_bytes(pickle.dumps(Bomb(marker)))
+    (folder / "trap.py").write_text(f"import os\nos.mkdir({str(marker)!r})\n", encoding="utf-8")
+    for name, classes in (
+        ("config.json", {"AutoConfig": "trap.C", "AutoModelForCausalLM": "trap.M"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["trap.T", "trap.T"]}),
+    ):
+        known = json.loads((folder / name).read_text(encoding="utf-8"))
+        (folder / name).write_text(json.dumps(known | {"auto_map": classes}), encoding="utf-8")
+    return folder, marker
+
+
+def test_code_and_pickles_beside_safetensors_are_not_run(trapped: tuple[Path, Path]) -> None:
+    folder, marker = trapped
+    loaded = models.load(folder)
+    assert type(loaded.model).__module__.startswith("transformers.")
+    assert not marker.exists()
+
+
+def test_pickles_without_safetensors_are_refused_unread(trapped: tuple[Path, Path]) -> None:
+    folder, marker = trapped
+    for path in folder.glob("*.safetensors"):
+        path.unlink()
+    with pytest.raises(AnchorscopeError, match="safetensors"):
+        models.load(folder)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("ending", [".pkl", ".pt", ".npy", ".py", ".bin", ""])
+def test_a_pickled_dataset_is_refused_unread(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"rows{ending}"
+    path.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    with pytest.raises(AnchorscopeError, match="not read"):
+        reading.file_rows(path)
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("ending", [".csv", ".json", ".jsonl", ".parquet"])
+def test_a_pickle_under_another_name_is_refused_unread(tmp_path: Path, ending: str) -> None:
+    path = tmp_path / f"rows{ending}"
+    path.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
+    with pytest.raises(AnchorscopeError):
+        reading.file_rows(path)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_yaml_that_calls_functions_is_refused(tmp_path: Path) -> None:
+    marker, path = tmp_path / "ran", tmp_path / "bad.yaml"
+    path.write_text(f"!!python/object/apply:os.mkdir ['{marker}']", encoding="utf-8")
+    with pytest.raises(AnchorscopeError):
+        prompts.read_examples(path)
+    with pytest.raises(AnchorscopeError):
+        revisions.wanted("models", "owner/name", None, lock=path)
+    assert not marker.exists()
+
+
+def test_text_that_spells_code_is_text() -> None:
+    said = "[__import__('os').mkdir('/tmp/anchorscope-ran')]"
+    frame, _ = questions.normalise(
+        [{"q": "Who?", "a": said}], {"question": "q", "answers": ["a"]}, split=None
+    )
+    assert frame["answers"][0] == [said]
+
+
+@pytest.fixture(
+    params=[(where, token) for where in ("environment", "file") for token in TOKENS],
+    ids=lambda param: f"{param[0]}-{param[1][:9]}",
+)
+def token(
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> str:
+    """A token in the environment or kept by a login, of the hub's forms and of another."""
+    where, secret = request.param
+    if where == "environment":
+        monkeypatch.setenv("HF_TOKEN", secret)
+    else:
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        kept = tmp_path_factory.mktemp("home") / "kept"
+        kept.write_text(f"{secret}\n", encoding="utf-8")
+        monkeypatch.setattr("huggingface_hub.constants.HF_TOKEN_PATH", str(kept))
+    return str(secret)
+
+
+def holding(folder: Path, token: str) -> list[str]:
+    """Files that hold a token."""
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if path.is_file() and token.encode() in path.read_bytes()
+    ]
+
+
+def test_no_error_holds_the_token(token: str) -> None:
+    error = AnchorscopeError(f"no {token}", f"https://u:{token}@host", f"use {token}")
+    for text in (str(error), repr(error), error.what, str(error.where), str(error.do)):
+        assert token not in text and "<token>" in text
+    assert redacted("plain") == "plain"
+
+
+@pytest.mark.parametrize("obeyed", ["\x1b[2J", "\r", "\t", "\x7f", "\x9b31m", "\u202e", "\x00"])
+def test_no_error_tells_a_terminal_what_to_do(obeyed: str) -> None:
+    """Errors quote what stands in a dataset."""
+    error = AnchorscopeError(f"label `{obeyed}` is none", f"row {obeyed}", f"not {obeyed}")
+    assert obeyed not in str(error) and str(error).count(ascii(obeyed)[1:-1]) == 3
+    assert str(AnchorscopeError("שלום 東京 é", Path("a"))) == "שלום 東京 é\n  where: a"
+    assert AnchorscopeError("x", Path("a")).where == Path("a")
+
+
+@pytest.mark.parametrize("secret", ["hf_oauth_eyJhbGciOiJF.abc-def_0", "hf_jwt_eyJhbGci.eyJz.Zm9"])
+def test_what_looks_like_a_token_is_left_out_whole(secret: str) -> None:
+    assert redacted(f"Bearer {secret}, refused") == "Bearer <token>, refused"
+
+
+def test_every_token_of_the_logins_on_this_machine_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "stored_tokens"
+    lines = ["[a-name]", "hf_token = first-kept-token", "refresh_token = second-kept-token"]
+    kept.write_text("\n".join([*lines, "expires_at = 1234567890"]), encoding="utf-8")
+    monkeypatch.setattr("huggingface_hub.constants.HF_STORED_TOKENS_PATH", str(kept))
+    said = "[a-name] first-kept-token second-kept-token 1234567890"
+    assert redacted(said) == "[a-name] <token> <token> 1234567890"
+
+
+@pytest.mark.parametrize("login", ["user:secret.pw", "user:p@ss", "ghs_0123"])
+def test_the_login_in_a_url_is_left_out(login: str) -> None:
+    said = redacted(f"ProxyError: http://{login}@proxy:3128/x, https://host/a@b and c@d")
+    assert said == "ProxyError: http://<token>@proxy:3128/x, https://host/a@b and c@d"
+
+
+@pytest.mark.parametrize(
+    "name", ["hf_hub_download", "hf_home", "/data/hf_experiments/hf_rows.parquet"]
+)
+def test_names_that_begin_like_a_token_stay(name: str) -> None:
+    assert redacted(name) == name
+
+
+@pytest.mark.parametrize("short", ["1", "e", "null"])
+def test_a_token_too_short_to_be_one_breaks_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, short: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", short)
+    made = {"n": 1, "text": "the", "none": None}
+    provenance.record(tmp_path / "table", identity="abc1", settings=made)
+    assert provenance.read(tmp_path / "table")["settings"] == made
+
+
+def test_a_token_of_digits_leaves_numbers_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "12345678")
+    made = {"12345678": [("12345678", 12345678)]}
+    provenance.record(tmp_path / "table", identity="abc1", settings=made)
+    assert provenance.read(tmp_path / "table")["settings"] == {"<token>": [["<token>", 12345678]]}
+
+
+def test_no_error_of_the_hub_holds_the_token(token: str) -> None:
+    with pytest.raises(AnchorscopeError) as caught, hub.errors("model", f"o/{token}", token):
+        raise ValueError(f"header: Bearer {token}")
+    assert token not in str(caught.value)
+    assert caught.value.__cause__ is None and caught.value.__suppress_context__
+
+
+def job(folder: Path, **more: Any) -> SimpleNamespace:
+    """What a script is given."""
+    folder.mkdir(exist_ok=True)
+    known = {"rule": "r", "log": [str(folder / "log")], "wildcards": {}, "input": [], "output": []}
+    return SimpleNamespace(**(known | {"params": {}} | more))
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    """The library's logger, put back afterwards."""
+    log = logging.getLogger("anchorscope")
+    kept = (log.handlers, log.propagate, log.level)
+    yield log
+    log.handlers, log.propagate = kept[:2]
+    log.setLevel(kept[2])
+
+
+@pytest.mark.parametrize("kind", [AnchorscopeError, RuntimeError])
+def test_no_log_holds_the_token(
+    tmp_path: Path,
+    token: str,
+    logger: logging.Logger,
+    kind: type[Exception],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit), stage(job(tmp_path)):
+        logger.info("fetching with %s", token)
+        raise kind(f"refused: {token}")
+    assert "<token>" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert holding(tmp_path, token) == []
+    said = capsys.readouterr()
+    assert token not in said.out + said.err and "<token>" in said.err
+
+
+def test_no_product_of_any_stage_holds_the_token(
+    tmp_path: Path,
+    token: str,
+    load: Callable[..., Any],
+    logger: logging.Logger,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The library's stages, one after the other, each with its record."""
+    loaded = load("llama")
+    rows = [{"q": f"Who wrote The Red House {n}?", "a": "Anna", "say": "Anna"} for n in "abc"]
+    fields = {"question": "q", "answers": ["a"], "response": "say"}
+    frame, counts = questions.normalise(rows, fields, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    said, _ = answers.answer(
+        built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
+    )
+    planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
+    passes = activations.write(tmp_path / "states", loaded, planned, ["mlp/final"])
+    for name, table in (("questions", frame), ("prompts", built), ("answers", said)):
+        path = tmp_path / f"{name}.parquet"
+        files.write_parquet(table, path)
+        settings = {"dataset": {"hub": f"https://user:{token}@host/x"}, "seed": 0}
+        made = job(tmp_path / "jobs", params=settings, output=[str(path)])
+        provenance.of_stage(made, path, counts=counts, passes=passes, device="cpu")
+        assert "<token>" in provenance.beside(path).read_text(encoding="utf-8")
+    assert holding(tmp_path, token) == []
+    assert token not in caplog.text
+
+
+def configured(change: dict[str, Any]) -> Config:
+    """The shipped config with something added."""
+    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
+    return config.load(merged(raw, change))
+
+
+PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
+    "results": lambda path: {"results": path},
+    "models.mine.local": lambda path: {"models": {"mine": {"local": path}}},
+    "datasets.mine.local": lambda path: {"datasets": {"mine": rows_of({"local": path})}},
+    "datasets.mine.few_shot.file": lambda path: {
+        "datasets": {"mine": rows_of({"local": "rows.csv", "few_shot": {"file": path}})}
+    },
+}
+"""Key of the config → a config in which it leads somewhere."""
+
+
+def rows_of(entry: dict[str, Any]) -> dict[str, Any]:
+    return {"fields": {"question": "q", "answers": ["a"]}} | entry
+
+
+@pytest.mark.parametrize("key", PLACES)
+@pytest.mark.parametrize("path", ["/elsewhere/deep", "../deep", "inside/../../deep", "link/deep"])
+def test_no_path_of_the_config_leaves_the_project_undeclared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, path: str
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "link").symlink_to(tmp_path)
+    monkeypatch.chdir(project)
+    change = PLACES[key](path)
+    with pytest.raises(AnchorscopeError, match="leads out of the project") as caught:
+        configured(change)
+    assert f"key {key}" in str(caught.value.where)
+    assert f"data_folders: [{Path(path).parent}]" in str(caught.value.do)
+    configured(change | {"data_folders": [str(tmp_path), "/elsewhere"]})
+    configured(PLACES[key]("inside/deep"))
+
+
+def test_the_cache_of_the_hub_and_the_data_folder_need_no_declaration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    configured(PLACES["models.mine.local"](str(tmp_path / "hub" / "models--a--b")))
+    with pytest.raises(AnchorscopeError, match="leads out"):
+        configured(PLACES["datasets.mine.local"](str(tmp_path / "rows.csv")))
+    configured(PLACES["datasets.mine.local"]("rows.csv") | {"data_folder": str(tmp_path)})
+    with pytest.raises(AnchorscopeError, match="leads out"):
+        below = PLACES["datasets.mine.local"]("../rows.csv")
+        configured(below | {"data_folder": str(tmp_path / "data")})
+
+
+HUB_IDS = ("../outside", "/tmp/outside", "./in", "a/../b", "a/b/c", "a/b\n", "~/rows", "a\\b", "..")
+
+
+@pytest.mark.parametrize("catalogue", ["models", "datasets"])
+@pytest.mark.parametrize("hub_id", HUB_IDS)
+def test_no_hub_id_is_a_path(catalogue: str, hub_id: str) -> None:
+    entry = {"hub": hub_id}
+    rows = rows_of(entry | {"split": "train"})
+    with pytest.raises(AnchorscopeError, match="no id of the hub") as caught:
+        configured({catalogue: {"mine": entry if catalogue == "models" else rows}})
+    assert f"key {catalogue}.mine.hub" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("hub_id", ["owner/name", "squad", "a-b_c/d.e"])
+def test_ids_of_the_hub_pass(hub_id: str) -> None:
+    entry = rows_of({"hub": hub_id, "split": "train"})
+    configured({"models": {"mine": {"hub": hub_id}}, "datasets": {"mine": entry}})
+
+
+@pytest.mark.parametrize("hub_id", ["owner/name", "rows", "csv"])
+def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str
+) -> None:
+    folder = tmp_path if hub_id == "csv" else tmp_path / hub_id
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "train.csv").write_text("q,a\nwho,me\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AnchorscopeError, match="files of this machine"):
+        reading.hub_split(hub_id, None, "train", "0" * 40)
+
+
+@pytest.mark.parametrize(
+    ("key", "deep", "name"),
+    [
+        ("datasets.mine.local", "", "rows.csv"),
+        ("datasets.mine.local", "below", "rows.csv"),
+        ("models.mine.local", "", "model.safetensors"),
+    ],
+)
+def test_no_link_in_a_folder_of_the_config_leaves_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, deep: str, name: str
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "in" / deep, outside):
+        folder.mkdir(parents=True)
+    (outside / name).write_text("q,a\nwho,me\n", encoding="utf-8")
+    (project / "in" / deep / name).symlink_to(outside / name)
+    monkeypatch.chdir(project)
+    with pytest.raises(AnchorscopeError, match=f"{name} in it leads out") as caught:
+        configured(PLACES[key]("in"))
+    assert f"data_folders: [{outside}]" in str(caught.value.do)
+    configured(PLACES[key]("in") | {"data_folders": [str(outside)]})
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "link"),
+    [
+        ("models.mine.local", "model.safetensors", "runs"),
+        ("models.mine.local", "model.safetensors", "optimizer.pt"),
+        ("datasets.mine.local", "test.csv", "train.csv"),
+    ],
+)
+def test_a_link_that_nobody_reads_may_lead_anywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, name: str, link: str
+) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project / "in", outside):
+        folder.mkdir(parents=True)
+    (project / "in" / name).write_text("q,a\nwho,me\n", encoding="utf-8")
+    (project / "in" / link).symlink_to(outside)
+    if link == "train.csv":
+        (project / "in" / link).unlink()
+        (outside / link).write_text("q,a\nwho,me\n", encoding="utf-8")
+        (project / "in" / link).symlink_to(outside / link)
+    monkeypatch.chdir(project)
+    entry = PLACES[key]("in")
+    if "datasets" in entry:
+        entry["datasets"]["mine"]["split"] = "test"
+    configured(entry)

@@ -1,0 +1,569 @@
+"""What would give a number that looks right is refused where it arises, and named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import runpy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from anchorscope.models import activations, answers, models
+from anchorscope.probes import samples
+from anchorscope.questions import prompts, questions
+from anchorscope.storage import checksums, files, provenance
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.provenance import (
+    BEYOND_LIMIT,
+    Counts,
+    check_drops,
+    check_funnel,
+    check_inputs,
+    funnel,
+)
+
+
+def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Prompts and questions of two rows."""
+    rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
+    fields = {"id": "id", "question": "q", "answers": ["a"]}
+    frame, _ = questions.normalise(rows, fields, split=None)
+    return prompts.build(frame, style="plain")[0], frame
+
+
+def test_an_id_that_comes_twice_is_refused_before_answering() -> None:
+    built, frame = tables()
+    for pair in ((built.iloc[[0, 0]], frame), (built, frame.iloc[[0, 1, 1]])):
+        with pytest.raises(AnchorscopeError, match="comes twice") as caught:
+            answers._joined(*pair)
+        assert "id " in str(caught.value.where)
+
+
+def test_prompts_of_other_questions_of_the_same_ids_are_refused() -> None:
+    built, frame = tables()
+    swapped = frame.assign(id=frame["id"].to_numpy()[::-1])
+    with pytest.raises(AnchorscopeError, match="other questions") as caught:
+        answers._joined(built, swapped)
+    assert "id a" in str(caught.value.where)
+
+
+def test_rows_in_another_order_are_joined_by_id() -> None:
+    built, frame = tables()
+    for row in answers._joined(built.iloc[::-1], frame):
+        assert row["question"] in row["prompt"]
+
+
+@pytest.mark.parametrize("site", ["attn", "mlp", "resid"])
+@pytest.mark.parametrize(
+    ("value", "found"), [(np.nan, "not finite"), (np.inf, "not finite"), (0.0, "zero")]
+)
+def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
+    checkpoint: Callable[..., Path], tmp_path: Path, site: str, value: float, found: str
+) -> None:
+    """Zero all over is what a layer gives that was never loaded."""
+    loaded = models.load(checkpoint("llama"))
+    rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "Anna"} for n in "abc"]
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "a"}
+    frame, _ = questions.normalise(rows, fields, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    said, _ = answers.answer(
+        built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
+    )
+    planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
+    layer = models.layers(loaded)[2]
+    models.part(loaded, layer, site).register_forward_hook(
+        lambda _, __, given: (
+            (given[0] * 0 + value, *given[1:]) if isinstance(given, tuple) else given * 0 + value
+        )
+    )
+    with pytest.raises(AnchorscopeError, match=f"{site} is {found} at layer 2") as caught:
+        activations.write(tmp_path / "cell", loaded, planned, [f"{site}/final"])
+    assert "sample " in str(caught.value.where) and "condition clean" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value: float) -> None:
+    ids = ["a", "b", "c", "d"]
+    scores = pd.DataFrame(
+        [
+            {"id": name, "layer": layer, "readout": "mlp/final", "condition": "clean", "draw": 0}
+            for layer in range(2)
+            for name in ids
+        ]
+    ).assign(s=0.5)
+    table = pd.DataFrame({"id": ids, "label": [0, 1, 0, 1]})
+    assert len(list(samples.readouts(scores, table))) == 1
+    scores.loc[6, "s"] = value
+    with pytest.raises(AnchorscopeError, match="not finite") as caught:
+        list(samples.readouts(scores, table))
+    assert "layer 1" in str(caught.value.where) and "id c" in str(caught.value.where)
+
+
+def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(
+    checkpoint: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Every id has an embedding, but another word's."""
+    folder = shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "model")
+    other = checkpoint("llama", "byte_level")
+    for path in other.glob("tokenizer*"):
+        shutil.copy(path, folder)
+    with pytest.raises(AnchorscopeError, match="uses only"):
+        models.load(folder)
+
+
+def product(path: Path, identity: str, *inputs: Path, **facts: Any) -> Path:
+    """A product with a record, as a stage leaves it."""
+    path.write_text("x", encoding="utf-8")
+    found: dict[str, Any] = {}
+    for one in inputs:
+        whole = provenance.read(one)
+        found |= whole.get("inputs", {})
+        found[str(one)] = {name: value for name, value in whole.items() if name != "inputs"}
+    provenance.record(
+        path, identity=identity, settings=facts.pop("settings", {}), inputs=found, **facts
+    )
+    return path
+
+
+def test_a_stale_product_is_refused_at_the_join(tmp_path: Path) -> None:
+    data = product(tmp_path / "questions", "one")
+    built = product(tmp_path / "prompts", "two", data)
+    check_inputs([data, built])
+    product(tmp_path / "questions", "another")
+    with pytest.raises(AnchorscopeError, match="different versions of .*questions") as caught:
+        check_inputs([data, built])
+    assert "prompts" in str(caught.value.where) and caught.value.see == "stale-product"
+
+
+def test_two_inputs_of_different_ancestors_are_refused(tmp_path: Path) -> None:
+    data = product(tmp_path / "questions", "one")
+    built = product(tmp_path / "prompts", "two", data)
+    product(tmp_path / "questions", "another")
+    said = product(tmp_path / "answers", "three", data)
+    with pytest.raises(AnchorscopeError, match="different versions"):
+        check_inputs([built, said])
+
+
+def test_inputs_without_records_are_passed_over(tmp_path: Path) -> None:
+    check_inputs([tmp_path / "nowhere"])
+
+
+def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path: Path) -> None:
+    world = {"settings": {"dataset": {"world": {"seed": 0}}}}
+    data = product(tmp_path / "questions", "one", **world)
+    weights = product(tmp_path / "weights", "two", data, rule="train")
+    located = product(tmp_path / "located", "three", weights, rule="model")
+    product(tmp_path / "questions", "of another sample", **world)
+    check_inputs([data, located])
+
+
+def test_a_stage_stops_before_its_work_when_an_input_is_stale(tmp_path: Path) -> None:
+    from anchorscope.workflow.stage import stage
+
+    data = product(tmp_path / "questions", "one")
+    built = product(tmp_path / "prompts", "two", data)
+    product(tmp_path / "questions", "another")
+    job = SimpleNamespace(
+        rule="answers", log=[str(tmp_path / "log")], wildcards={}, input=[data, built]
+    )
+    worked = False
+    with pytest.raises(SystemExit), stage(job):
+        worked = True
+    assert not worked
+    assert "different versions" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_the_funnel_lists_every_stage_and_refuses_counts_that_do_not_add_up(tmp_path: Path) -> None:
+    counts = Counts(10, 7, {"no answers": 2, "outside the sample": 1})
+    data = product(tmp_path / "questions", "one", rule="dataset", counts=counts)
+    built = product(
+        tmp_path / "prompts", "two", data, rule="prompts", counts=Counts(7, 6, {"no anchor": 1})
+    )
+    found = funnel(built)
+    assert [(row["rule"], row["in"], row["kept"]) for row in found] == [
+        ("dataset", 10, 7),
+        ("prompts", 7, 6),
+    ]
+    record = provenance.beside(built)
+    broken = json.loads(record.read_text(encoding="utf-8"))
+    broken["counts"]["kept"] = 5
+    files.write_json(broken, record)
+    with pytest.raises(AnchorscopeError, match="do not add up"):
+        funnel(built)
+
+
+def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
+    dropped = {"too long": 10, "outside the sample": 40, "no answers": 20}
+    stage = {"rule": "dataset", "in": 100, "kept": 30, "dropped": dropped}
+    check_drops([stage], 0.3, "popqa")
+    with pytest.raises(AnchorscopeError, match=r"30.0% .* more than 29%") as caught:
+        check_drops([stage], 0.29, "popqa")
+    assert caught.value.what.endswith(": 30 of 100 at dataset (no answers 20, too long 10)")
+    assert caught.value.where == "popqa"
+
+
+def test_rows_left_out_by_choice_are_not_lost() -> None:
+    dropped = dict.fromkeys(provenance.BY_CHOICE, 200)
+    stage = {
+        "rule": "dataset",
+        "in": 1000,
+        "kept": 1000 - sum(dropped.values()),
+        "dropped": dropped,
+    }
+    check_drops([stage], 0.0, "popqa")
+
+
+def test_losses_add_up_over_the_stages(tmp_path: Path) -> None:
+    """Each stage loses less than half, and together they lose 87 of 100."""
+    made: tuple[Path, ...] = ()
+    steps = [("dataset", 100, 51), ("prompts", 51, 26), ("answers", 26, 13)]
+    for rule, given, kept in steps:
+        counts = Counts(given, kept, {f"lost at {rule}": given - kept})
+        made = (product(tmp_path / rule, rule, *made, rule=rule, counts=counts),)
+    check_funnel(made[0], 0.87)
+    with pytest.raises(AnchorscopeError, match=r"87\.0% of the samples") as caught:
+        check_funnel(made[0], 0.5)
+    for rule, given, kept in steps:
+        said = f"{given - kept} of {given} at {rule} (lost at {rule} {given - kept})"
+        assert said in caught.value.what
+    check_funnel(tmp_path / "dataset", 0.5)
+
+
+def test_samples_passed_on_as_dropped_are_lost_once(tmp_path: Path) -> None:
+    """The tables of answers and after hold a row for every prompt, kept or not."""
+    sampled = Counts(2000, 100, {"no answers": 200, "outside the sample": 1700})
+    built = Counts(100, 30, {BEYOND_LIMIT: 50, "no anchor": 20})
+    said = Counts(50, 27, {"no anchor": 20, "too long": 3})
+    seen = Counts(50, 24, {"no anchor": 20, "too long": 6})
+    made: tuple[Path, ...] = ()
+    for rule, counts in (
+        ("dataset", sampled),
+        ("prompts", built),
+        ("answers", said),
+        ("activations", seen),
+    ):
+        made = (product(tmp_path / rule, rule, *made, rule=rule, counts=counts),)
+    found = funnel(made[0])
+    assert [(stage["in"], stage["kept"]) for stage in found] == [
+        (2000, 100),
+        (100, 30),
+        (30, 27),
+        (27, 24),
+    ]
+    assert [stage["dropped"] for stage in found[2:]] == [{"too long": 3}, {"too long": 3}]
+    share = 1 - (1800 / 2000) * (30 / 50) * (24 / 30)
+    check_funnel(made[0], share)
+    with pytest.raises(AnchorscopeError, match="lost"):
+        check_funnel(made[0], share - 0.001)
+
+
+def test_samples_that_go_missing_between_two_stages_are_noticed(tmp_path: Path) -> None:
+    data = product(
+        tmp_path / "data", "one", rule="dataset", counts=Counts(10, 9, {"no answers": 1})
+    )
+    built = product(tmp_path / "prompts", "two", data, rule="prompts", counts=Counts(8, 8))
+    with pytest.raises(AnchorscopeError, match="8 samples came in where 9 were kept") as caught:
+        funnel(built)
+    assert "prompts" in str(caught.value.where)
+
+
+def test_the_worlds_that_a_model_was_taught_are_not_those_it_is_asked(tmp_path: Path) -> None:
+    """Records name what they were made from, so that two datasets are told apart."""
+    rules = {"asked": "dataset", "taught": "dataset", "weights": "train", "answers": "answers"}
+    made_from = {"weights": ["taught"], "answers": ["asked", "weights"]}
+    for name, stage in rules.items():
+        inputs = [tmp_path / one for one in made_from.get(name, [])]
+        job = SimpleNamespace(rule=stage, input=inputs, output=[], params={})
+        counts = {
+            "asked": Counts(5, 4, {"no": 1}),
+            "taught": Counts(90, 90),
+            "answers": Counts(4, 4),
+        }
+        provenance.of_stage(job, tmp_path / name, counts=counts.get(name))
+    assert [found["in"] for found in funnel(tmp_path / "answers")] == [5, 4]
+
+
+def test_what_a_limit_leaves_out_is_counted_by_its_reason() -> None:
+    counts = Counts(50, 46, {"no anchor": 4}, {"found by rule": 46})
+    assert counts.among(50) == counts
+    whole = counts.among(2000)
+    assert (whole.total, whole.kept, whole.notes) == (2000, 46, counts.notes)
+    assert whole.dropped == {BEYOND_LIMIT: 1950, "no anchor": 4}
+
+
+@pytest.mark.parametrize(
+    ("config", "stops"), [({}, True), ({"most_dropped": 0.5}, True), ({"most_dropped": 0.7}, False)]
+)
+def test_every_stage_stops_when_one_before_it_lost_too_much(
+    tmp_path: Path, config: dict[str, float], stops: bool
+) -> None:
+    """Not only the table: nothing is generated or measured for what will not be drawn."""
+    from anchorscope.workflow.stage import stage
+
+    counts = Counts(10, 4, {"no question anchor": 6})
+    data = product(tmp_path / "prompts", "one", rule="prompts", counts=counts)
+    said = product(tmp_path / "answers", "two", data, rule="answers", counts=Counts(4, 4, {}))
+    job = SimpleNamespace(
+        rule="activations", log=[str(tmp_path / "log")], wildcards={}, input=[said], config=config
+    )
+    worked = False
+    with contextlib.suppress(SystemExit), stage(job):
+        worked = True
+    assert worked is not stops
+    text = (tmp_path / "log").read_text(encoding="utf-8")
+    told = "60.0% of the samples are lost, more than 50%: 6 of 10 at prompts (no question anchor 6)"
+    assert (told in text) is stops
+
+
+def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
+    from anchorscope.config.settings import Config
+    from anchorscope.workflow.stage import MOST_DROPPED
+
+    assert Config.model_fields["most_dropped"].default == MOST_DROPPED
+
+
+@pytest.mark.parametrize("damage", ["edited", "flipped"])
+def test_a_product_changed_since_it_was_written_is_refused_by_the_next_stage(
+    tmp_path: Path, damage: str
+) -> None:
+    from anchorscope.workflow.stage import stage
+
+    made = product(tmp_path / "answers.csv", "one", rule="answers")
+    made.write_text("id,label\na,1\n", encoding="utf-8")
+    checksums.seal([made, provenance.beside(made)])
+    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[made])
+    with stage(job):
+        pass
+    text = made.read_text(encoding="utf-8")
+    made.write_text(text.replace("1", "0") if damage == "edited" else text.replace("a,", "c,"))
+    with pytest.raises(SystemExit), stage(job):
+        raise AssertionError("the stage has begun")
+    log = (tmp_path / "log").read_text(encoding="utf-8")
+    assert "not what was written" in log and "answers.csv" in log
+
+
+def test_a_job_s_files_are_sealed_when_it_ends_well(tmp_path: Path) -> None:
+    from anchorscope.workflow.stage import stage
+
+    made = product(tmp_path / "scores.csv", "one", rule="scores")
+    other = tmp_path / "text.csv"
+    other.write_text("b", encoding="utf-8")
+    outputs = [made, other, provenance.beside(made)]
+    job = SimpleNamespace(
+        rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[], output=outputs
+    )
+    with stage(job):
+        pass
+    sealed = provenance.read(made)[checksums.KEY]
+    assert set(sealed) == {"scores.csv", "text.csv"}
+    assert sealed["text.csv"] == files.digest([other])
+
+
+def sealed(folder: Path, first: str, *others: str) -> list[Path]:
+    """The products of one rule, in a folder, with one record."""
+    made = [folder / name for name in (first, *others)]
+    for path in made:
+        path.write_text("v\n1\n", encoding="utf-8")
+    provenance.record(made[0], identity="one", settings={})
+    checksums.seal([*made, provenance.beside(made[0])])
+    return made
+
+
+@pytest.mark.parametrize("damage", ["edited", "missing bytes"])
+@pytest.mark.parametrize("number", range(6))
+def test_every_product_of_a_rule_is_held_against_the_record_that_seals_it(
+    tmp_path: Path, damage: str, number: int
+) -> None:
+    """Not only the first, beside which the record lies."""
+    ends = [".csv", ".contrasts.csv", ".controls.csv", ".interchange.csv", ".density.csv"]
+    made = sealed(tmp_path, *[f"popqa{end}" for end in ends], "popqa-floors.csv")
+    others = sealed(tmp_path, "popqa-2.csv", "popqa-2.interchange.csv")
+    checksums.verify([*made, *others])
+    made[number].write_text("v\n9\n" if damage == "edited" else "v\n", encoding="utf-8")
+    checksums.verify([*made[:number], *made[number + 1 :], *others])
+    with pytest.raises(AnchorscopeError, match="not what was written") as caught:
+        checksums.verify(made)
+    assert caught.value.where == made[number]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"sha256": []}'])
+def test_a_broken_record_of_another_product_stops_nobody(tmp_path: Path, text: str) -> None:
+    made = sealed(tmp_path, "popqa.csv", "popqa.interchange.csv")
+    (tmp_path / "other.csv.provenance.json").write_text(text, encoding="utf-8")
+    checksums.verify(made)
+    made[1].write_text("v\n9\n", encoding="utf-8")
+    with pytest.raises(AnchorscopeError, match="not what was written"):
+        checksums.verify(made)
+
+
+def test_an_index_changed_since_is_named_and_its_batches_wait(tmp_path: Path) -> None:
+    """It says which row is whose: with another one every number would be another sample's."""
+    product, waits = tmp_path / "popqa", tmp_path / ".partial" / "popqa+1"
+    product.mkdir()
+    (product / "batch-00000.safetensors").write_bytes(b"states")
+    index = pd.DataFrame({"id": ["a", "b"], "batch": 0, "row": [0, 1]})
+    files.write_parquet(index, product / "index.parquet")
+    provenance.record(product, identity="one", settings={}, waits=str(waits))
+    checksums.seal([product, provenance.beside(product)])
+    (product / ".snakemake_timestamp").touch()
+    checksums.verify([product])
+    files.write_parquet(index.assign(row=[1, 0]), product / "index.parquet")
+    with pytest.raises(AnchorscopeError, match="index.parquet"):
+        checksums.verify([product])
+    assert not product.exists() and not (waits / "index.parquet").exists()
+    assert (waits / "batch-00000.safetensors").read_bytes() == b"states"
+
+
+@pytest.mark.parametrize(
+    ("error", "anchor"),
+    [
+        (OSError(28, "No space left on device", "results/x"), "disk-full"),
+        (OSError(122, "Disk quota exceeded"), "disk-full"),
+        (RuntimeError("I/O error: No space left on device (os error 28)"), "disk-full"),
+        (OSError("[Errno 28] Error writing bytes to file"), "disk-full"),
+        (OSError(30, "Read-only file system", "results/x"), "not-writable"),
+        (PermissionError(13, "Permission denied", "results/x"), "not-writable"),
+    ],
+)
+def test_what_a_disk_refuses_is_one_message(tmp_path: Path, error: Exception, anchor: str) -> None:
+    from anchorscope.workflow.stage import stage
+
+    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[])
+    with pytest.raises(SystemExit) as ended, stage(job):
+        raise error
+    text = (tmp_path / "log").read_text(encoding="utf-8")
+    assert ended.value.code == 1
+    assert f"#{anchor}" in text and "rule scores" in text and "Traceback" not in text
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError(2, "No such file"), ValueError("28")])
+def test_a_bug_keeps_its_traceback(tmp_path: Path, error: Exception) -> None:
+    from anchorscope.workflow.stage import stage
+
+    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[])
+    with pytest.raises(SystemExit) as ended, stage(job):
+        raise error
+    assert ended.value.code == 2
+    assert "Traceback" in (tmp_path / "log").read_text(encoding="utf-8")
+
+
+def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from anchorscope.workflow import stage
+
+    def closed(*_: Any, dir: Path, **__: Any) -> None:
+        raise OSError(30, "Read-only file system", str(dir / "tmp"))
+
+    stage.check_writable(tmp_path / "results" / "limit-3")
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(stage.tempfile, "TemporaryFile", closed)
+    with pytest.raises(AnchorscopeError, match="may not be opened or written") as caught:
+        stage.check_writable(tmp_path / "results" / "limit-3")
+    assert caught.value.where == tmp_path and caught.value.see == "not-writable"
+
+
+def mixed(folder: Path) -> list[str]:
+    """Curves of two cells, one of them made with other folds."""
+    found = []
+    for name, folds in (("a", 5), ("b", 10)):
+        scores = product(folder / f"{name}.scores", name, rule="scores", settings={"folds": folds})
+        found.append(str(product(folder / f"{name}.csv", f"{name} curve", scores, rule="delta_p")))
+    return found
+
+
+CELLS = [["m", "a"], ["m", "b"]]
+TABLES: dict[str, Callable[[list[str]], dict[str, Any]]] = {
+    "table": lambda two: {"input": {"curve": two}, "params": {"cells": CELLS}},
+    "join": lambda two: {"input": two, "params": {"cells": CELLS}},
+    "calibration_table": lambda two: {
+        "input": {"cells": two, "refits": []},
+        "params": {"cells": CELLS},
+    },
+    "null_controls": lambda two: {
+        "input": {"curve": two, "controls": two, "interchange": two},
+        "params": {"nulls": {}},
+    },
+    "sensitivity": lambda two: {
+        "input": {"curve": two, "contrasts": two, "controls": two},
+        "params": {"cells": CELLS, "variants": [], "readout": "mlp/final"},
+    },
+}
+"""Each script that puts cells together, with its inputs."""
+
+
+class Given(list[str]):
+    """A job's inputs, as a script is given them: in a row, and by name."""
+
+    def __init__(self, found: list[str] | dict[str, list[str]]) -> None:
+        named = found if isinstance(found, dict) else {}
+        super().__init__([path for paths in named.values() for path in paths] or [*found])
+        for name, paths in named.items():
+            setattr(self, name, paths)
+
+
+@pytest.mark.parametrize("script", TABLES)
+def test_no_table_takes_cells_of_different_settings(
+    tmp_path: Path, script: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = TABLES[script](mixed(tmp_path))
+    job = SimpleNamespace(
+        rule=script,
+        log=[],
+        wildcards={},
+        input=Given(found["input"]),
+        output=[],
+        params=SimpleNamespace(**found["params"]),
+    )
+    path = Path(__file__).parents[2] / "scripts" / f"{script}.py"
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), init_globals={"snakemake": job})
+    assert ended.value.code == 1
+    assert "`folds` of scores is 5 and 10" in capsys.readouterr().err
+
+
+def scored() -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Answers and their text baseline."""
+    ids = [f"id {n}" for n in range(6)]
+    said = pd.DataFrame({"id": ids, "label": [0, 1] * 3, "dropped": None})
+    return said, pd.DataFrame({"id": ids[::-1], "s": np.arange(6.0)[::-1]})
+
+
+def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not_one() -> None:
+    said, text = scored()
+    assert samples.aligned(text, said, "s", "text").tolist() == [0, 1, 2, 3, 4, 5]
+    twice = text.assign(id=["id 5", "id 5", *text["id"][2:]])
+    for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
+        with pytest.raises(AnchorscopeError, match="are not those of 6 answers"):
+            samples.aligned(wrong, said, "s", "text")
+    for value in (np.nan, np.inf):
+        with pytest.raises(AnchorscopeError, match="not finite") as caught:
+            samples.aligned(
+                text.assign(s=text["s"].where(text["id"] != "id 2", value)), said, "s", "t"
+            )
+        assert "id 2" in str(caught.value.where)
+
+
+@pytest.mark.parametrize("label", [2, -1, np.nan, None])
+def test_a_label_that_is_none_is_named(label: float | None) -> None:
+    said, _ = scored()
+    said["label"] = said["label"].astype(object).where(said["id"] != "id 3", label)
+    with pytest.raises(AnchorscopeError, match="neither 0 nor 1") as caught:
+        samples.kept(said)
+    assert "id 3" in str(caught.value.where)
+    assert len(samples.kept(said.assign(dropped=said["id"].where(said["id"] == "id 3", None)))) == 5
+
+
+def test_measured_answers_of_which_two_have_one_id_are_refused(tmp_path: Path) -> None:
+    said, _ = scored()
+    files.write_parquet(pd.DataFrame({"id": said["id"]}), tmp_path / "index.parquet")
+    with pytest.raises(AnchorscopeError, match="an id comes twice") as caught:
+        activations.measured(pd.concat([said, said[2:3]]), tmp_path)
+    assert "id 2" in str(caught.value.where)

@@ -1,0 +1,138 @@
+"""The lock file and the conda environments, from what an environment holds.
+
+pip freeze --all | python -m tools.envs --lock   writes requirements.lock
+python -m tools.envs                             writes envs/*.yaml from it
+python -m tools.envs --check                     exits 1 if one is out of date
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, requires
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
+
+ROOT = Path(__file__).parent.parent
+LOCK = ROOT / "requirements.lock"
+NOT_LOCKED = re.compile(r"anchorscope|pip|nvidia-.*|cuda-.*|triton")
+"""Ourselves, pip, and what torch brings along on machines with a GPU, different on each."""
+
+COMMON = ["datasets", "numpy", "pandas", "pyarrow", "pydantic", "pyyaml", "transformers"]
+ENVIRONMENTS = {
+    "base": (
+        "questions, prompts, ΔP, tables and figures",
+        [*COMMON, "altair", "vl-convert-python"],
+    ),
+    "gpu": ("models, answers, activations and scores", [*COMMON, "accelerate", "torch"]),
+}
+
+
+def lock(frozen: str) -> str:
+    """The lock file from the output of `pip freeze --all`.
+
+    A version's local part (`+cpu`) is the machine's own and is left out.
+
+    Raises:
+        AnchorscopeError: a package without a version of its own, such as a local folder.
+    """
+    lines = []
+    for line in frozen.split("\n"):
+        name, equals, version = line.strip().partition("==")
+        if line.startswith("-e ") or NOT_LOCKED.fullmatch(canonicalize_name(name.split(" ")[0])):
+            continue
+        if name and not equals:
+            raise AnchorscopeError(
+                "a package has no version to pin", line, "install a release", see="setup"
+            )
+        if name:
+            lines.append(f"{name}=={version.split('+')[0]}\n")
+    return "# Every version, pinned. Made by `make lock`.\n" + "".join(sorted(lines, key=str.lower))
+
+
+def pins(text: str) -> dict[str, str]:
+    """Package → pinned line of the lock file."""
+    lines = [line.strip() for line in text.split("\n")]
+    found = [line for line in lines if line and not line.startswith("#")]
+    return {canonicalize_name(line.partition("==")[0]): line for line in found}
+
+
+def closure(roots: Iterable[str], pinned: Mapping[str, str]) -> set[str]:
+    """The packages that `roots` need, themselves included, as far as the lock file pins them."""
+    found: set[tuple[str, str]] = set()
+    waiting = [(canonicalize_name(root), "") for root in roots]
+    while waiting:
+        package, extra = waiting.pop()
+        if (package, extra) in found or package not in pinned:
+            continue
+        found.add((package, extra))
+        for requirement in _requirements(package):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+                name = canonicalize_name(requirement.name)
+                waiting += [(name, wanted) for wanted in ("", *requirement.extras)]
+    return {package for package, _ in found}
+
+
+def _requirements(package: str) -> list[Requirement]:
+    try:
+        return [Requirement(text) for text in requires(package) or []]
+    except PackageNotFoundError:
+        raise AnchorscopeError(
+            f"the package {package} is pinned and not installed",
+            LOCK,
+            "run `make setup`",
+            see="setup",
+        ) from None
+
+
+def contents() -> dict[Path, str]:
+    """What each environment file must hold."""
+    pinned = pins(LOCK.read_text(encoding="utf-8"))
+    return {
+        ROOT / "envs" / f"{name}.yaml": _environment(purpose, closure(roots, pinned), pinned)
+        for name, (purpose, roots) in ENVIRONMENTS.items()
+    }
+
+
+def _environment(purpose: str, packages: Iterable[str], pinned: Mapping[str, str]) -> str:
+    head = f"""\
+# For {purpose}. Made from requirements.lock by `make lock`.
+channels:
+  - conda-forge
+  - nodefaults
+dependencies:
+  - python =3.11
+  - pip
+  - pip:
+"""
+    return head + "".join(f"      - {pinned[package]}\n" for package in sorted(packages))
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["--lock"]:
+        _write(LOCK, lock(sys.stdin.read()))
+        return 0
+    stale = [
+        path
+        for path, text in contents().items()
+        if not path.is_file() or path.read_text(encoding="utf-8") != text
+    ]
+    for path in stale:
+        if arguments == ["--check"]:
+            print(f"{path.relative_to(ROOT)} is out of date; run: make lock")
+        else:
+            _write(path, contents()[path])
+    return 1 if stale and arguments == ["--check"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,353 @@
+"""How well the finders of question anchors do on real rows.
+
+    python -m tools.finders <folder>
+
+The folder holds rows of the four datasets in the hub's own columns, in the subfolders `popqa`,
+`trivia_qa`, `hotpot_qa` and `nq_open` (those that are there are measured). The offline finder reads
+the question alone; PopQA's own subjects are what it is compared with, never what it is given.
+"""
+
+import argparse
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.anchors.english import FUNCTION
+from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
+from anchorscope.anchors.question_anchors import find
+from anchorscope.anchors.question_spans import Span
+from anchorscope.anchors.question_words import word_count, word_places, words_in
+from anchorscope.questions import questions, wording
+from anchorscope.storage.errors import AnchorscopeError
+
+EXAMPLES = 3
+SIZES = (100, 400, 500, 2000)  # of samples whose partners are counted; the first two are a fifth
+DRAWS = 10
+TOGETHER = "together"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of one dataset: subfolder, split and the columns read."""
+
+    folder: str
+    split: str
+    fields: Mapping[str, Any]
+
+
+SOURCES = {
+    "PopQA": Source(
+        "popqa",
+        "test",
+        {
+            "question": "question",
+            "answers": ["possible_answers"],
+            "subject": "subj",
+            "property": "prop",
+            "relation": "prop",
+        },
+    ),
+    "TriviaQA": Source(
+        "trivia_qa", "validation", {"question": "question", "answers": ["answer.value"]}
+    ),
+    "HotpotQA": Source(
+        "hotpot_qa",
+        "validation",
+        {"question": "question", "answers": ["answer"], "titles": "supporting_facts.title"},
+    ),
+    "NQ": Source("nq_open", "validation", {"question": "question", "answers": ["answer"]}),
+}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Offline subjects against given ones.
+
+    Attributes:
+        rows: questions that hold the subject given.
+        precision: of the words marked as subject, the share that belongs to the subject.
+        recall: of the subject's words, the share that is marked as subject.
+        exact: share of rows whose subject spans are the subject's, to the character, and no more.
+    """
+
+    rows: int
+    precision: float
+    recall: float
+    exact: float
+
+
+@dataclass(frozen=True)
+class Usable:
+    """What a finder leaves to work with: spans, on at most half of the question's words.
+
+    Attributes:
+        rows: questions.
+        usable: share that has spans on at most half of its words.
+        classes: rows in each class of failure or weakness; one row may be in several.
+        examples: the first questions of each class, with what was marked in them.
+    """
+
+    rows: int
+    usable: float
+    classes: Mapping[str, int]
+    examples: Mapping[str, Sequence[str]]
+
+
+def agreement(rows: Iterable[tuple[str, str]]) -> Agreement:
+    """Compare the offline finder with subjects that it is not given.
+
+    Args:
+        rows: (question, subject); rows whose question does not hold its subject are left out.
+    """
+    hits = marked = wanted = exact = n = 0
+    for question, subject in rows:
+        truth = subjects(find(question, subject=subject))
+        if not _from_metadata(truth):
+            continue
+        found = subjects(find(question))
+        chunks = word_places(question)
+        right, given = _touched(chunks, truth), _touched(chunks, found)
+        hits, marked, wanted = hits + len(right & given), marked + len(given), wanted + len(right)
+        exact += places(found) == places(truth)
+        n += 1
+    return Agreement(n, _share(hits, marked), _share(hits, wanted), _share(exact, n))
+
+
+def usable(rows: Iterable[tuple[str, Sequence[Span]]]) -> Usable:
+    """How many questions have spans on at most half of their words, and what the others lack."""
+    n = good = 0
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for question, spans in rows:
+        n += 1
+        good += bool(spans) and 2 * words_in(question, spans) <= word_count(question)
+        for name, holds in CLASSES.items():
+            if holds(question, spans):
+                found[name].append(shown(question, spans))
+    counts = {name: len(found[name]) for name in CLASSES}
+    return Usable(n, _share(good, n), counts, {k: found[k][:EXAMPLES] for k in CLASSES})
+
+
+def misses(rows: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Questions whose subject the offline finder does not find exactly, by the reason."""
+    missed: defaultdict[str, list[str]] = defaultdict(list)
+    for question, subject in rows:
+        truth = subjects(find(question, subject=subject))
+        spans = find(question)
+        if _from_metadata(truth) and places(subjects(spans)) != places(truth):
+            missed[reason(question, truth, subjects(spans))].append(shown(question, spans))
+    return dict(sorted(missed.items(), key=lambda item: -len(item[1])))
+
+
+def same_relation(proxies: pd.DataFrame, relations: Sequence[str]) -> tuple[float, float]:
+    """Pairs of one proxy relation against pairs of one relation.
+
+    Args:
+        proxies: see `wording.proxies`.
+        relations: each question's own relation, as the dataset gives it.
+
+    Returns:
+        Of the pairs that share the proxy, the share of one relation; and the reverse.
+    """
+    table = proxies.assign(own=list(relations))
+    both, proxy, own = (
+        sum(n * (n - 1) / 2 for n in table.groupby(keys).size())
+        for keys in (["relation", "own"], ["relation"], ["own"])
+    )
+    return _share(both, proxy), _share(both, own)
+
+
+def coverage(proxies: pd.DataFrame, n: int) -> float:
+    """Share of n questions with another subject of the same proxy relation, mean of `DRAWS`."""
+    shares = []
+    for draw in range(DRAWS):
+        some = proxies.sample(min(n, len(proxies)), random_state=draw)
+        subjects_there = some.groupby("relation")["subject"].transform("nunique")
+        shares.append(float(((subjects_there > 1) & some["subject"].notna()).mean()))
+    return sum(shares) / DRAWS
+
+
+def reason(question: str, truth: Sequence[Span], found: Sequence[Span]) -> str:
+    """Why the subject spans found are not the subject's."""
+    if not found:
+        return "nothing found"
+    if _over_half(question, truth):
+        return "the name is more than half of the words"
+    if not any(_meet(f, t) for f in found for t in truth):
+        return "another place"
+    if not all(any(t.start <= f.start and f.end <= t.end for t in truth) for f in found):
+        return "more than the name"
+    left = [w for t in truth for w in _left(question, t, found)]
+    if not left:
+        return "cut at punctuation"
+    if all(w.isdigit() for w in left):
+        return "without its number"
+    if any(w[0].isupper() for w in left):
+        return "without a capitalised word"
+    small = all(w.lower() in FUNCTION for w in left)
+    return "cut at small words" if small else "without its words in lower case"
+
+
+def _meet(a: Span, b: Span) -> bool:
+    return a.start < b.end and b.start < a.end
+
+
+def _left(question: str, name: Span, found: Sequence[Span]) -> list[str]:
+    """Words of a name, or parts of them, that no span covers."""
+    kept = (
+        " " if any(s.start <= i < s.end for s in found) else question[i]
+        for i in range(name.start, name.end)
+    )
+    return re.findall(r"\w+", "".join(kept))
+
+
+def subjects(spans: Iterable[Span]) -> list[Span]:
+    return [s for s in spans if s.role == SUBJECT]
+
+
+def places(spans: Iterable[Span]) -> set[tuple[int, int]]:
+    return {(s.start, s.end) for s in spans}
+
+
+def shown(question: str, spans: Sequence[Span]) -> str:
+    """The question with its spans in brackets, those of the property in braces."""
+    text = question
+    for span in sorted(spans, key=lambda s: -s.start):
+        a, b = "[]" if span.role == SUBJECT else "{}"
+        text = f"{text[: span.start]}{a}{text[span.start : span.end]}{b}{text[span.end :]}"
+    return " ".join(text.split())
+
+
+def _from_metadata(spans: Sequence[Span]) -> bool:
+    return bool(spans) and all(s.found_by == "metadata" for s in spans)
+
+
+def _touched(words: Sequence[tuple[int, int]], spans: Sequence[Span]) -> set[int]:
+    return {i for i, (a, b) in enumerate(words) if any(s.start < b and a < s.end for s in spans)}
+
+
+def _share(part: float, whole: float) -> float:
+    return part / whole if whole else float("nan")
+
+
+def _over_half(question: str, spans: Sequence[Span]) -> bool:
+    return 2 * words_in(question, spans) > word_count(question)
+
+
+def _by(rule: str) -> Callable[[str, Sequence[Span]], bool]:
+    return lambda _, spans: any(rule in s.found_by for s in spans)
+
+
+CLASSES: dict[str, Callable[[str, Sequence[Span]], bool]] = {
+    "nothing found": lambda _, spans: not spans,
+    "more than half of the words": _over_half,
+    "no subject": lambda _, spans: bool(spans) and not subjects(spans),
+    "no property": lambda _, spans: bool(spans) and all(s.role != PROPERTY for s in spans),
+    "subject guessed from phrases": _by("query words"),
+    "name thinned": _by("thinned"),
+    "one word only": lambda question, spans: words_in(question, spans) == 1,
+}
+"""What makes a row unusable (the first two), and what makes it weaker."""
+
+
+def rows_of(folder: Path, source: Source) -> list[dict[str, Any]]:
+    """What the rows of one dataset ask, equal questions kept apart; no answers, no labels."""
+    fields = source.fields
+    rows = questions.load_rows(fields=fields, local=folder / source.folder, split=source.split)
+    return [row for row in (questions.asked(row, fields) for row in rows) if row["question"]]
+
+
+def report(folder: Path) -> Iterable[str]:
+    """The lines of the report on a folder of rows.
+
+    Raises:
+        AnchorscopeError: none of the four subfolders is there, or a file cannot be read.
+    """
+    if not any((folder / source.folder).is_dir() for source in SOURCES.values()):
+        names = ", ".join(source.folder for source in SOURCES.values())
+        raise AnchorscopeError(
+            "no rows to measure", folder, f"expected subfolders {names}", see="rows-of-a-file"
+        )
+    for name, source in SOURCES.items():
+        if not (folder / source.folder).is_dir():
+            yield f"\n{name}: no subfolder {source.folder}, not measured"
+            continue
+        rows = rows_of(folder, source)
+        if "subject" in source.fields:
+            yield from _against_subjects(name, rows)
+        yield from _what_is_usable(name, rows)
+        yield from _candidates(name, rows)
+
+
+def _against_subjects(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    groups: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in rows:
+        for group in (row["relation"], TOGETHER):
+            groups[group].append((row["question"], row["subject"] or ""))
+    yield f"\n{name}: `offline` against the dataset's subjects (words; exact spans by rows)"
+    yield f"{'relation':20} {'rows':>6} {'precision':>9} {'recall':>7} {'exact':>7}"
+    for group in [*sorted(g for g in groups if g != TOGETHER), TOGETHER]:
+        a = agreement(groups[group])
+        yield f"{group:20} {a.rows:6} {a.precision:9.3f} {a.recall:7.3f} {a.exact:7.3f}"
+    left_out = len(groups[TOGETHER]) - agreement(groups[TOGETHER]).rows
+    yield f"questions without their subject, left out: {left_out}"
+    yield "not exact, by reason ([subject], {property} as found):"
+    for why, examples in misses(groups[TOGETHER]).items():
+        yield f"  {len(examples):5}  {why}"
+        yield from (f"           {example}" for example in examples[:EXAMPLES])
+
+
+def _what_is_usable(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    offline = [(r["question"], find(r["question"])) for r in rows]
+    yield from _usable_lines(f"{name}: `offline`", usable(offline))
+    if any(r["titles"] for r in rows):
+        titled = [(r["question"], find(r["question"], titles=r["titles"])) for r in rows]
+        yield from _usable_lines(f"{name}: `offline` with the row's titles", usable(titled))
+    if any(r["subject"] for r in rows):
+        given = [
+            (r["question"], find(r["question"], subject=r["subject"], property=r["property"]))
+            for r in rows
+        ]
+        yield from _usable_lines(f"{name}: `metadata`", usable(given))
+
+
+def _candidates(name: str, rows: Sequence[Mapping[str, Any]]) -> Iterable[str]:
+    proxies = wording.proxies(
+        pd.DataFrame({"id": range(len(rows)), "question": [r["question"] for r in rows]})
+    )
+    yield f"\n{name}: candidates of interchange by wording, share of questions that have one"
+    yield from (f"  {coverage(proxies, n):.3f}  of {n}" for n in SIZES)
+    if any(r["relation"] for r in rows):
+        precision, recall = same_relation(proxies, [r["relation"] for r in rows])
+        yield f"  pairs against the dataset's relations: {precision:.3f} right, {recall:.3f} found"
+
+
+def _usable_lines(title: str, result: Usable) -> Iterable[str]:
+    yield f"\n{title}: usable {result.usable:.3f} of {result.rows} rows"
+    for name, count in result.classes.items():
+        yield f"  {count:5}  {_share(count, result.rows):.3f}  {name}"
+        yield from (f"                {example}" for example in result.examples[name])
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="folder of rows")
+    folder = parser.parse_args(arguments).folder.expanduser()
+    try:
+        for line in report(folder):
+            print(line)
+    except AnchorscopeError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""Put the checkpoints that `retrain` made where a fresh clone finds them: `make ship`."""
+
+import argparse
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+import yaml
+
+from anchorscope.models.checkpoints import RECIPE, fits
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
+from anchorscope.workflow import config
+
+LARGEST = 4_000_000
+"""Bytes that one shipped checkpoint may take."""
+
+
+def ship(trained: Path, resources: Path, recipes: Mapping[str, str]) -> list[str]:
+    """Copy the trained checkpoints of `trained` into `resources`; returns their names.
+
+    Args:
+        trained: folder of checkpoint folders.
+        resources: where to.
+        recipes: model → hash of its present recipe, of those to be shipped; others stay.
+
+    Raises:
+        AnchorscopeError: there is none, one is larger than a repository should hold, or one is
+            not of the present recipe. Nothing is copied then.
+    """
+    folders = sorted(path.parent for path in trained.glob(f"*/{RECIPE}"))
+    folders = [folder for folder in folders if folder.name in recipes]
+    if not folders:
+        raise AnchorscopeError(
+            "there is no trained checkpoint",
+            trained,
+            "run `make retrain` first",
+            see="other-recipe",
+        )
+    for folder in folders:
+        _check(folder, recipes)
+    for folder in folders:
+        with atomic(resources / folder.name) as draft:
+            shutil.copytree(folder, draft, ignore=shutil.ignore_patterns(".snakemake*"))
+    return [folder.name for folder in folders]
+
+
+def _check(folder: Path, recipes: Mapping[str, str]) -> None:
+    recipe = recipes[folder.name]
+    if not fits(folder, recipe):
+        raise AnchorscopeError(
+            f"this checkpoint was not trained by the present recipe ({recipe})",
+            folder / RECIPE,
+            "run `make retrain` again",
+            see="other-recipe",
+        )
+    size = sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
+    if size > LARGEST:
+        raise AnchorscopeError(
+            f"the checkpoint takes {size:,} bytes, more than {LARGEST:,}",
+            folder,
+            "ship a smaller model",
+            see="other-recipe",
+        )
+
+
+def present(path: Path) -> dict[str, str]:
+    """The recipes' hashes of a config file, by model; what takes no time to train is left out."""
+    chosen = config.load(yaml.safe_load(path.read_text(encoding="utf-8")), source=str(path))
+    needed, _ = chosen.trained()
+    trains = {name: chosen.models[name].train for name in needed}
+    return {name: chosen.recipe_hash(name) for name, t in trains.items() if t and t.steps}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trained", type=Path, default=Path("results/models"))
+    parser.add_argument("--resources", type=Path, default=Path("resources/models"))
+    parser.add_argument("--config", type=Path, default=Path("config.yaml"))
+    chosen = parser.parse_args()
+    try:
+        shipped = ship(chosen.trained, chosen.resources, present(chosen.config))
+        print("shipped:", ", ".join(shipped))
+    except AnchorscopeError as error:
+        raise SystemExit(f"error: {error}") from None
+
+
+if __name__ == "__main__":
+    main()
