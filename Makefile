@@ -7,7 +7,7 @@ READY := .venv/.ready
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run resume retrain ship test test-faults test-slurm bench bench-full audit check format docs site pictures lock clean
+.PHONY: help setup run resume retrain ship test test-all test-slurm bench bench-full audit check format docs site pictures lock clean
 
 help: ## list these targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1	/' | expand -t 18
@@ -26,14 +26,20 @@ retrain: $(READY) ## train the calibration models anew from their recipes
 ship: $(READY) ## put the trained calibration models into resources/
 	$(BIN)/python -m tools.ship
 
-test: $(READY) ## set up if needed, then run the tests (ARGS="-k seal" chooses some)
-	$(BIN)/python -m pytest $(ARGS)
+# Files, not single tests, go to the processes: what needs a finished run shares it within its file.
+PARALLEL := -n logical --dist loadfile
 
-test-faults: $(READY) ## kill, fill, flip and cut off runs, as often as they must survive it; prints a table
-	FAULTS=full $(BIN)/python -m pytest tests/faults $(ARGS)
+test: $(READY) ## set up if needed, then run the tests, in parallel (ARGS="-k seal" chooses some)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
-audit: ## hold requirements.lock against the list of known weaknesses, where there is a network
-	$(PYTHON) -m tools.audit
+test-all: $(READY) ## all that `test` leaves out, too: every fault, 500 property cases, a SLURM cluster
+	FAULTS=full PROPERTY_CASES=500 OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PARALLEL) $(ARGS)
+	$(MAKE) test-slurm
+
+audit: ## hold requirements.lock against the known weaknesses, with pip-audit in build/audit
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet pip-audit
+	build/audit/bin/pip-audit --no-deps --disable-pip --requirement requirements.lock
 
 test-slurm: $(READY) ## start a SLURM cluster of one node on this machine, and test on it
 	SLURM_TESTS=1 $(BIN)/python -m pytest tests/workflow/test_slurm.py $(ARGS)

@@ -82,7 +82,7 @@ def pytest_terminal_summary(
     entered = config.stash.get(_KEY, None)
     if entered is None or not (entered.injected or entered.not_run):
         return
-    form = "whole" if FULL else "short form; `make test-faults` runs it whole"
+    form = "whole" if FULL else "short form; `make test-all` runs it whole"
     terminalreporter.section(f"faults ({form}; seed {SEED})")
     for line in entered.lines():
         terminalreporter.write_line(line)

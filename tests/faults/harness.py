@@ -24,7 +24,7 @@ from workflow import Workspace, merged, workspace
 from anchorscope.workflow.resume import owners
 
 FULL = os.environ.get("FAULTS") == "full"
-"""Whether every fault is injected as often as `make test-faults` promises."""
+"""Whether every fault is injected as often as `make test-all` promises."""
 SEED = int(os.environ.get("FAULTS_SEED") or random.SystemRandom().randrange(10**6))
 CELL = "tiny/rows"
 TARGET = "results/tables/tiny.csv"

@@ -75,7 +75,7 @@ def test_a_damaged_batch_is_named_and_it_alone_made_anew(
         assert tables(clone) == world.tables
 
 
-@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_batch_of_an_unfinished_job_is_made_anew(
     world: World, ledger: Ledger, tmp_path: Path, damage: Damage
@@ -98,7 +98,7 @@ def test_a_damaged_batch_of_an_unfinished_job_is_made_anew(
         assert tables(clone) == world.tables
 
 
-@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
 def test_a_damaged_batch_of_a_shared_cell_is_made_anew_by_its_own_job(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:

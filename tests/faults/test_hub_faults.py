@@ -86,7 +86,7 @@ def located(clone: Workspace, served: Hub) -> tuple[int, str]:
     return run(clone, "results/models/far.json", change=change, env=env)
 
 
-@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
 def test_the_workflow_waits_for_a_busy_hub_and_names_a_closed_one(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:

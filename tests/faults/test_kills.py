@@ -91,7 +91,7 @@ def check(found: Sequence[Outcome]) -> None:
     assert not any(outcome.lost for outcome in found), f"finished batches lost (seed {SEED})"
 
 
-@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
 @pytest.mark.parametrize(
     ("kill", "stages", "each", "by_batch"),
     [
@@ -118,7 +118,7 @@ def test_a_run_killed_anywhere_ends_with_the_same_tables(
     check(outcomes(world, ledger, tmp_path, chains))
 
 
-@pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+@pytest.mark.skipif(not FULL, reason="make test-all runs it")
 def test_what_comes_after_the_table_is_killed_and_comes_out_the_same(
     world: World, ledger: Ledger, tmp_path: Path
 ) -> None:

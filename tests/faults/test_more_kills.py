@@ -36,7 +36,7 @@ from faults.harness import (
 )
 from faults.test_kills import NAMES
 
-pytestmark = pytest.mark.skipif(not FULL, reason="make test-faults runs it")
+pytestmark = pytest.mark.skipif(not FULL, reason="make test-all runs it")
 
 SHARED = {"models": {"tiny": {"resources": {"shards": 2}}}}
 CHAIN: Sequence[tuple[str, int, Kill]] = (

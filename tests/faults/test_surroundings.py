@@ -121,7 +121,7 @@ def test_a_clock_that_jumps_changes_no_number(
 ) -> None:
     """What was made before the jump has times of tomorrow, or of decades ago."""
     if jump == "back" and not FULL:
-        pytest.skip("make test-faults runs it")
+        pytest.skip("make test-all runs it")
     with (
         ledger.entering("clock jumps"),
         world.before("delta_p", tmp_path / "clone") as clone,
