@@ -14,7 +14,7 @@ import workflow
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hub that is played fails for good: nobody waits for it to come back."""
-    monkeypatch.setattr("anchorscope.questions.hub.WAITS", ())
+    monkeypatch.setattr("anchorscope.questions.hub.ATTEMPTS", 1)
 
 
 CORPUS = [

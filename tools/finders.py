@@ -21,8 +21,7 @@ import pandas as pd
 from anchorscope.anchors.english import FUNCTION
 from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_spans import Span
-from anchorscope.anchors.question_words import word_count, word_places, words_in
+from anchorscope.anchors.question_words import Span, word_count, word_places, words_in
 from anchorscope.questions import questions, wording
 from anchorscope.storage.errors import AnchorscopeError
 

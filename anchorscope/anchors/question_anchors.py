@@ -16,8 +16,19 @@ from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_asked import property_candidates
 from anchorscope.anchors.question_half import within_half
 from anchorscope.anchors.question_names import is_aside, name_candidates
-from anchorscope.anchors.question_spans import RANK, Candidate, Span, in_order, is_free, ranked
-from anchorscope.anchors.question_words import Word, occurrences, trim, word_places, words_of
+from anchorscope.anchors.question_words import (
+    RANK,
+    Candidate,
+    Span,
+    Word,
+    in_order,
+    is_free,
+    occurrences,
+    ranked,
+    trim,
+    word_places,
+    words_of,
+)
 
 COLUMN = "column"  # found_by of a user's own spans
 LONGEST = 2000  # words; nobody asks a longer question, and the finders' time grows with the square

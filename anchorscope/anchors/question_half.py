@@ -7,8 +7,15 @@ from dataclasses import dataclass, field, replace
 
 from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_query import LONGEST
-from anchorscope.anchors.question_spans import Candidate, Span, in_order, is_free
-from anchorscope.anchors.question_words import Word, word_count, word_places
+from anchorscope.anchors.question_words import (
+    Candidate,
+    Span,
+    Word,
+    in_order,
+    is_free,
+    word_count,
+    word_places,
+)
 
 PROPERTY_WORDS = 4  # more than these describe the question, not its property
 _CUT = ("asked words", "more words")

@@ -15,8 +15,15 @@ from anchorscope.anchors.english import (
     word_set,
 )
 from anchorscope.anchors.own_anchors import SUBJECT
-from anchorscope.anchors.question_spans import Candidate, Span, ranked
-from anchorscope.anchors.question_words import Word, case_tells, occurrences, trim
+from anchorscope.anchors.question_words import (
+    Candidate,
+    Span,
+    Word,
+    case_tells,
+    occurrences,
+    ranked,
+    trim,
+)
 
 _QUOTES = re.compile(
     r"\"\"(?P<a>[^\"]+)\"\""

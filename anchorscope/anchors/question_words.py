@@ -1,4 +1,6 @@
-"""The words of a question: where they stand, how they are written, what surrounds them."""
+"""The words of a question and its spans: how words are written, what the finders mark, and by
+which rule.
+"""
 
 import re
 import unicodedata
@@ -7,7 +9,60 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
-from anchorscope.anchors.question_spans import Span
+
+# Rules of the offline finder, the surest first; `found_by` holds their names.
+RULES = (
+    "title",
+    "quoted",
+    "capitalised run",
+    "capitalised word",
+    "query words",  # phrases of a question without names
+    "asked words",
+    "verb",
+    "restriction",  # "Which European city": restricts what is asked for
+    "number",
+    "more words",
+)
+RANK = {rule: rank for rank, rule in enumerate(RULES)}
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Characters [start, end) of a question, what they name, and which rule found them."""
+
+    start: int
+    end: int
+    role: str
+    found_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A span that the offline finder may keep.
+
+    Attributes:
+        span: the span.
+        rank: lower goes first when the question has no room for all.
+    """
+
+    span: Span
+    rank: int
+
+
+def ranked(start: int, end: int, role: str, found_by: str) -> Candidate:
+    """A span [start, end) with the rank of the rule that found it, one of `RULES`."""
+    return Candidate(Span(start, end, role, found_by), RANK[found_by])
+
+
+def in_order(spans: Iterable[Span]) -> list[Span]:
+    """The spans by where they start."""
+    return sorted(spans, key=lambda span: span.start)
+
+
+def is_free(span: Span, taken: Iterable[Span]) -> bool:
+    """Whether a span shares no character with those taken."""
+    return all(span.end <= t.start or t.end <= span.start for t in taken)
+
 
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _CHUNK = re.compile(rf"[{_UNSPACED}]|[^\s{_UNSPACED}]+")

@@ -9,16 +9,17 @@ import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from time import sleep
 from typing import Any, TypeVar
+
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 from anchorscope.storage.errors import AnchorscopeError, redacted
 
 Found = TypeVar("Found")
 
-WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each further attempt, where the hub does not say how long to wait."""
+ATTEMPTS = 6
+"""After the first failure one second is waited, then twice as long each time."""
 LONGEST = 300.0
 """Most seconds that are waited because the hub says so."""
 SILENCE = 60.0
@@ -53,7 +54,7 @@ def fetch(
     """What a call to the hub's client gives; tried again, ever later, where that may help.
 
     Too many requests (429), trouble on the hub's side (5xx) and no answer in time are waited for:
-    as long as `Retry-After` says, else by `WAITS`. Refusals are not.
+    as long as `Retry-After` says, else ever longer. Refusals are not.
 
     Args:
         call: asks the hub.
@@ -68,19 +69,37 @@ def fetch(
 
 def patiently(call: Callable[[], Found], what: str) -> Found:
     """`fetch` with the client's own errors, raised once no attempt is left."""
-    for number, pause in enumerate(WAITS, 1):
-        _listen_no_longer()
-        try:
-            return call()
-        except Exception as error:
-            why = transient(error)
-            if why is None:
-                raise
-            wait = min(_retry_after(error) or pause, LONGEST)
-        log.warning("%s: %s; attempt %d failed, the next in %g s", what, why, number, wait)
-        sleep(wait)
-    _listen_no_longer()
-    return call()
+
+    def warn(state: RetryCallState) -> None:
+        error = state.outcome and state.outcome.exception()
+        log.warning(
+            "%s: %s; attempt %d failed, the next in %g s",
+            what,
+            transient(error) if error else "no answer",
+            state.attempt_number,
+            state.upcoming_sleep,
+        )
+
+    attempts = Retrying(
+        retry=retry_if_exception(lambda error: transient(error) is not None),
+        stop=stop_after_attempt(ATTEMPTS),
+        wait=_wait,
+        before=lambda _: _listen_no_longer(),
+        before_sleep=warn,
+        sleep=lambda seconds: sleep(seconds),
+        reraise=True,
+    )
+    return attempts(call)
+
+
+def _wait(state: RetryCallState) -> float:
+    """Seconds before the next attempt: what the hub asks for, else ever more."""
+    error = state.outcome and state.outcome.exception()
+    for one in _chain(error) if error else []:
+        asked = getattr(getattr(one, "response", None), "headers", {}).get("Retry-After", "")
+        if asked.isdigit():
+            return min(float(asked), LONGEST)
+    return float(2 ** (state.attempt_number - 1))
 
 
 def _listen_no_longer() -> None:
@@ -115,25 +134,6 @@ def transient(error: BaseException) -> str | None:
 
 def _status(error: BaseException) -> int | None:
     return getattr(getattr(error, "response", None), "status_code", None)
-
-
-def _retry_after(error: BaseException) -> float | None:
-    """Seconds that the hub asks to be left alone: a number, or a date by its own clock."""
-    answers = (getattr(one, "response", None) for one in _chain(error))
-    found = (dict(one.headers) for one in answers if one is not None)
-    lower = ({name.lower(): value for name, value in given.items()} for given in found)
-    headers = next((given for given in lower if "retry-after" in given), None)
-    if headers is None:
-        return None
-    try:
-        return max(0.0, float(headers["retry-after"]))
-    except ValueError:
-        pass
-    try:
-        until, now = (parsedate_to_datetime(headers[name]) for name in ("retry-after", "date"))
-        return max(0.0, (until - now).total_seconds())
-    except (KeyError, TypeError, ValueError):
-        return None
 
 
 @contextmanager

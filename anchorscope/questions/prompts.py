@@ -11,7 +11,7 @@ import yaml
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.own_anchors import SUBJECT
-from anchorscope.anchors.question_spans import Span
+from anchorscope.anchors.question_words import Span
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.provenance import Counts

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from anchorscope.anchors import english, own_anchors
 from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_spans import Span
-from anchorscope.anchors.question_words import word_count, words_in
+from anchorscope.anchors.question_words import Span, word_count, words_in
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SETS = ("popqa/test", "trivia_qa/validation", "hotpot_qa/validation", "nq_open/validation")

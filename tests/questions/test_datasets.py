@@ -7,7 +7,6 @@ from types import SimpleNamespace
 import pytest
 
 from anchorscope.questions import datasets, questions, reading, revisions
-from anchorscope.questions import hub as hub_client
 from anchorscope.storage.errors import AnchorscopeError
 
 FIELDS = {"id": "id", "question": "question", "answers": ["answer"]}
@@ -55,7 +54,6 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
         return [{"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5)]
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
-    monkeypatch.setattr(hub_client, "WAITS", ())
     monkeypatch.setattr(questions, "load_rows", load_rows)
     monkeypatch.chdir(tmp_path)
     return asked

@@ -8,7 +8,7 @@ import pytest
 
 from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_spans import Span
+from anchorscope.anchors.question_words import Span
 from tools import finders
 from tools.finders import agreement, misses, reason, shown, usable
 
