@@ -7,18 +7,18 @@ from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.calibration import calibration
+    from anchorscope.calibration import requirements
     from anchorscope.experiments import tables
 
     cells = snakemake.params.cells
     tables.check_settings([*snakemake.input.cells, *snakemake.input.refits])
     whole = pd.concat([read_csv(path) for path in snakemake.input.cells], ignore_index=True)
-    floors = calibration.floors(whole)
+    floors = requirements.floors(whole)
     refits = tables.join(cells, [read_csv(path) for path in snakemake.input.refits])
     write_csv(whole, snakemake.output.table)
     write_csv(floors, snakemake.output.floors)
     write_csv(refits, snakemake.output.refits)
-    verdict = calibration.in_words(floors)
+    verdict = requirements.in_words(floors)
     counts = {
         f"{model}/{dataset}": provenance.counts_of(path)
         for (model, dataset), path in zip(cells, snakemake.input.cells, strict=True)

@@ -7,7 +7,8 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.calibration.calibration import DEFAULT_READOUT, FLOORS
+from anchorscope.calibration.calibration import DEFAULT_READOUT
+from anchorscope.calibration.requirements import FLOORS
 from anchorscope.figures.figure_data import distinct, number, require, true
 from anchorscope.figures.figure_fit import fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES

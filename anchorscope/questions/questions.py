@@ -1,23 +1,34 @@
 """Questions: rows of any QA dataset in one schema, equal questions folded, sampled by the seed."""
 
-import ast
 import hashlib
 import json
-import math
-import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from anchorscope.anchors import own_anchors, question_anchors
-from anchorscope.anchors.labels import squad_normalise
 from anchorscope.questions import reading
+from anchorscope.questions.fields import (
+    NAMED,
+    Fields,
+    Row,
+    anchors_of,
+    asked,
+    check_columns,
+    column_paths,
+    gold_answers,
+    label_of,
+    mend_characters,
+    number_of,
+    text_of,
+    value_at,
+)
 from anchorscope.questions.folds import key
-from anchorscope.storage.errors import AnchorscopeError, nearest
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.provenance import Counts
 
@@ -25,14 +36,8 @@ COLUMNS = (
     "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
     "split", "titles", "response", "label", "folded", "anchors",
 )  # fmt: skip
-FIELDS = (*COLUMNS[:8], "titles", "response", "label", "anchors")
-_SURROGATE = re.compile("[\ud800-\udfff]")
 CANDIDATES = 200  # few-shot candidates kept beside a sample
-NAMED = 5  # own anchors without a place that are named, for each reason
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
-
-Row = Mapping[str, Any]
-Fields = Mapping[str, Any]
 
 
 def load_rows(
@@ -65,19 +70,19 @@ def load_rows(
             "give one of them",
             see="config",
         )
-    paths = {path for _, path in _paths(fields)}
+    paths = {path for _, path in column_paths(fields)}
     keep = paths | {path.split(".")[0] for path in paths}
     rows: list[dict[str, Any]] = []
     if hub is not None:
         data = reading.hub_split(hub, config, split, revision)
         # Before the others are left out, so that the error lists every column there is.
-        _check_columns([dict.fromkeys(data.column_names)], fields, hub)
+        check_columns([dict.fromkeys(data.column_names)], fields, hub)
         rows = data.select_columns([n for n in data.column_names if n in keep]).to_list()
-        _check_columns(rows, fields, hub)
+        check_columns(rows, fields, hub)
         return rows
     for file in reading.local_files(Path(str(local)).expanduser(), config, split):
         part = reading.file_rows(file)
-        _check_columns(part, fields, file)
+        check_columns(part, fields, file)
         rows += [{key: value for key, value in row.items() if key in keep} for row in part]
     return rows
 
@@ -120,10 +125,10 @@ def normalise(
     Raises:
         AnchorscopeError: a column is missing, or a label is not 0 or 1 (or true, false).
     """
-    _check_columns(rows, fields, source)
+    check_columns(rows, fields, source)
     dropped: Counter[str] = Counter()
     notes: Counter[str] = Counter()
-    rows = [_encodable(row, notes) for row in rows]
+    rows = [mend_characters(row, notes) for row in rows]
     ids = _usable_ids(rows, fields, notes)
     groups: dict[str, list[dict[str, Any]]] = {}
     pairs = Progress(zip(rows, ids, strict=True), total=len(rows), unit="rows")
@@ -139,21 +144,6 @@ def normalise(
         dropped["equal question folded"] = folded
     frame = _frame({**entry, "split": split} for entry in kept)
     return frame, Counts(len(rows), len(frame), dict(dropped), dict(notes))
-
-
-def asked(row: Row, fields: Fields) -> dict[str, Any]:
-    """What a row asks, without its answers: question, subject, property, relation and titles."""
-
-    def text(name: str) -> str | None:
-        return _text(_get(row, fields[name])) if fields.get(name) else None
-
-    question = _get(row, fields["question"])
-    titles = _titles(_get(row, fields["titles"])) if fields.get("titles") else []
-    return {
-        "question": question if isinstance(question, str) else _text(question),
-        **{name: text(name) for name in ("subject", "property", "relation")},
-        "titles": titles,
-    }
 
 
 def sample(
@@ -210,86 +200,23 @@ def candidates(
     return _frame(chosen)
 
 
-def _paths(fields: Fields) -> Iterator[tuple[str, str]]:
-    for name, value in fields.items():
-        if name not in FIELDS:
-            raise AnchorscopeError(
-                f"unknown field `{name}`", "fields", nearest(name, FIELDS), see="missing-column"
-            )
-        for path in [value] if isinstance(value, str) else value or []:
-            yield name, path
-    for name in ("question", "answers"):
-        if not fields.get(name):
-            raise AnchorscopeError(
-                f"no column is named for `{name}`", "fields", "name one", see="missing-column"
-            )
-
-
-def _check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
-    """A column that no row has is a mistake; one that some rows lack is empty there."""
-    if not rows:
-        raise AnchorscopeError(
-            "the dataset has no rows", source, "check the file, or the split", see="rows-of-a-file"
-        )
-    for name, path in _paths(fields):
-        if any(_has(row, path) for row in rows):
-            continue
-        existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
-        raise AnchorscopeError(
-            f"column `{path}` (field `{name}`) is missing",
-            f"{source}; its columns are {', '.join(existing)}",
-            nearest(path, existing, f"name an existing column under fields: {name}"),
-            see="missing-column",
-        )
-
-
-def _column_names(row: Row) -> Iterator[str]:
-    for name, value in row.items():
-        yield name
-        if isinstance(value, Mapping):
-            yield from (f"{name}.{inner}" for inner in _column_names(value))
-
-
-def _has(row: Any, path: str) -> bool:
-    if isinstance(row, list):
-        return not row or any(_has(item, path) for item in row)
-    if not isinstance(row, Mapping):
-        return row is None
-    if path in row:
-        return True
-    head, _, rest = path.partition(".")
-    return bool(rest) and head in row and _has(row[head], rest)
-
-
-def _get(row: Any, path: str) -> Any:
-    """Value at a dotted path; lists of records give the list of their values."""
-    if isinstance(row, list):
-        return [_get(item, path) for item in row]
-    if not isinstance(row, Mapping):
-        return None
-    if path in row:
-        return row[path]
-    head, _, rest = path.partition(".")
-    return _get(row.get(head), rest) if rest else None
-
-
 def _entry(
     row: Row, fields: Fields, given: str | None, notes: Counter[str], where: str
 ) -> dict[str, Any]:
     def text(name: str) -> str | None:
-        return _text(_get(row, fields[name])) if fields.get(name) else None
+        return text_of(value_at(row, fields[name])) if fields.get(name) else None
 
     paths = fields["answers"]
-    raw = [_get(row, path) for path in ([paths] if isinstance(paths, str) else paths)]
-    answers = _answers(raw, notes)
+    raw = [value_at(row, path) for path in ([paths] if isinstance(paths, str) else paths)]
+    answers = gold_answers(raw, notes)
     entry = asked(row, fields) | {name: text(name) for name in ("kind", "response")}
     entry |= {
         "answers": answers,
-        "popularity": _number(text("popularity"), where),
-        "label": _label(_get(row, fields["label"]), where) if fields.get("label") else None,
+        "popularity": number_of(text("popularity"), where),
+        "label": label_of(value_at(row, fields["label"]), where) if fields.get("label") else None,
     }
-    given_anchors = _get(row, fields["anchors"]) if fields.get("anchors") else None
-    entry["anchors"] = _anchors(entry["question"] or "", given_anchors, notes, where)
+    given_anchors = value_at(row, fields["anchors"]) if fields.get("anchors") else None
+    entry["anchors"] = anchors_of(entry["question"] or "", given_anchors, notes, where)
     if entry["label"] is not None and entry["response"] is None:
         raise AnchorscopeError(
             "a label without a response",
@@ -300,132 +227,6 @@ def _entry(
     hashed = given is None and entry["question"] is not None
     entry["id"] = _hashed_id(entry["question"]) if hashed else given
     return entry
-
-
-def _encodable(row: Row, notes: Counter[str]) -> Row:
-    """A row whose texts can be written as UTF-8."""
-    mended = {name: _paired(value) for name, value in row.items()}
-    # As text: a NaN equals nothing, not even itself.
-    if repr(mended) == repr(dict(row)):
-        return row
-    notes["rows with broken characters mended"] += 1
-    return mended
-
-
-def _paired(value: Any) -> Any:
-    if isinstance(value, str):
-        if not _SURROGATE.search(value):
-            return value
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {name: _paired(inner) for name, inner in value.items()}
-    return [_paired(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _text(value: Any) -> str | None:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip() or None
-
-
-def _number(text: str | None, where: str) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        raise AnchorscopeError(
-            f"popularity `{text}` is no number",
-            where,
-            "correct it or leave it empty",
-            see="label-or-popularity",
-        ) from None
-
-
-def _anchors(
-    question: str, value: Any, notes: Counter[str], where: str
-) -> list[dict[str, Any]] | None:
-    """A user's own anchors as places in the question; None if there are none."""
-    value = _plain(value)
-    listed = _listed(value) if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple):  # a single entry, or nothing
-        listed = [value] if isinstance(value, Mapping) or _text(value) else []
-    if not listed:
-        return None
-    found, failed = own_anchors.resolve(question, [_plain(entry) for entry in listed])
-    for reason, entry in failed:
-        total = f"own anchors, {reason}"
-        notes[total] += 1
-        if notes[total] <= NAMED:
-            notes[f"{total}: {where}, `{entry}`"] += 1
-    return [{"start": start, "end": end, "role": role} for start, end, role in found]
-
-
-def _plain(entry: Any) -> Any:
-    """Arrays of a parquet file as lists; its structs carry keys that a row leaves empty."""
-    if isinstance(entry, Mapping):
-        return {name: value for name, value in entry.items() if value is not None}
-    return entry if isinstance(entry, str) or not hasattr(entry, "tolist") else entry.tolist()
-
-
-def _titles(value: Any) -> list[str]:
-    return list(dict.fromkeys(title for v in _flat(value) if (title := _text(v))))
-
-
-def _flat(value: Any) -> Iterator[Any]:
-    """Single values of a value that may be a list, a string, or a string that holds a list."""
-    if isinstance(value, str) and (listed := _listed(value)) is not None:
-        value = listed
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _flat(item) if isinstance(item, list | tuple) else [item]
-    else:
-        yield value
-
-
-def _listed(text: str) -> list[Any] | None:
-    """The list that a string spells, as PopQA's columns do in JSON, or tables saved by pandas."""
-    text = text.strip()
-    if not (text.startswith("[") and text.endswith("]")):
-        return None
-    parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)
-    for parse in parsers:
-        try:
-            value = parse(text)
-        except (ValueError, SyntaxError, RecursionError):
-            continue
-        return value if isinstance(value, list) else None
-    return None
-
-
-def _answers(raw: Iterable[Any], notes: Counter[str]) -> list[str]:
-    answers: dict[str, None] = {}
-    for value in raw:
-        for item in _flat(value):
-            text = _text(item)
-            if text is None:
-                # No list at all is a row without answers, not an empty gold.
-                notes["empty golds left out"] += int(item is not None)
-            elif not squad_normalise(text):
-                notes["golds that normalise to nothing left out"] += 1
-            else:
-                answers[text] = None
-    return list(answers)
-
-
-def _label(value: Any, where: str) -> int | None:
-    text = _text(value)
-    labels = {"0": 0, "1": 1, "false": 0, "true": 1}
-    if text is None:
-        return None
-    if text.lower() not in labels:
-        raise AnchorscopeError(
-            f"label `{text}` is none of 0, 1, true, false",
-            where,
-            "write 1 (true) for a hallucinated answer, 0 (false) for a right one",
-            see="label-or-popularity",
-        )
-    return labels[text.lower()]
 
 
 def _unusable(entry: Mapping[str, Any]) -> str | None:
@@ -441,7 +242,7 @@ def _usable_ids(rows: Sequence[Row], fields: Fields, notes: Counter[str]) -> lis
     path = fields.get("id")
     if not path:
         return [None] * len(rows)
-    given = [_text(_get(row, path)) for row in rows]
+    given = [text_of(value_at(row, path)) for row in rows]
     times = Counter(given)
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing

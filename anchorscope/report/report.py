@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from anchorscope.calibration.calibration import in_words
+from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
 from anchorscope.figures.figure_style import sample_count
 from anchorscope.figures.figures import GROUPINGS

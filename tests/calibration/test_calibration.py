@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.calibration import calibration
+from anchorscope.calibration import calibration, requirements
 from anchorscope.questions import folds
 from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
@@ -404,15 +404,15 @@ def calibrated(**changed: float) -> pd.DataFrame:
 
 def missed(table: pd.DataFrame) -> set[tuple[str, str]]:
     """(floor's column, scope) of what does not hold."""
-    found = calibration.floors(table)
-    columns = {floor.name: floor.column for floor in calibration.FLOORS}
+    found = requirements.floors(table)
+    columns = {floor.name: floor.column for floor in requirements.FLOORS}
     lost = found[~found["holds"]]
     assert set(lost["model"]) <= {"a"}
     return {(columns[row["floor"]], row["scope"]) for row in lost.to_dict("records")}
 
 
 def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
-    found = calibration.floors(calibrated())
+    found = requirements.floors(calibrated())
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
     assert list(found.columns) == columns
     assert found["holds"].all()
@@ -448,26 +448,26 @@ def test_each_floor_is_missed_by_what_lies_below_it(
 def test_what_was_not_measured_does_not_hold() -> None:
     table = calibrated(sensitivity=np.nan)
     assert missed(table) == {("sensitivity", "cell"), ("sensitivity", "mean")}
-    assert "not measured" in calibration.in_words(calibration.floors(table))
+    assert "not measured" in requirements.in_words(requirements.floors(table))
 
 
 def test_a_cell_without_the_default_read_out_is_named() -> None:
     table = calibrated()
     table.loc[table["dataset"] == "x", "site"] = "attn"
     with pytest.raises(AnchorscopeError, match="own verdicts right(.|\n)*a on x, mlp/final"):
-        calibration.floors(table)
+        requirements.floors(table)
 
 
 def test_floors_are_the_same_once_the_table_was_written_and_read(tmp_path: Path) -> None:
     files.write_csv(calibrated(), tmp_path / "table.csv")
-    again = calibration.floors(files.read_csv(tmp_path / "table.csv"))
-    pd.testing.assert_frame_equal(again, calibration.floors(calibrated()))
+    again = requirements.floors(files.read_csv(tmp_path / "table.csv"))
+    pd.testing.assert_frame_equal(again, requirements.floors(calibrated()))
 
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
-    words = calibration.in_words(calibration.floors(calibrated(sensitivity=0.41)))
+    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
     assert words.startswith("72 of 74 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
-    assert "Missed" not in calibration.in_words(calibration.floors(calibrated()))
+    assert "Missed" not in requirements.in_words(requirements.floors(calibrated()))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from figure_tables import READOUTS, calibration_of, caption, drawing, points, views
 
-from anchorscope.calibration.calibration import FLOORS
+from anchorscope.calibration.requirements import FLOORS
 from anchorscope.calibration.figure_calibration import MEASURES, calibration_chart
 from anchorscope.storage.errors import AnchorscopeError
 

@@ -11,6 +11,7 @@ import pytest
 from huggingface_hub import errors
 
 from anchorscope.questions import folds, questions, reading
+from anchorscope.questions.fields import NAMED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 
@@ -355,7 +356,7 @@ def test_own_anchors_that_mark_nothing_are_counted_and_named_and_others_stay() -
     assert counts.notes["own anchors, text not in the question"] == 11
     assert counts.notes["own anchors, characters out of range"] == 1
     named = [name for name in counts.notes if "Anna" in name]
-    assert len(named) == questions.NAMED
+    assert len(named) == NAMED
     assert "own anchors, text not in the question: the dataset, row 1, `Anna`" in named
 
 
