@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from figure_tables import READOUTS, calibration_of, caption, drawing, points, views
 
-from anchorscope.calibration.requirements import FLOORS
 from anchorscope.calibration.figure_calibration import MEASURES, calibration_chart
+from anchorscope.calibration.requirements import FLOORS
 from anchorscope.storage.errors import AnchorscopeError
 
 MODELS = [("m", "Model")]

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import anchorscope
+from anchorscope import Measured
 from anchorscope.experiments import delta_p, tables
-from anchorscope.measurement import Measured
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "measure.ipynb"

@@ -1,4 +1,4 @@
-"""The whole measurement in one call, for a notebook: a loaded model, its tokenizer, questions."""
+"""The whole method on one page: a loaded model, its tokenizer and questions, to ΔP by layer."""
 
 from __future__ import annotations
 
