@@ -54,7 +54,7 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
                 )
             )
             total -= solved.waiting(waits)
-            with Progress(total=total, unit="probes", gathers=True):
+            with Progress(total=total, unit="probes"):
                 write_parquet_parts(found, product)
             drawn.write(snakemake.output.draws)
             write_parquet(floors.floors(answers, settings), snakemake.output.floors)

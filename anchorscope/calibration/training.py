@@ -6,6 +6,7 @@ nothing is drawn but the order of the rows, which the seed and the step tell.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -220,8 +221,6 @@ def train(
     """
     if not steps:
         return []
-    # Once the model is sure, gradients underflow and a step takes three times as long.
-    torch.set_flush_denormal(True)
     text, size = Text.of(rows, tokenizer), min(batch_rows, len(rows))
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01
@@ -233,7 +232,7 @@ def train(
         state.take(found)
     model.train()
     done = len(state.losses)
-    with Progress(total=(steps - done) * size, unit="rows") as progress:
+    with _flushed(), Progress(total=(steps - done) * size, unit="rows") as progress:
         for ids, labels in islice(text.batches(size=size, seed=seed), done, steps):
             rate = learning_rate * _share_of_rate(len(state.losses), steps, warmup)
             state.losses.append(_step(model, optimizer, rate, ids, labels, early_verdict))
@@ -243,6 +242,17 @@ def train(
             progress.set_postfix_str(f"loss {recent:.3f}", refresh=False)
             progress.update(len(ids))
     return state.losses
+
+
+@contextmanager
+def _flushed() -> Iterator[None]:
+    """Denormal numbers are 0: once the model is sure, gradients underflow and a step takes three
+    times as long."""
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_flush_denormal(False)
 
 
 def _signature(text: Text, settings: Sequence[object]) -> str:

@@ -117,12 +117,11 @@ def by_readout(
     parts = [part for _, part in scores.groupby("readout", sort=False, observed=True)] or [scores]
     made: dict[str, list[pd.DataFrame]] = {name: [] for name in tables}
     desc = f"{len(tables)} tables" + (f" of {len(parts)} read-outs" if len(parts) > 1 else "")
-    with Progress(desc=desc, total=n * len(parts) * len(tables), gathers=True) as progress:
+    with Progress(desc=desc, total=n * len(parts) * len(tables)) as progress:
         for part in parts:
             for name, table in tables.items():
-                before = progress.n
                 made[name].append(table(part))
-                progress.update(before + n - progress.n)
+                progress.update(n)
     return {name: _joined(found) for name, found in made.items()}
 
 

@@ -17,7 +17,6 @@ from anchorscope.models import vocabulary
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
-from anchorscope.storage.progress import Download
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -257,14 +256,12 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     from huggingface_hub import snapshot_download
 
     def download() -> str:
-        with Download.closed_after() as bars:
-            return snapshot_download(
-                hub_id,
-                revision=revision,
-                allow_patterns=list(WANTED_FILES),
-                ignore_patterns=list(UNWANTED_FILES),
-                tqdm_class=bars,  # type: ignore[arg-type]
-            )
+        return snapshot_download(
+            hub_id,
+            revision=revision,
+            allow_patterns=list(WANTED_FILES),
+            ignore_patterns=list(UNWANTED_FILES),
+        )
 
     path = Path(hub.fetch(download, "model", hub_id, revision))
     _check_safetensors(path, hub_id)

@@ -54,7 +54,7 @@ class Command:
 
     @property
     def program(self) -> str:
-        return "anchorscope." if self.text.startswith("python -m anchorscope.") else self.words[0]
+        return "tools." if self.text.startswith("python -m tools.") else self.words[0]
 
 
 def without_fences(text: str) -> str:
@@ -103,7 +103,7 @@ def test_a_fence_says_what_it_holds() -> None:
 
 
 def test_every_command_is_tried_here_or_marked() -> None:
-    tried = {"snakemake", "make", "anchorscope", "anchorscope.", *HERE}
+    tried = {"snakemake", "make", "anchorscope", "tools.", *HERE}
     unknown = [
         one
         for one in ALL
@@ -244,7 +244,7 @@ def test_every_anchorscope_command_that_needs_nothing_works(
 
 
 def test_every_module_that_is_run_is_there() -> None:
-    modules = {one.words[2] for one in of("anchorscope.")}
+    modules = {one.words[2] for one in of("tools.")}
     assert modules
     for name in modules:
         assert callable(importlib.import_module(name).main)

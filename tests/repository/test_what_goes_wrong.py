@@ -22,7 +22,7 @@ def calls() -> list[tuple[str, ast.Call]]:
     """Every call in the library, with its place."""
     return [
         (f"{path.name}:{node.lineno}", node)
-        for path in sorted((ROOT / "anchorscope").glob("*.py"))
+        for path in sorted((ROOT / "anchorscope").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
     ]

@@ -293,7 +293,8 @@ def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
     tmp_path: Path, fresh: Workspace, gpus: int, limited: bool
 ) -> None:
     clone = fresh.copy(tmp_path / "clone")
-    with (clone.root / "anchorscope" / "devices.py").open("a", encoding="utf-8") as library:
+    devices = clone.root / "anchorscope" / "workflow" / "devices.py"
+    with devices.open("a", encoding="utf-8") as library:
         library.write(f"\n\ndef gpus_here():\n    return {gpus}\n")
     rule = clone.root / "rules" / "answers.smk"
     message = re.compile(r"    message:\n.*\n")  # in its place a dry run shows the resources
