@@ -14,8 +14,6 @@ from anchorscope.workflow import clock
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(p for name in ("anchorscope", "scripts") for p in (ROOT / name).rglob("*.py"))
-    path for name in ("anchorscope", "scripts") for path in (ROOT / name).rglob("*.py")
-)
 WALL = frozenset("time time_ns now utcnow today localtime gmtime ctime fromtimestamp".split())
 """Calls that tell the time of day; `time.monotonic` does not, and never jumps."""
 DAY = 86_400.0
