@@ -24,7 +24,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from workloads import END_EVERY, SITE
 
-from anchorscope.models import knockout, models
+from anchorscope.models import models
+from anchorscope.models.interventions import Cut
+from anchorscope.models.mask import mask
 
 States = dict[tuple[int, str, int], torch.Tensor]
 """(sequence, condition, layer) → [width]."""
@@ -38,12 +40,14 @@ def one_pass(loaded: models.Loaded, table: pd.DataFrame, at_once: int = AT_ONCE)
     for numbers in _batches(table, range(len(table)), at_once):
         rows = table.iloc[[*numbers, *numbers]]
         lengths = [len(ids) for ids in rows["input_ids"]]
-        cuts = [()] * len(numbers) + [tuple(cut) for cut in table.iloc[numbers]["eq_tokens"]]
-        mask = knockout.mask(lengths, cuts, dtype=loaded.model.dtype, device=loaded.device)
+        cuts = [Cut(())] * len(numbers) + [
+            Cut(tuple(cut)) for cut in table.iloc[numbers]["eq_tokens"]
+        ]
+        additive = mask(lengths, cuts, dtype=loaded.model.dtype, device=loaded.device)
         with _reading(loaded, range(len(models.layers(loaded))), list(rows["final"])) as seen:
             loaded.model.base_model(
                 input_ids=_padded(rows["input_ids"]).to(loaded.device),
-                attention_mask=mask,
+                attention_mask=additive,
                 use_cache=False,
             )
         for place, number in enumerate(numbers):
@@ -51,6 +55,10 @@ def one_pass(loaded: models.Loaded, table: pd.DataFrame, at_once: int = AT_ONCE)
                 found[number, "clean", layer] = states[place].cpu()
                 found[number, "knockout", layer] = states[len(numbers) + place].cpu()
     return found
+
+
+def _cuts(rows: pd.DataFrame) -> list[Cut]:
+    return [Cut(tuple(tokens)) for tokens in rows["eq_tokens"]]
 
 
 def literal(
@@ -66,8 +74,11 @@ def literal(
     for some in _batches(table, numbers, at_once):
         rows = table.iloc[some]
         lengths = [len(ids) for ids in rows["input_ids"]]
-        made = partial(knockout.mask, lengths, dtype=loaded.model.dtype, device=loaded.device)
-        shut, clear = made([tuple(cut) for cut in rows["eq_tokens"]]), made([()] * len(some))
+        made = partial(mask, lengths, dtype=loaded.model.dtype, device=loaded.device)
+        shut, clear = (
+            made([Cut(tuple(cut)) for cut in rows["eq_tokens"]]),
+            made([Cut(())] * len(some)),
+        )
         call: Any = loaded.model
         given = {
             "input_ids": _padded(rows["input_ids"]).to(loaded.device),

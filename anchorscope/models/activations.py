@@ -10,19 +10,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from anchorscope.models import knockout, models, sharing
+from anchorscope.models import interventions, models, sharing
 from anchorscope.models.hidden_states import forks, inputs, measure, parse
 from anchorscope.models.passes import (
     BLOCKS,
     POSITIONS,
-    PROMPT_OF,
     Batch,
     Plan,
     Sample,
-    conditions_of,
-    plan,
     share,
 )
+from anchorscope.models.planning import conditions_of, plan
 from anchorscope.models.stored import Rows, Stored
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
@@ -38,7 +36,8 @@ __all__ = [
     "measure", "measured", "parse", "plan", "read", "share", "write",
 ]  # fmt: skip
 
-PARTNERS = (*(f"{name}_partner" for name in dict.fromkeys(PROMPT_OF.values())), "partner_source")
+PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
+PARTNERS = (*(f"{name}_partner" for name in PROMPTS), "partner_source")
 
 
 def write(
@@ -181,7 +180,7 @@ def index(planned: Plan) -> pd.DataFrame:
     the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
     where there is none; partner_source, see `anchorscope.models.partners.Interchange`.
     """
-    cuts: list[dict[str, list[knockout.Cut]]] = [{} for _ in planned.samples]
+    cuts: list[dict[str, list[interventions.Cut]]] = [{} for _ in planned.samples]
     places: list[dict[str, Any]] = [
         {"batch": -1, "row": -1, "noop": False, "noop_batch": -1, "noop_row": -1} for _ in cuts
     ]
@@ -200,7 +199,7 @@ def index(planned: Plan) -> pd.DataFrame:
     )
 
 
-def _blocked(cuts: Mapping[str, Sequence[knockout.Cut]]) -> dict[str, float | bool]:
+def _blocked(cuts: Mapping[str, Sequence[interventions.Cut]]) -> dict[str, float | bool]:
     """How many tokens each condition cut in one sample."""
     size = {name: sum(len(cut.tokens) for cut in of) / len(of) for name, of in cuts.items()}
     return {
@@ -217,7 +216,7 @@ def _partners(sample: Sample, planned: Plan) -> dict[str, str | None]:
         f"{name}_partner": sample.others[name].partner if name in sample.others else None
         for name in planned.prompts
     }
-    run = {*planned.prompts} & {*knockout.ARMS}
+    run = {*planned.prompts} & {*interventions.ARMS}
     return found | ({"partner_source": planned.partner_source} if run else {})
 
 
@@ -307,10 +306,11 @@ def _signatures(where: pd.DataFrame, prefix: str) -> dict[int, str]:
 
 def _covered(where: pd.DataFrame, condition: str, prefix: str) -> pd.DataFrame | None:
     """The index's rows of the samples measured under a condition; None if it was not run."""
-    if condition not in PROMPT_OF:
+    prompt = interventions.BY_NAME[condition].prompt
+    if prompt is None:
         found = where[where[f"{prefix}batch"] >= 0]
         return None if found.empty else found.reset_index(drop=True)
-    partner = f"{PROMPT_OF[condition]}_partner"
+    partner = f"{prompt}_partner"
     if partner not in where:
         return None
     return where[where[partner].notna()].reset_index(drop=True)

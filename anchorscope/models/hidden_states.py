@@ -11,7 +11,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import knockout, models, sharing
+from anchorscope.models import models, sharing
+from anchorscope.models.mask import mask
 from anchorscope.models.passes import POSITIONS, Batch, Plan, Sample, narrowed
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, tried
@@ -377,20 +378,20 @@ def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torc
     index = torch.arange(batch.length)
     if batch.masked:
         answers_only = planned.blocks == "answer"
-        mask = knockout.mask(
+        attention = mask(
             lengths,
-            [row.cut.tokens for row in batch.rows],
+            [row.cut for row in batch.rows],
             dtype=loaded.model.dtype,
             device=loaded.device,
             first_query=[sample.answer_start for sample in rows] if answers_only else None,
             width=batch.length,
         )
     else:
-        mask = (index < torch.tensor(lengths)[:, None]).long()
+        attention = (index < torch.tensor(lengths)[:, None]).long()
     return {
         "input_ids": up(ids, loaded.device),
         "position_ids": up(index.expand(len(rows), -1), loaded.device),
-        "attention_mask": mask if batch.masked else up(mask, loaded.device),
+        "attention_mask": up(attention, loaded.device),
     }
 
 

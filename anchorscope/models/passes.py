@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
-import numpy as np
-import pandas as pd
-
-from anchorscope.models import knockout, partners
-from anchorscope.models.answers import BEYOND_POSITIONS, BEYOND_WINDOW
-from anchorscope.models.partners import Interchange
+from anchorscope.models.interventions import Cut, Intervention, cut
 from anchorscope.models.sharing import common
 from anchorscope.storage import partial
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.provenance import Counts
 
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 BLOCKS = ("after", "answer")
-PROMPT_OF = {
-    **{arm: arm for arm in knockout.ARMS},
-    **dict.fromkeys(knockout.REPLICATE, "replicate"),
-}
-"""Conditions measured behind another prompt than the sample's own → which one."""
-
-NOT_ANCHORED = "no exact question tokens"
 FEW_SHOT = "few-shot"
 """Stands for a partner's id where the second prompt shows other worked examples."""
 
-Conditions = Mapping[str, Mapping[str, Any] | None]
+Drawn = tuple[Intervention, int]
+"""An intervention and the number of its draw."""
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +29,7 @@ class Sample:
     Attributes:
         partner: id of the sample whose prompt the answer stands behind, `FEW_SHOT`, or None for
             the prompt that it was given to.
-        others: the same answer behind other prompts, by name: `matched`, `placebo`, `replicate`.
+        others: the same answer behind other prompts, by `Intervention.prompt`.
     """
 
     id: str
@@ -55,20 +41,24 @@ class Sample:
     partner: str | None = None
     others: Mapping[str, Sample] = field(default_factory=dict)
 
-    def under(self, condition: str) -> Sample:
-        """The answer behind the prompt that a condition wants."""
-        name = PROMPT_OF.get(condition)
-        return self if name is None else self.others[name]
+    def under(self, one: Intervention) -> Sample:
+        """The answer behind the prompt that an intervention wants."""
+        return self if one.prompt is None else self.others[one.prompt]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a pass: a sample (by number) under one condition and draw."""
+    """One row of a pass: a sample (by number) under one intervention and draw."""
 
     sample: int
-    condition: str
+    intervention: Intervention
     draw: int
-    cut: knockout.Cut
+    cut: Cut
+
+    @property
+    def condition(self) -> str:
+        """The intervention's name."""
+        return self.intervention.name
 
 
 @dataclass(frozen=True)
@@ -89,8 +79,8 @@ class Batch:
 
     @property
     def masked(self) -> bool:
-        """Whether the pass takes the additive mask; `noop` takes the model's ordinary path."""
-        return self.columns != (("noop", 0),)
+        """Whether the pass takes our mask; else it takes the model's ordinary path."""
+        return not self.rows[0].intervention.own_batch
 
 
 @dataclass(frozen=True)
@@ -120,7 +110,7 @@ class Plan:
 
     def passed(self, row: Row) -> Sample:
         """What a row passes through the model."""
-        return self.samples[row.sample].under(row.condition)
+        return self.samples[row.sample].under(row.intervention)
 
     def head(self, sample: Sample) -> int:
         """Which head a sample's prompt begins with: 0, or 1 behind other worked examples."""
@@ -131,59 +121,63 @@ class Plan:
         return self.heads[self.head(sample)]
 
 
-def plan(
-    answers: pd.DataFrame,
+def arrange(
+    samples: Sequence[Sample],
+    chosen: Sequence[Drawn],
+    counts: Counts,
     *,
-    conditions: Conditions,
     batch_tokens: int,
-    window: int | None = None,
-    max_positions: int | None = None,
     blocks: str = "after",
     seed: int = 0,
-    fold: Callable[[pd.DataFrame], np.ndarray] | None = None,
+    noop: int = 64,
+    prompts: Collection[str] = (),
+    partner_source: str | None = None,
 ) -> Plan:
-    """Plan every pass of a cell.
+    """Put the passes of some samples into batches.
 
-    A batch holds all condition rows of its samples, so that they share one padded shape: the shape
-    alone changes bfloat16 results. Hence samples that have a second prompt and samples that have
-    none are passed in different batches. `noop` rows go through batches of their own.
+    A batch holds all rows of its samples, so that they share one padded shape: the shape alone
+    changes bfloat16 results. Hence samples with unlike other prompts are passed in different
+    batches, and a sample is passed under the interventions whose prompt it has.
 
     Args:
-        answers: the answers table; rows with a `dropped` reason are counted and left out.
-        conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
-            is not run; `clean` always is.
+        samples: with their answers behind the other prompts where there are such.
+        chosen: the interventions, each with its draws in turn; `clean` among them.
+        counts: samples in, measured and dropped.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        window: sliding window of the model, in tokens. A tensor mask makes the model forget its
-            window, so longer samples are dropped.
-        max_positions: most tokens that the model was made for. The answers stage has seen to its
-            own model's prompts; the limit is for another's, and for an answer behind a longer one.
-        blocks: which queries the block applies to, see `Plan`.
-        seed: seed of the random control, and of the choice among partners.
-        fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
-            `anchorscope.models.partners.interchange`.
-
-    Raises:
-        AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.
+        blocks: which queries a cut applies to, see `Plan`.
+        seed: of the random control.
+        noop: how many samples are measured under interventions with a batch of their own.
+        prompts, partner_source: see `Plan`.
     """
     if blocks not in BLOCKS:
         raise ValueError(f"unknown blocks {blocks!r}, expected one of {BLOCKS}")
-    unknown = set(conditions) - {*knockout.CONDITIONS, "replicate"}
-    if unknown:
-        raise ValueError(f"unknown conditions {sorted(unknown)}")
-    limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
-    table, counts = _kept(answers, limits)
-    samples = [_sample(record) for record in table.to_dict("records")]
-    _check_ids(samples, counts)
-    prompts = _prompts(conditions)
-    notes: Counter[str] = Counter()
-    exchanged = _interchange(prompts, table, seed, fold)
-    for name in prompts:
-        samples = _behind_others(name, samples, table, exchanged, limits, notes)
-    batches = _all_batches(samples, conditions, batch_tokens, seed)
-    counts = replace(counts, notes=dict(notes))
+    alike: dict[frozenset[str], list[int]] = {}
+    for number, sample in enumerate(samples):
+        alike.setdefault(frozenset(sample.others), []).append(number)
+    batches = [
+        batch
+        for had, group in alike.items()
+        for batch in _batches(samples, group, _shared(chosen, had), batch_tokens, seed)
+    ]
+    batches.sort(key=lambda batch: -batch.length)
+    some = range(min(len(samples), noop))
+    for one in chosen:
+        if one[0].own_batch:
+            batches += _batches(samples, some, [one], batch_tokens, seed)
     _warn_of_budget(samples, batches, batch_tokens)
     heads = _heads(samples)
-    return Plan(tuple(samples), tuple(batches), counts, blocks, prompts, heads, exchanged.source)
+    return Plan(
+        tuple(samples), tuple(batches), counts, blocks, tuple(prompts), heads, partner_source
+    )
+
+
+def _shared(chosen: Iterable[Drawn], prompts: Collection[str]) -> list[Drawn]:
+    """The interventions that share a batch, for samples with these other prompts."""
+    return [
+        (one, draw)
+        for one, draw in chosen
+        if not one.own_batch and (one.prompt is None or one.prompt in prompts)
+    ]
 
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
@@ -228,231 +222,16 @@ def share(planned: Plan, part: tuple[int, int]) -> range:
     return partial.share(sizes, len(planned.samples), *part)
 
 
-def conditions_of(settings: Conditions) -> list[tuple[str, int]]:
-    """Every (condition, draw) that a cell with these settings is measured under.
-
-    `matched`, `placebo`, the `replicate-` conditions and `noop` are measured for some of the
-    samples only.
-    """
-    noop = [("noop", 0)] if settings.get("noop") is not None else []
-    return _columns(settings, _prompts(settings)) + noop
-
-
-def _prompts(conditions: Conditions) -> tuple[str, ...]:
-    """The other prompts that the settings ask for."""
-    names = dict.fromkeys(PROMPT_OF.values())
-    return tuple(name for name in names if conditions.get(name) is not None)
-
-
-def _columns(conditions: Conditions, prompts: Collection[str]) -> list[tuple[str, int]]:
-    """The (condition, draw) pairs that share a batch, for samples with these other prompts."""
-    columns = [("clean", 0)]
-    for name in knockout.BLOCKING:
-        settings = conditions.get(name)
-        if settings is not None:
-            columns += [(name, draw) for draw in range(int(settings.get("draws", 1)))]
-    for name, prompt in PROMPT_OF.items():
-        cut = knockout.REPLICATE.get(name, "clean")
-        if prompt in prompts and (cut == "clean" or conditions.get(cut) is not None):
-            columns.append((name, 0))
-    return columns
-
-
-def _kept(answers: pd.DataFrame, limits: Mapping[str, int | None]) -> tuple[pd.DataFrame, Counts]:
-    """The rows that are measured; `limits` are most tokens by the reason to drop more."""
-    reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
-    dropped = Counter(reason for reason in reasons if reason is not None)
-    table = answers[[reason is None for reason in reasons]]
-    return table, Counts(len(answers), len(table), dict(dropped))
-
-
-def _unusable(record: Mapping[Any, Any], limits: Mapping[str, int | None]) -> str | None:
-    reason = record.get("dropped")
-    if isinstance(reason, str):
-        return reason
-    if not len(record["eq_tokens"]):
-        return NOT_ANCHORED
-    return _over(len(record["input_ids"]), limits)
-
-
-def _over(length: int, limits: Mapping[str, int | None]) -> str | None:
-    """Why so many tokens are too many, or None."""
-    over = [why for why, most in limits.items() if most and length > most]
-    return over[0] if over else None
-
-
-def _sample(record: Mapping[Any, Any]) -> Sample:
-    """One row of the answers table, its indices checked."""
-    sample = Sample(
-        id=str(record["id"]),
-        input_ids=tuple(map(int, record["input_ids"])),
-        positions={
-            "final": int(record["final"]),
-            "before_answer": int(record["ea_start"]) - 1,
-            "last_answer": int(record["ea_end"]) - 1,
-            "prompt_end": int(record["prompt_length"]) - 1,
-        },
-        question_tokens=tuple(map(int, record["question_tokens"])),
-        eq_tokens=tuple(map(int, record["eq_tokens"])),
-        answer_start=int(record["prompt_length"]),
-    )
-    _check_indices(sample)
-    return sample
-
-
-def _check_indices(sample: Sample) -> None:
-    indices = [*sample.positions.values(), *sample.question_tokens, *sample.eq_tokens]
-    if min(indices) < 0 or max(indices) >= len(sample.input_ids):
-        raise AnchorscopeError(
-            f"a token index lies outside the sample's {len(sample.input_ids)} tokens",
-            f"answers, id {sample.id}",
-            "delete the answers of this cell and run again",
-            see="stale-product",
-        )
-
-
-def _check_ids(samples: Sequence[Sample], counts: Counts) -> None:
-    if not samples:
-        raise AnchorscopeError(
-            f"no sample is left to measure: {counts.as_dict()}",
-            "answers",
-            "see the reasons in the provenance of the answers",
-            see="nothing-left",
-        )
-    (often, times), *_ = Counter(sample.id for sample in samples).most_common(1)
-    if times > 1:
-        raise AnchorscopeError(
-            f"the id {often} stands {times} times",
-            "answers",
-            "make the ids unique",
-            see="repeated-id",
-        )
-
-
-def _interchange(
-    prompts: Sequence[str],
-    table: pd.DataFrame,
-    seed: int,
-    fold: Callable[[pd.DataFrame], np.ndarray] | None,
-) -> Interchange:
-    """The partners of the arms, where an arm is asked for."""
-    if not {*prompts} & {*knockout.ARMS}:
-        return Interchange({}, None, 0.0)
-    folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
-    found = partners.interchange(table, seed, folds_of)
-    if found.source is None:
-        log.warning(
-            "%s: not run; %.0f %% of the right answers find a matched partner by the wording of "
-            "the questions, and %.0f %% must",
-            *(" and ".join(knockout.ARMS), 100 * found.coverage, 100 * partners.LEAST_COVERAGE),
-        )
-    return found
-
-
-def _behind_others(
-    name: str,
-    samples: Sequence[Sample],
-    table: pd.DataFrame,
-    exchanged: Interchange,
-    limits: Mapping[str, int | None],
-    notes: Counter[str],
-) -> list[Sample]:
-    """The samples, with their answers behind the prompts `name` where there are such."""
-    by_id = {sample.id: sample for sample in samples}
-    if name == "replicate":
-        found = _few_shot(samples, table)
-        found |= {id_: by_id[other] for id_, other in partners.replicate(table).items()}
-        none = "no partner" if partners.applies(table) else "no partner: no subjects and relations"
-    else:
-        found = {id_: by_id[other] for id_, other in exchanged.arms[name].items()}
-        none = "no partner" if exchanged.source else "off: too few matched partners"
-    by_wording = name != "replicate" and exchanged.source == "wording"
-    another = "another question" + " of like wording" * by_wording
-    given = []
-    for sample in samples:
-        if (prompt := found.get(sample.id)) is None:
-            notes[f"{name}, {none}"] += 1
-            given.append(sample)
-            continue
-        moved = _behind(sample, prompt)
-        over = [why for why, most in limits.items() if most and len(moved.input_ids) > most]
-        how = over[0] if over else FEW_SHOT if moved.partner == FEW_SHOT else another
-        notes[f"{name}, {how}"] += 1
-        given.append(sample if over else replace(sample, others={**sample.others, name: moved}))
-    return given
-
-
-def _few_shot(samples: Sequence[Sample], table: pd.DataFrame) -> dict[str, Sample]:
-    """Id → the same question behind other worked examples; only its prompt counts."""
-    if "replicate_ids" not in table:
-        return {}
-    return {
-        sample.id: replace(
-            sample,
-            id=FEW_SHOT,
-            input_ids=tuple(map(int, ids)),
-            question_tokens=tuple(map(int, question)),
-            eq_tokens=tuple(map(int, anchors)),
-            answer_start=len(ids),
-        )
-        for sample, ids, question, anchors in zip(
-            samples,
-            table["replicate_ids"],
-            table["replicate_question_tokens"],
-            table["replicate_eq_tokens"],
-            strict=True,
-        )
-        if len(ids)
-    }
-
-
-def _behind(sample: Sample, other: Sample) -> Sample:
-    """The frozen answer of one sample behind the prompt of another."""
-    shift = other.answer_start - sample.answer_start
-    moved = Sample(
-        id=sample.id,
-        input_ids=other.input_ids[: other.answer_start] + sample.input_ids[sample.answer_start :],
-        positions={name: place + shift for name, place in sample.positions.items()},
-        question_tokens=other.question_tokens,
-        eq_tokens=other.eq_tokens,
-        answer_start=other.answer_start,
-        partner=other.id,
-    )
-    _check_indices(moved)
-    return moved
-
-
-def _all_batches(
-    samples: Sequence[Sample], conditions: Conditions, batch_tokens: int, seed: int
-) -> list[Batch]:
-    """The batches of samples with the same other prompts, longest first; then `noop`."""
-    alike: dict[frozenset[str], list[int]] = {}
-    for number, sample in enumerate(samples):
-        alike.setdefault(frozenset(sample.others), []).append(number)
-    batches = [
-        batch
-        for prompts, chosen in alike.items()
-        for batch in _batches(samples, chosen, _columns(conditions, prompts), batch_tokens, seed)
-    ]
-    batches.sort(key=lambda batch: -batch.length)
-    noop = conditions.get("noop")
-    if noop is not None:
-        some = range(min(len(samples), int(noop.get("samples", 64))))
-        batches += _batches(samples, some, [("noop", 0)], batch_tokens, seed)
-    return batches
-
-
 def _batches(
     samples: Sequence[Sample],
     chosen: Iterable[int],
-    columns: Sequence[tuple[str, int]],
+    columns: Sequence[Drawn],
     batch_tokens: int,
     seed: int,
 ) -> list[Batch]:
     """Batches of samples of like length. Longest first: what does not fit fails at once."""
-    names = {name for name, _ in columns}
     lengths = {
-        number: max(len(samples[number].under(name).input_ids) for name in names)
+        number: max(len(samples[number].under(one).input_ids) for one, _ in columns)
         for number in chosen
     }
     groups: list[list[int]] = []
@@ -468,20 +247,19 @@ def _batches(
 def _batch(
     samples: Sequence[Sample],
     group: Sequence[int],
-    columns: Sequence[tuple[str, int]],
+    columns: Sequence[Drawn],
     length: int,
     seed: int,
 ) -> Batch:
     rows = [
-        Row(number, name, draw, _cut(samples[number], name, draw, seed))
-        for name, draw in columns
+        Row(number, one, draw, _cut(samples[number], one, draw, seed))
+        for one, draw in columns
         for number in group
     ]
-    return Batch(tuple(group), tuple(columns), tuple(rows), length)
+    names = tuple((one.name, draw) for one, draw in columns)
+    return Batch(tuple(group), names, tuple(rows), length)
 
 
-def _cut(sample: Sample, name: str, draw: int, seed: int) -> knockout.Cut:
-    passed = sample.under(name)
-    return knockout.cut(
-        name, passed.question_tokens, passed.eq_tokens, key=f"{seed}/{sample.id}", draw=draw
-    )
+def _cut(sample: Sample, one: Intervention, draw: int, seed: int) -> Cut:
+    passed = sample.under(one)
+    return cut(one, passed.question_tokens, passed.eq_tokens, key=f"{seed}/{sample.id}", draw=draw)

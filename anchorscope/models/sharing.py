@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import knockout
+from anchorscope.models.interventions import Cut, uncut
+from anchorscope.models.mask import mask, mask_between
 from anchorscope.storage.transfer import up
 
 if TYPE_CHECKING:
@@ -166,9 +167,8 @@ def steps(planned: Plan, batch: Batch, *, forked: bool = True) -> list[Step]:
 
 def _base(row: Row) -> str | None:
     """The condition, nothing cut, of the row that a row with a cut equals at first."""
-    if knockout.REPLICATE.get(row.condition) not in (None, "clean"):
-        return "replicate-clean"
-    return "clean" if row.condition in knockout.BLOCKING else None
+    one = uncut(row.intervention)
+    return None if one is None else one.name
 
 
 def fork(planned: Plan, row: Row) -> int:
@@ -281,8 +281,8 @@ def head_inputs(
 ) -> dict[str, torch.Tensor]:
     """What the pass of the heads is called with, beside the cache."""
     lengths = [len(row) for row in rows]
-    mask = knockout.mask(lengths, [()] * len(rows), dtype=dtype, device=device)
-    return _padded(rows, [0] * len(rows), max(lengths), device) | {"attention_mask": mask}
+    causal = mask(lengths, [Cut(())] * len(rows), dtype=dtype, device=device)
+    return _padded(rows, [0] * len(rows), max(lengths), device) | {"attention_mask": causal}
 
 
 def earlier(planned: Plan, batch: Batch, step: Step, heads: Layers, first: Layers) -> list[Earlier]:
@@ -323,17 +323,17 @@ def inputs(
     rows = [batch.rows[number] for number in step.rows]
     samples = [planned.passed(row) for row in rows]
     own = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
-    mask = knockout.mask_between(
+    additive = mask_between(
         own,
         torch.cat([*(part.tokens for part in before), own], dim=1),
         [len(sample.input_ids) for sample in samples],
-        [row.cut.tokens for row in rows],
+        [row.cut for row in rows],
         dtype=loaded.model.dtype,
         device=loaded.device,
         first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else None,
     )
     ids = [sample.input_ids for sample in samples]
-    return _padded(ids, step.starts, step.width, loaded.device) | {"attention_mask": mask}
+    return _padded(ids, step.starts, step.width, loaded.device) | {"attention_mask": additive}
 
 
 def _padded(

@@ -8,16 +8,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.models import knockout
+from anchorscope.models import interventions
 from anchorscope.probes import headline, intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
-
-CONDITIONS = tuple(name for name in knockout.CONDITIONS if name != "clean")
-PARTIAL = frozenset([*knockout.ARMS, "noop", *knockout.REPLICATE])
-"""Conditions that need not be measured of every sample."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +173,7 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
         found: dict[tuple[str, str, int], np.ndarray] = {}
         for (made, condition, draw), rows in part.groupby(keys, observed=True):
             where = f"read-out {name}, {condition}"
-            partial = condition in PARTIAL
+            partial = interventions.BY_NAME[str(condition)].partial
             found[str(made), str(condition), int(str(draw))] = _matrix(rows, ids, where, partial)
         yield _readout(site, position, found, z, _folds(part, ids))
 
@@ -243,21 +239,19 @@ def _all_effects(
     clean = found["clean", 0]
     effects: dict[str, Effects] = {}
     replicate: dict[str, Effects] = {}
-    for condition in sorted({name for name, _ in found} - {"clean"}, key=_place):
+    names = {name for name, _ in found}
+    for condition in [name for name in interventions.BY_NAME if name in names - {"clean"}]:
         moved = [found[key] for key in sorted(found) if key[0] == condition]
-        if condition not in knockout.REPLICATE:
+        one = interventions.BY_NAME[condition]
+        second = interventions.uncut(one)
+        if condition not in interventions.REPLICATE:
             effects[condition] = _effects(clean, moved, f"{where}, {condition}")
-        elif (cut := knockout.REPLICATE[condition]) != "clean":
-            if ("replicate-clean", 0) not in found:
+        elif second is not None:
+            if (second.name, 0) not in found:
                 raise mismatch("the second prompt's clean pass has no scores", where)
-            second = found["replicate-clean", 0]
-            replicate[cut] = _effects(second, moved, f"{where}, {condition}")
+            own = condition.removeprefix(f"{one.prompt}-")
+            replicate[own] = _effects(found[second.name, 0], moved, f"{where}, {condition}")
     return effects, replicate
-
-
-def _place(condition: str) -> tuple[int, str]:
-    known = CONDITIONS.index(condition) if condition in CONDITIONS else len(CONDITIONS)
-    return known, condition
 
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.ndarray:

@@ -47,11 +47,19 @@ class Progress(tqdm):
 
     def _say(self) -> None:
         self._said = time.monotonic()
-        if self.pos == 0:  # the outermost of those that are open
-            of = "" if self.total is None else f" of {self.total:,}"
-            desc = f"{self.desc.removesuffix(': ')}: " if self.desc else ""
-            line = f"{desc}{self.n:,}{of}{self.unit}, {self.n / self.seconds:,.1f}{self.unit}/s"
-            log.info("%s", line)
+        if self.pos != 0:  # within another that is open
+            return
+        rate = self.n / self.seconds
+        of = left = ""
+        if self.total is not None:
+            of = f" of {self.total:,}"
+            left = (
+                f", {self.format_interval(round((self.total - self.n) / rate))} left"
+                if rate
+                else ""
+            )
+        desc = f"{self.desc.removesuffix(': ')}: " if self.desc else ""
+        log.info("%s", f"{desc}{self.n:,}{of}{self.unit}, {rate:,.1f}{self.unit}/s{left}")
 
 
 class Lines(logging.StreamHandler):

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from anchorscope.config.settings import Config
 from anchorscope.models.checkpoints import fits
-from anchorscope.models.passes import conditions_of
+from anchorscope.models.planning import conditions_of
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.workflow import demand, sizes, studies
 from anchorscope.workflow.demand import CPU_FLOPS, FEATURE_S_PER_MB, GPU_FLOPS

@@ -17,7 +17,9 @@ import pytest
 import torch
 from conftest import CORPUS
 
-from anchorscope.models import knockout, models
+from anchorscope.models import models
+from anchorscope.models.interventions import Cut
+from anchorscope.models.mask import mask
 
 LENGTH, HEADS, WIDTH = 9, 2, 8
 BLOCKED = [2, 3, 5]
@@ -46,8 +48,8 @@ def states() -> tuple[torch.Tensor, ...]:
 @pytest.fixture
 def masks() -> tuple[torch.Tensor, torch.Tensor]:
     """Additive masks of one row, nothing cut and E_Q cut, [tokens, tokens]."""
-    made = (knockout.mask([LENGTH], [cut], dtype=torch.float64) for cut in ([], BLOCKED))
-    nothing, cut = (mask[0, 0] for mask in made)
+    made = (mask([LENGTH], [Cut(tuple(cut))], dtype=torch.float64) for cut in ([], BLOCKED))
+    nothing, cut = (one[0, 0] for one in made)
     return nothing, cut
 
 
@@ -114,12 +116,12 @@ def test_in_a_model_the_two_part_after_what_is_cut_and_nowhere_before(
     loaded.model.set_attn_implementation("eager")
     ids = torch.tensor([loaded.tokenizer(CORPUS[0])["input_ids"]])
     length = ids.shape[1]
-    clean = knockout.mask([length], [[]], dtype=torch.float32)
-    cut = knockout.mask([length], [[4, 5]], dtype=torch.float32)
+    clean = mask([length], [Cut(())], dtype=torch.float32)
+    cut = mask([length], [Cut((4, 5))], dtype=torch.float32)
 
-    def states(mask: torch.Tensor) -> torch.Tensor:
+    def states(additive: torch.Tensor) -> torch.Tensor:
         with torch.inference_mode():
-            return loaded.model.base_model(ids, attention_mask=mask).last_hidden_state[0]
+            return loaded.model.base_model(ids, attention_mask=additive).last_hidden_state[0]
 
     knocked_out = states(cut)
     softmax = torch.nn.functional.softmax

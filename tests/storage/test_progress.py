@@ -26,7 +26,7 @@ def test_lines_say_how_many_of_how_many_and_how_fast(caplog: pytest.LogCaptureFi
         assert caplog.messages[-1].startswith("probes: 1,200 of 2,000 samples, ")
         work.update(800)
     assert caplog.messages[-1].startswith("probes: 2,000 of 2,000 samples, ")
-    assert caplog.messages[-1].endswith(" samples/s")
+    assert caplog.messages[-1].endswith(" samples/s, 00:00 left")
 
 
 def test_an_iterable_is_counted_to_its_end(caplog: pytest.LogCaptureFixture) -> None:

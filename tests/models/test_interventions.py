@@ -1,4 +1,4 @@
-"""Which tokens a condition cuts, and the mask that cuts them."""
+"""Which tokens an intervention cuts, and the mask that cuts them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorscope.models import knockout
+from anchorscope.config.settings import Conditions
+from anchorscope.models import interventions
+from anchorscope.models.interventions import BY_NAME, Cut
+from anchorscope.models.mask import in_layer, mask, mask_between
+
+
+def cuts(tokens, **how):
+    return [Cut(tuple(row), **how) for row in tokens]
+
 
 QUESTIONS = st.integers(1, 24).flatmap(
     lambda size: st.tuples(
@@ -29,7 +37,7 @@ def slow_mask(length, width, blocked, first_query=0):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_mask_equals_the_pair_by_pair_oracle(dtype):
     lengths, blocked, starts = [7, 5, 9], [[2, 3, 5], [], [0, 1]], [0, 0, 4]
-    made = knockout.mask(lengths, blocked, dtype=dtype, first_query=starts, width=10)
+    made = mask(lengths, cuts(blocked), dtype=dtype, first_query=starts, width=10)
     assert made.shape == (3, 1, 10, 10) and made.dtype == dtype
     for row in range(3):
         expected = slow_mask(lengths[row], 10, blocked[row], starts[row])
@@ -42,8 +50,8 @@ def test_some_queries_and_keys_in_any_order_get_their_part_of_the_mask():
     queries = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
     # An empty slot, tokens kept from two earlier passes, and the pass's own.
     keys = torch.tensor([[0, 1, -1, 2, 3, 4, 5, 6, 7], [0, -1, -1, 1, -1, 2, 3, 4, 5]])
-    made = knockout.mask_between(
-        queries, keys, lengths, blocked, dtype=torch.float32, first_query=starts
+    made = mask_between(
+        queries, keys, lengths, cuts(blocked), dtype=torch.float32, first_query=starts
     )
     assert made.shape == (2, 1, 4, 9)
     for row in range(2):
@@ -53,12 +61,12 @@ def test_some_queries_and_keys_in_any_order_get_their_part_of_the_mask():
 
 
 def test_every_query_keeps_its_diagonal():
-    made = knockout.mask([4, 1], [[0, 1, 2, 3], [0]], dtype=torch.float32)
+    made = mask([4, 1], cuts([[0, 1, 2, 3], [0]]), dtype=torch.float32)
     assert (made.diagonal(dim1=2, dim2=3) == 0).all()
 
 
 def test_exact_question_tokens_still_see_each_other():
-    made = knockout.mask([6], [[1, 4]], dtype=torch.float32)[0, 0]
+    made = mask([6], cuts([[1, 4]]), dtype=torch.float32)[0, 0]
     assert made[4, 1] == 0
     assert (made[[2, 3, 5], 1] < 0).all() and made[5, 4] < 0
 
@@ -66,7 +74,7 @@ def test_exact_question_tokens_still_see_each_other():
 @given(QUESTIONS, st.text(max_size=5), st.integers(0, 3))
 def test_random_tokens_are_as_many_other_question_tokens_as_there_are(case, key, draw):
     question, eq = case
-    tokens, complete = knockout.random_tokens(question, sorted(eq), key=key, draw=draw)
+    tokens, complete = interventions.random_tokens(question, sorted(eq), f"{draw}/{key}")
     others = set(question) - eq
     assert set(tokens) <= others and tokens == sorted(set(tokens))
     assert len(tokens) == min(len(eq), len(others))
@@ -76,26 +84,25 @@ def test_random_tokens_are_as_many_other_question_tokens_as_there_are(case, key,
 @given(QUESTIONS, st.text(max_size=5))
 def test_random_tokens_depend_on_key_and_draw_only(case, key):
     question, eq = case
-    first = knockout.random_tokens(question, sorted(eq), key=key)
-    assert first == knockout.random_tokens(list(question)[::-1], sorted(eq)[::-1], key=key)
+    first = interventions.random_tokens(question, sorted(eq), key)
+    assert first == interventions.random_tokens(list(question)[::-1], sorted(eq)[::-1], key)
 
 
 def test_random_tokens_are_the_same_on_every_machine():
-    found = [knockout.random_tokens(range(30), [2, 3, 6], key="id", draw=n)[0] for n in range(3)]
+    found = [interventions.random_tokens(range(30), [2, 3, 6], f"{n}/id")[0] for n in range(3)]
     assert found == [[16, 22, 23], [11, 19, 20], [19, 21, 22]]
 
 
 @given(st.sets(st.integers(0, 8), min_size=1), st.text(max_size=5))
 def test_random_runs_have_the_lengths_of_the_exact_ones_where_there_is_room(eq, key):
-    tokens, complete = knockout.random_tokens(range(60), sorted(eq), key=key)
-    lengths = sorted(len(run) for run in knockout.runs(tokens))
-    assert complete and lengths == sorted(len(run) for run in knockout.runs(sorted(eq)))
+    tokens, complete = interventions.random_tokens(range(60), sorted(eq), key)
+    lengths = sorted(len(run) for run in interventions.runs(tokens))
+    assert complete and lengths == sorted(len(run) for run in interventions.runs(sorted(eq)))
 
 
 def test_random_places_cover_all_free_places():
     seen = {
-        tuple(knockout.random_tokens(range(10), [4, 5], key="x", draw=draw)[0])
-        for draw in range(300)
+        tuple(interventions.random_tokens(range(10), [4, 5], f"{draw}/x")[0]) for draw in range(300)
     }
     assert seen == {(n, n + 1) for n in (0, 1, 2, 6, 7, 8)}
 
@@ -103,9 +110,7 @@ def test_random_places_cover_all_free_places():
 def test_a_run_that_fits_nowhere_is_split_over_the_longest_free_stretches():
     # Free: 0, 1 | 6, 7, 8; the run of 4 takes 6, 7, 8 whole and one of 0, 1.
     question, eq = [0, 1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5]
-    found = {
-        tuple(knockout.random_tokens(question, eq, key="x", draw=draw)[0]) for draw in range(20)
-    }
+    found = {tuple(interventions.random_tokens(question, eq, f"{draw}/x")[0]) for draw in range(20)}
     assert found == {(0, 6, 7, 8), (1, 6, 7, 8)}
 
 
@@ -113,7 +118,7 @@ def test_the_longest_run_is_placed_first():
     # Free: 10, 11, 12 | 20; placed in reading order, the single one could break up 10, 11, 12.
     question = [0, 2, 3, 4, 10, 11, 12, 20]
     for draw in range(30):
-        tokens, complete = knockout.random_tokens(question, [0, 2, 3, 4], key="x", draw=draw)
+        tokens, complete = interventions.random_tokens(question, [0, 2, 3, 4], f"{draw}/x")
         assert complete and tokens == [10, 11, 12, 20]
 
 
@@ -121,7 +126,7 @@ def test_each_condition_cuts_what_its_name_says():
     question, eq = [3, 4, 5, 6, 7], [4, 5]
 
     def tokens(condition):
-        return knockout.cut(condition, question, eq, key="a").tokens
+        return interventions.cut(BY_NAME[condition], question, eq, key="a").tokens
 
     assert all(tokens(name) == () for name in ("clean", "matched", "placebo", "noop"))
     assert tokens("knockout") == (4, 5)
@@ -132,10 +137,37 @@ def test_each_condition_cuts_what_its_name_says():
         (4, 5),
         (6, 7),
     ]
-    with pytest.raises(ValueError, match="unknown condition"):
-        tokens("Knockout")
+    with pytest.raises(ValueError, match="unknown conditions"):
+        interventions.on({"Knockout": {}})
 
 
 def test_too_few_other_tokens_are_flagged():
-    short = knockout.cut("random", [3, 4, 5], [4, 5], key="a")
+    short = interventions.cut(BY_NAME["random"], [3, 4, 5], [4, 5], key="a")
     assert short.tokens == (3,) and not short.complete
+
+
+def test_a_weight_is_what_the_softmax_gives_those_tokens_beside_the_others():
+    scores = torch.randn(1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    plain = (scores + mask([6], cuts([[]]), dtype=torch.float64)[0]).softmax(-1)
+    for weight in (0.0, 0.25, 2.0):
+        made = mask([6], cuts([[1, 2]], weight=weight), dtype=torch.float64)[0]
+        expected = plain.clone()
+        expected[:, 3:, 1:3] *= weight
+        expected /= expected.sum(-1, keepdim=True)
+        assert torch.allclose((scores + made).softmax(-1), expected, atol=1e-12)
+
+
+def test_a_cut_of_some_layers_is_none_in_the_others():
+    some, everywhere = Cut((1,), layers=(2, 4)), Cut((2,))
+    assert [in_layer([some], n)[0].tokens for n in range(5)] == [(), (), (1,), (1,), ()]
+    assert in_layer([everywhere, some], 7) == [everywhere, Cut(())]
+
+
+def test_the_config_has_a_key_for_each_setting_of_the_registry():
+    settings = {name for one in interventions.REGISTRY for name in one.settings}
+    assert settings == set(Conditions.model_fields)
+
+
+def test_every_control_is_an_intervention():
+    controls = {one.control for one in interventions.REGISTRY} - {None}
+    assert controls <= set(BY_NAME)
