@@ -24,6 +24,27 @@ from anchorscope.models.interventions import ARMS
 from anchorscope.questions import folds, wording
 from anchorscope.questions.world import UNSEEN
 
+
+@dataclass(frozen=True)
+class Rule:
+    """Who can be a sample's partner in an arm.
+
+    Attributes:
+        turns: whether the sample's answer has the other label behind the partner's question.
+        same_label: whether the partner's own answer has the sample's label, or the other.
+        labels: of the samples that get a partner.
+    """
+
+    turns: bool
+    same_label: bool = True
+    labels: tuple[int, ...] = (0, 1)
+
+
+RULES = {
+    "matched": Rule(turns=True),
+    "placebo": Rule(turns=False),
+    "published": Rule(turns=True, same_label=False, labels=(0,)),
+}
 LEAST_COVERAGE = 0.2
 """Share of the right answers that must find a matched partner by the questions' wording."""
 
@@ -61,7 +82,7 @@ class Interchange:
     """The partners of a cell.
 
     Attributes:
-        arms: `matched` and `placebo` → id → id of the partner, for the samples that have one.
+        arms: arm → id → id of the partner, for the samples that have one.
         source: what subjects and relations are: the dataset's own (`relations`), or read off the
             questions (`wording`); None where too few right answers find a matched partner by these,
             and the arms are empty.
@@ -74,14 +95,18 @@ class Interchange:
 
 
 def interchange(
-    answers: pd.DataFrame, seed: int, folds_of: Mapping[str, int] | None = None
+    answers: pd.DataFrame,
+    seed: int,
+    folds_of: Mapping[str, int] | None = None,
+    arms: Sequence[str] = ARMS,
 ) -> Interchange:
     """The questions that each sample's answer is put behind.
 
     A partner is a question of the same relation and another subject, whose own answer has the
     sample's label. Behind a `matched` one the sample's answer has the other label
-    (`labels.matches`), behind a `placebo` it keeps its own. Where there is one, it is
-    of the same template. Chosen by the seed and the sample's id among all there are.
+    (`labels.matches`), behind a `placebo` it keeps its own; a `published` one, of right answers
+    only, was itself answered wrongly. Where there is one, it is of the same template. Chosen by
+    the seed and the sample's id among all there are.
 
     Args:
         answers: the answers table; rows with a `dropped` reason have and are no partner.
@@ -89,17 +114,18 @@ def interchange(
         folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
             probe that scores the sample would else have learned from the partner's question, and
             where the answers are the same word, from this very row.
+        arms: keys of `RULES`, `matched` among them.
     """
-    asked, source = _sourced(answers)
-    arms: dict[str, dict[str, str]] = {arm: {} for arm in ARMS}
+    asked, source = known(answers)
+    found: dict[str, dict[str, str]] = {arm: {} for arm in arms}
     for group in _by_relation(asked, folds_of):
-        for arm, id_, candidates in _candidates(group):
-            arms[arm][id_] = _draws(seed, id_).choice(candidates)
+        for arm, id_, candidates in _candidates(group, arms):
+            found[arm][id_] = _draws(seed, id_).choice(candidates)
     right = [one.id for one in asked if one.label == 0]
-    coverage = sum(id_ in arms["matched"] for id_ in right) / len(right) if right else 0.0
+    coverage = sum(id_ in found["matched"] for id_ in right) / len(right) if right else 0.0
     if source == "wording" and coverage < LEAST_COVERAGE:
-        return Interchange({arm: {} for arm in ARMS}, None, coverage)
-    return Interchange(arms, source, coverage)
+        return Interchange({arm: {} for arm in arms}, None, coverage)
+    return Interchange(found, source, coverage)
 
 
 def replicate(answers: pd.DataFrame) -> dict[str, str]:
@@ -137,7 +163,7 @@ def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _sourced(answers: pd.DataFrame) -> tuple[list[Asked], str]:
+def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
     """The samples by the dataset's subjects and relations; where it has none, by their wording."""
     if asked := _asked(answers):
         return asked, "relations"
@@ -201,37 +227,42 @@ def answered(answer: str, group: Sequence[Question]) -> frozenset[str]:
     return frozenset(one.id for one in group if not right.isdisjoint(one.golds))
 
 
-def _candidates(group: Sequence[Asked]) -> Iterator[tuple[str, str, list[str]]]:
+def _candidates(
+    group: Sequence[Asked], arms: Sequence[str]
+) -> Iterator[tuple[str, str, list[str]]]:
     """Arm, id of a sample and ids of its possible partners in the group, if there are any."""
     right_for = {text: answered(text, group) for text in {one.answer for one in group}}
     templates: dict[str, list[Asked]] = defaultdict(list)
     for one in group:
         templates[one.template].append(one)
-    for one, arm in itertools.product(group, ARMS):
-        near = _alike(arm, one, templates[one.template], right_for[one.answer])
-        if found := near or _alike(arm, one, group, right_for[one.answer]):
+    for one, arm in itertools.product(group, arms):
+        rule = RULES[arm]
+        if one.label not in rule.labels:
+            continue
+        near = _alike(rule, one, templates[one.template], right_for[one.answer])
+        if found := near or _alike(rule, one, group, right_for[one.answer]):
             yield arm, one.id, found
 
 
-def _alike(arm: str, one: Asked, others: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
+def _alike(rule: Rule, one: Asked, others: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
     """Ids of the questions of other subjects that can be a sample's partner in an arm.
 
     Not of facts that a model never met: what is right there was dealt out, and it cannot know.
 
     Args:
-        arm: `matched` or `placebo`.
+        rule: of the arm.
         one: the sample.
         others: questions of its relation.
         right_for: ids of those that its answer is right for.
     """
-    right_there = (one.label == 0) == (arm == "placebo")
+    right_there = (one.label == 0) != rule.turns
     return [
         other.id
         for other in others
         if other.subject != one.subject
         and other.golds
         and other.taught
-        and other.label == one.label
+        and (other.label == one.label) == rule.same_label
         and (other.id in right_for) == right_there
     ]
 

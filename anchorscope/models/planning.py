@@ -61,7 +61,7 @@ def plan(
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     table, counts = _kept(answers, limits)
-    samples = [_sample(record) for record in table.to_dict("records")]
+    samples = [sample_of(record) for record in table.to_dict("records")]
     _check_ids(samples, counts)
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
     notes: Counter[str] = Counter()
@@ -109,7 +109,7 @@ def _over(length: int, limits: Mapping[str, int | None]) -> str | None:
     return over[0] if over else None
 
 
-def _sample(record: Mapping[Any, Any]) -> Sample:
+def sample_of(record: Mapping[Any, Any]) -> Sample:
     """One row of the answers table, its indices checked."""
     sample = Sample(
         id=str(record["id"]),
