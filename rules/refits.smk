@@ -1,6 +1,6 @@
 # Refits: how much wider the intervals are when the probes are fitted anew in every bootstrap draw.
 #
-# in:  activations, answers
+# in:  activations, answers, the stored probes
 # out: results/refits/<model>/<dataset>.csv   results/tables/<figure>.refits.csv
 
 
@@ -8,6 +8,7 @@ rule refits:
     input:
         answers=frozen_answers,
         activations=product("activations"),
+        probes=lambda w: f"{home(w, 'scores')}/probes/{w.model}/{w.dataset}.safetensors",
     output:
         refits=f"{{root}}/refits/{{model}}/{{dataset}}.csv",
         provenance=f"{{root}}/refits/{{model}}/{{dataset}}.csv.provenance.json",

@@ -4,6 +4,7 @@
 # out: results/scores/<model>/<dataset>.parquet
 #      results/scores/<model>/<dataset>.floors.parquet      what text alone tells
 #      results/scores/<model>/<dataset>.draws.safetensors   scores of probes refitted, for the bands
+#      results/probes/<model>/<dataset>.safetensors         the probes themselves
 
 
 rule scores:
@@ -14,6 +15,7 @@ rule scores:
         scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
         floors=f"{{root}}/scores/{{model}}/{{dataset}}.floors.parquet",
         draws=f"{{root}}/scores/{{model}}/{{dataset}}.draws.safetensors",
+        probes=f"{{root}}/probes/{{model}}/{{dataset}}.safetensors",
         provenance=f"{{root}}/scores/{{model}}/{{dataset}}.parquet.provenance.json",
     log:
         f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",

@@ -1,38 +1,37 @@
 """Fit one cell's probes anew in every bootstrap draw, at three layers."""
 
-from anchorscope.storage import partial, provenance
+from functools import partial
+
+from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
+from anchorscope.storage.progress import Progress
 from anchorscope.workflow.stage import stage, use_threads
 
-with stage(snakemake), partial.given_back(snakemake.input.activations):
+with stage(snakemake):
     import pandas as pd
 
     from anchorscope.experiments import refits
     from anchorscope.models import activations
+    from anchorscope.probes import stored
     from anchorscope.workflow.devices import best_device
 
     use_threads(snakemake)
-    chosen = snakemake.params
+    given, chosen = snakemake.input, snakemake.params
     device = best_device("cpu" if snakemake.resources.device == "cpu" else "cuda")
-    folder = snakemake.input.activations
-    answers = activations.measured(read_parquet(snakemake.input.answers), folder)
-    product = snakemake.output.refits
-    fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
-    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
-        found = [
-            refits.refit(
-                lambda condition, draw, readout=readout: activations.read(
-                    folder, readout, condition, draw
-                ),
-                answers,
-                readout,
-                {**chosen.probe, "seed": chosen.seed},
-                draws=chosen.draws,
-                seed=chosen.seed,
-                device=device,
-                keep=waits,
-            )
-            for readout in chosen.readouts
-        ]
-        write_csv(pd.concat(found, ignore_index=True), product)
-    provenance.of_stage(snakemake, product, device=device)
+    answers = activations.measured(read_parquet(given.answers), given.activations)
+    probes = stored.read(given.probes)
+    found = []
+    for readout in Progress(chosen.readouts, unit="read-outs"):
+        table = refits.refit(
+            partial(activations.read, given.activations, readout),
+            answers,
+            readout,
+            {**chosen.probe, "seed": chosen.seed},
+            probes.fitted[readout],
+            draws=chosen.draws,
+            seed=chosen.seed,
+            device=device,
+        )
+        found.append(table)
+    write_csv(pd.concat(found, ignore_index=True), snakemake.output.refits)
+    provenance.of_stage(snakemake, snakemake.output.refits, device=device)

@@ -7,11 +7,8 @@ deviations is the inflation that the other intervals lack.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,13 +16,9 @@ import pandas as pd
 import torch
 
 from anchorscope.models import features
-from anchorscope.models.features import Features
-from anchorscope.probes import fitting, headline, intervals, scores
-from anchorscope.probes.samples import kept, sigmoid
-from anchorscope.questions import folds
-from anchorscope.storage import partial
+from anchorscope.probes import fitting, headline, intervals, samples, scores
+from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
 
 COLUMNS = (
     "site", "position", "layer", "quantity", "estimate", "sd_fixed", "sd_refit", "inflation",
@@ -38,43 +31,17 @@ PROBLEMS_AT_ONCE = 250
 log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class _Passes:
-    """What was measured of a cell at the layers that are refitted, and its folds.
-
-    Attributes:
-        clean, cut: activations of the two passes, [layers, n, width].
-        plan: who learns and is scored where.
-        settings: of the probes.
-        c: penalties that the clean probes chose, [layers, folds].
-    """
-
-    clean: torch.Tensor
-    cut: torch.Tensor
-    plan: fitting.Design
-    settings: fitting.Settings
-    c: np.ndarray
-
-    def scored(self, fitted: fitting.Fitted) -> tuple[np.ndarray, np.ndarray]:
-        """Out-of-fold scores of the two passes, float64 [layers, n]."""
-        fold = self.plan.fold
-        return (
-            fitting.out_of_fold(fitted, self.clean, fold),
-            fitting.out_of_fold(fitted, self.cut, fold),
-        )
-
-
 def refit(
     read: scores.Activations,
     answers: pd.DataFrame,
     readout: str,
     settings: fitting.Settings | Mapping[str, Any],
+    fitted: fitting.Fitted,
     *,
     draws: int = 50,
     layers: Sequence[int] | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
-    keep: Path | None = None,
 ) -> pd.DataFrame:
     """Bootstrap one read-out's quantities with the probes held fixed, and fitted anew.
 
@@ -87,12 +54,11 @@ def refit(
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: such as `mlp/final`.
         settings: of the probes.
+        fitted: the probes of the clean pass, of all layers.
         draws: bootstrap draws. One that leaves some probe a single class is not used.
         layers: which; None for those at one and two thirds of the depth and the headline layer.
         seed: of the draws.
         device: where probes are fitted.
-        keep: folder where clean probes and draws wait once they are done; those that an earlier
-            try has finished are taken over.
 
     Returns:
         A row for each layer and quantity, with the columns `COLUMNS`: `share` of samples that
@@ -104,70 +70,57 @@ def refit(
     Raises:
         AnchorscopeError: a probe cannot be fitted, no draw is usable, or there is no such layer.
     """
-    if not isinstance(settings, fitting.Settings):
-        settings = fitting.Settings(**settings)
+    settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     cell = scores.cell_of(answers, settings, readout)
-    clean, cut = (scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT))
-    chosen, fitted = _chosen(clean, cell, settings, layers, device, keep)
-    passes = _Passes(
-        features.at(clean, chosen), features.at(cut, chosen), cell.plan, settings, fitted.c
-    )
-    weights = _usable(_drawn(answers, draws, seed), cell)
-    fixed, refitted = _replicates(passes, fitted, weights, cell, chosen, device, keep)
-    estimate = quantities(*passes.scored(fitted), cell.plan.z)
+    passes = [scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT)]
+    chosen = _layers(passes[0], fitted, cell) if layers is None else sorted(set(layers))
+    if not chosen or chosen[0] < 0 or chosen[-1] >= len(passes[0]):
+        raise AnchorscopeError(
+            f"there is no such layer in {chosen}",
+            f"refits of {readout}",
+            f"name layers from 0 to {len(passes[0]) - 1}",
+            see="config",
+        )
+    here = [features.at(x, chosen) for x in passes]
+    fitted, z = fitted.at(chosen), cell.plan.z
+    clean, cut = fixed = [fitting.out_of_fold(fitted, x, cell.plan.fold) for x in here]
+    replicates = []  # [2, quantities, layers] of each draw
+    weights = _draw(answers, draws, seed, cell)
+    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
+    for some in np.split(weights, range(at_once, len(weights), at_once)):
+        again = fitting.refit(here[0], cell.plan, settings, fitted.c, some, device=device)
+        where = fitting.of_draws(cell.plan.fold, settings, len(some))
+        moved = [fitting.out_of_fold(again, x, where) for x in here]
+        for number, drawn in enumerate(some):
+            rows = np.repeat(np.arange(len(z)), drawn)
+            both = (fixed, [s[:, number] for s in moved])
+            replicates.append([quantities(a[:, rows], b[:, rows], z[rows]) for a, b in both])
+    estimate, spread = quantities(clean, cut, z), np.array(replicates)
     site, _, position = readout.partition("/")
     records = [
         {"site": site, "position": position, "layer": layer, "quantity": name}
-        | _spread(estimate[q, k], fixed[:, q, k], refitted[:, q, k])
+        | _spread(estimate[q, k], *spread[:, :, q, k].T)
         for k, layer in enumerate(chosen)
         for q, name in enumerate(QUANTITIES)
     ]
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
-def _chosen(
-    clean: Features,
-    cell: scores.Cell,
-    settings: fitting.Settings,
-    layers: Sequence[int] | None,
-    device: str | torch.device,
-    keep: Path | None,
-) -> tuple[list[int], fitting.Fitted]:
-    """The layers, ascending, and the clean probes there."""
-    depth = len(clean)
-    if layers is None:
-        found = scores.fit_and_score(clean, cell, settings, device=device, keep=keep)
-        auc = np.array([intervals.auc(s, cell.plan.z) for s in found.s])
-        inner = found.fitted.inner_auc
-        own = headline.deepest(auc) if np.isnan(inner).any() else _headline(inner)
-        chosen = sorted({depth // 3, 2 * depth // 3, own})
-        return chosen, found.fitted.at(chosen)
-    chosen = sorted(set(layers))
-    if not chosen or chosen[0] < 0 or chosen[-1] >= depth:
-        raise AnchorscopeError(
-            f"there is no such layer in {list(layers)}",
-            f"refits of {cell.readout}",
-            f"name layers from 0 to {depth - 1}",
-            see="config",
-        )
-    return chosen, fitting.fit(features.at(clean, chosen), cell.plan, settings, device=device)
+def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell) -> list[int]:
+    """Those at one and two thirds of the depth, and the headline layer."""
+    inner, depth = fitted.inner_auc, len(clean)
+    if np.isnan(inner).any():
+        s = fitting.out_of_fold(fitted, clean, cell.plan.fold)
+        own = headline.deepest(np.array([intervals.auc(layer, cell.plan.z) for layer in s]))
+    else:
+        own = headline.median(headline.layer_of_fold(inner))
+    return sorted({depth // 3, 2 * depth // 3, own})
 
 
-def _headline(inner_auc: np.ndarray) -> int:
-    return headline.median(headline.layer_of_fold(inner_auc))
-
-
-def _drawn(answers: pd.DataFrame, draws: int, seed: int) -> np.ndarray:
-    """How often each sample is drawn, int64 [draws, n]."""
-    answers = kept(answers)
-    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
-    clusters = folds.clusters(list(answers["question"]), list(subjects))
-    drawn = intervals.bootstrap(clusters, draws, seed)
-    return drawn.weights[:, drawn.clusters].astype(np.int64)
-
-
-def _usable(weights: np.ndarray, cell: scores.Cell) -> np.ndarray:
-    """The draws in which every probe learns from both classes."""
+def _draw(answers: pd.DataFrame, draws: int, seed: int, cell: scores.Cell) -> np.ndarray:
+    """How often each sample is drawn, int64 [draws, n], where every probe has both classes."""
+    drawn = samples.bootstrap(samples.kept(answers), draws, seed)
+    weights = drawn.weights[:, drawn.clusters].astype(np.int64)
     usable = fitting.usable(cell.plan, weights)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
@@ -179,54 +132,6 @@ def _usable(weights: np.ndarray, cell: scores.Cell) -> np.ndarray:
             see="too-few-samples",
         )
     return weights[usable]
-
-
-def _replicates(
-    passes: _Passes,
-    fitted: fitting.Fitted,
-    weights: np.ndarray,
-    cell: scores.Cell,
-    layers: Sequence[int],
-    device: str | torch.device,
-    keep: Path | None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Quantities [draws, quantities, layers], the probes held fixed and refitted."""
-    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(passes.plan)[0]))
-    fixed = passes.scored(fitted)
-    found = []
-    with Progress(
-        total=len(weights), desc=f"probes of {cell.readout} fitted anew", unit="draws"
-    ) as progress:
-        for start in range(0, len(weights), at_once):
-            some = weights[start : start + at_once]
-            name = f"{cell.readout}-draws-{start:04d}"
-            path = None if keep is None else partial.named(keep, name)
-            signed = partial.signature([name, str([*layers]), str(some.tolist()), *cell.ids])
-            work = functools.partial(_of_draws, passes, fixed, some, device)
-            made = partial.once(path, work, signed)
-            found.append(made["quantities"].numpy())
-            progress.update(len(some))
-    whole = np.concatenate(found)
-    return whole[:, 0], whole[:, 1]
-
-
-def _of_draws(
-    passes: _Passes,
-    fixed: tuple[np.ndarray, np.ndarray],
-    weights: np.ndarray,
-    device: str | torch.device,
-) -> dict[str, torch.Tensor]:
-    """`quantities`, float64 [draws, 2, quantities, layers]: the probes held fixed, and refitted."""
-    z = passes.plan.z
-    again = fitting.fit_draws(
-        passes.clean, passes.plan, passes.settings, passes.c, weights, device=device
-    )
-    found = []
-    for one, drawn in zip(again, weights, strict=True):
-        rows = np.repeat(np.arange(len(z)), drawn)
-        both = (fixed, passes.scored(one))
-        found.append([quantities(clean[:, rows], cut[:, rows], z[rows]) for clean, cut in both])
-    return {"quantities": torch.tensor(np.array(found))}
 
 
 def quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> np.ndarray:

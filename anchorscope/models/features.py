@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -73,30 +72,6 @@ class Part:
     def __getitem__(self, layers: slice) -> Tensor:
         some = self.layers[layers]
         return self.x[some.start : some.stop]
-
-
-@dataclass(frozen=True)
-class InTurn:
-    """Features that one thread reads at a time: they may hold what was read last.
-
-    Attributes:
-        x: the features, [layers, n, width].
-        reading: held by the thread that reads.
-    """
-
-    x: Features
-    reading: threading.Lock = field(default_factory=threading.Lock)
-
-    @property
-    def shape(self) -> Sequence[int]:
-        return self.x.shape
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, layers: slice) -> Tensor:
-        with self.reading:
-            return self.x[layers]
 
 
 def blocks(x: Features) -> Iterator[Part]:

@@ -110,6 +110,8 @@ def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
 class Fitted:
     """One probe for each layer and outer fold, with its calibration; all float64 [layers, folds].
 
+    Of several draws: [layers, draws · folds], one draw's probes after another's.
+
     Attributes:
         probes: the probes of the outer training folds.
         c, t, offset: penalty, slope and offset.
@@ -126,17 +128,19 @@ class Fitted:
 
     def at(self, layers: Sequence[int]) -> Fitted:
         """Those of some layers."""
-        of_layers = {name: getattr(self, name)[layers] for name in ARRAYS}
-        return Fitted(probes.part(self.probes, layers), **of_layers)
+        index = list(layers)
+        arrays = (getattr(self, name)[index] for name in ARRAYS)
+        return Fitted(self.probes.part(index), *arrays)
+
+
+def join(parts: Sequence[Fitted], axis: int = 0) -> Fitted:
+    """Several blocks of layers (axis 0) or draws (axis 1), one after the other."""
+    arrays = (np.concatenate([getattr(part, name) for part in parts], axis) for name in ARRAYS)
+    return Fitted(probes.join([part.probes for part in parts], axis), *arrays)
 
 
 def fit(
-    x: Features,
-    plan: Design,
-    settings: Settings,
-    *,
-    c: np.ndarray | None = None,
-    device: str | torch.device = "cpu",
+    x: Features, plan: Design, settings: Settings, *, device: str | torch.device = "cpu"
 ) -> Fitted:
     """All probes of all layers in one solve, then C and calibration of each outer fold.
 
@@ -144,36 +148,14 @@ def fit(
         x: activations, float [layers, n, width], in the order of `plan`.
         plan: where it has no inner folds nothing is calibrated: slope 1, offset 0.
         settings: see `Settings`.
-        c: penalties, [layers, folds]; None chooses them from the grid.
         device: where to solve.
     """
     shape = (len(x), settings.folds, len(settings.penalties))
-    grid = np.broadcast_to(settings.penalties, shape) if c is None else c[..., None]
-    everyone = np.ones((1, len(plan.z)))
-    fitted = _fit(x, plan, settings, grid, everyone, device)[0]
-    if c is None and settings.penalty != 1:
-        grid = fitted.c[..., None] / settings.penalty
-        fitted = _fit(x, plan, settings, grid, everyone, device)[0]
-    return fitted
-
-
-def fit_draws(
-    x: Features,
-    plan: Design,
-    settings: Settings,
-    c: np.ndarray,
-    weights: np.ndarray,
-    *,
-    device: str | torch.device = "cpu",
-) -> list[Fitted]:
-    """What `fit` finds from samples drawn with replacement, for each draw.
-
-    Args:
-        x, plan, settings, device: see `fit`.
-        c: penalties, [layers, folds].
-        weights: how often each sample was drawn, [draws, n].
-    """
-    return _fit(x, plan, settings, c[..., None], weights, device)
+    grid = np.broadcast_to(settings.penalties, shape)
+    fitted = _fit(x, plan, settings, grid, np.ones((1, len(plan.z))), device)
+    if settings.penalty == 1:
+        return fitted
+    return refit(x, plan, settings, fitted.c / settings.penalty, device=device)
 
 
 def refit(
@@ -181,43 +163,37 @@ def refit(
     plan: Design,
     settings: Settings,
     c: np.ndarray,
-    weights: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    across: bool = False,
     device: str | torch.device = "cpu",
 ) -> Fitted:
-    """The outer folds' probes learned anew from samples drawn with replacement.
-
-    Penalties stay as found. Slope and offset fit the draw's out-of-fold logits of the other folds:
-    inner folds would give the same spread and take six times as many probes. The shift is of the
-    draw's training fold.
+    """Probes learned anew with penalties as found: from other activations, labels or samples.
 
     Args:
         x, plan, settings, device: see `fit`.
         c: penalties, [layers, folds].
-        weights: how often each sample was drawn, [draws, n].
+        weights: how often each sample was drawn, [draws, n]; None for each once.
+        across: whether slope and offset fit the out-of-fold logits of the other outer folds in
+            place of inner ones. That gives the same spread, and takes a sixth of the probes.
 
     Returns:
-        As many probes as folds for each draw, one draw's after another's, [layers, draws · folds];
-        see `of_draws`.
+        As many probes as folds for each draw; see `of_draws`.
     """
-    again = _abreast(fit_draws(x, outer_only(plan), settings, c, weights, device=device))
-    if not _inner_folds(plan):
+    weights = np.ones((1, len(plan.z))) if weights is None else weights
+    apart = replace(plan, inner=np.full_like(plan.inner, -1)) if across else plan
+    again = _fit(x, apart, settings, c[..., None], weights, device)
+    if not across or not _inner_folds(plan):
         return again
     where = of_draws(plan.fold, settings, len(weights))
     logits = (out_of_fold(again, x, where) + again.shift[:, where]).reshape(-1, len(plan.z))
     drawn = np.tile(weights, (len(x), 1))
     found = [
         platt.calibrate(logits[:, others], plan.z[others], drawn[:, others])
-        for others in plan.fold != np.arange(settings.folds)[:, None]
+        for others in _outer(plan)
     ]
     t, offset = (np.stack(one, axis=-1).reshape(again.t.shape) for one in zip(*found, strict=True))
     return replace(again, t=t, offset=offset)
-
-
-def _abreast(each: Sequence[Fitted]) -> Fitted:
-    """The probes of several draws, one draw's after another's."""
-    solved = probes.abreast([one.probes for one in each])
-    arrays = (np.concatenate([getattr(one, name) for one in each], axis=1) for name in ARRAYS)
-    return Fitted(solved, *arrays)
 
 
 def of_draws(fold: np.ndarray, settings: Settings, draws: int) -> np.ndarray:
@@ -225,9 +201,9 @@ def of_draws(fold: np.ndarray, settings: Settings, draws: int) -> np.ndarray:
     return fold + settings.folds * np.arange(draws)[:, None]
 
 
-def usable(plan: Design, weights: np.ndarray) -> np.ndarray:
-    """Whether a draw leaves every probe of a design both classes to learn from, bool [draws]."""
-    masks, _ = training_rows(plan)
+def usable(plan: Design, weights: np.ndarray, *, inner: bool = True) -> np.ndarray:
+    """Whether every probe (or those of the outer folds) learns from both classes, bool [draws]."""
+    masks = training_rows(plan)[0] if inner else _outer(plan)
     wrong, everyone = weights @ (masks * plan.z).T, weights @ masks.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 
@@ -239,12 +215,12 @@ def _fit(
     grid: np.ndarray,
     weights: np.ndarray,
     device: str | torch.device,
-) -> list[Fitted]:
+) -> Fitted:
     """Probes of each draw, from penalties [layers, folds, penalties]."""
     masks, of_fold = training_rows(plan)
     drawn = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     penalties = grid[:, of_fold].reshape(len(x), -1)
-    solved = probes.fit(
+    every = probes.fit(
         x,
         torch.as_tensor(plan.z),
         torch.as_tensor(drawn.reshape(-1, len(plan.z))),
@@ -252,18 +228,23 @@ def _fit(
         device=device,
     )
     each = drawn.shape[1]
-    return [
-        _calibrated(
-            probes.part(solved, problems=slice(draw * each, (draw + 1) * each)),
-            *(x, plan, settings, grid, weights[draw]),
+    parts = [
+        _choose(
+            every.part(slice(None), slice(k * each, (k + 1) * each)), x, plan, settings, grid, w
         )
-        for draw in range(len(weights))
+        for k, w in enumerate(weights)
     ]
+    return join(parts, axis=1)
 
 
-def outer_only(plan: Design) -> Design:
-    """The design without inner folds."""
-    return replace(plan, inner=np.full_like(plan.inner, -1))
+def _outer(plan: Design) -> np.ndarray:
+    """The outer training folds, bool [folds, n]."""
+    return plan.fold != np.arange(len(plan.inner))[:, None]
+
+
+def _inner_folds(plan: Design) -> list[tuple[int, int]]:
+    """(outer fold, inner fold) of each inner fold."""
+    return [(k, i) for k, inner in enumerate(plan.inner) for i in range(inner.max() + 1)]
 
 
 def training_rows(plan: Design) -> tuple[np.ndarray, np.ndarray]:
@@ -272,19 +253,13 @@ def training_rows(plan: Design) -> tuple[np.ndarray, np.ndarray]:
     Returns:
         bool [problems, n], and the outer fold that each belongs to, int64 [problems].
     """
-    outer = plan.fold != np.arange(len(plan.inner))[:, None]
-    inner = _inner_folds(plan)
+    outer, inner = _outer(plan), _inner_folds(plan)
     masks = [*outer, *(outer[k] & (plan.inner[k] != i) for k, i in inner)]
     return np.stack(masks), np.array([*range(len(outer)), *(k for k, _ in inner)])
 
 
-def _inner_folds(plan: Design) -> list[tuple[int, int]]:
-    """(outer fold, inner fold) of each inner fold."""
-    return [(k, i) for k, inner in enumerate(plan.inner) for i in range(inner.max() + 1)]
-
-
-def _calibrated(
-    solved: probes.Probes,
+def _choose(
+    every: probes.Probes,
     x: Features,
     plan: Design,
     settings: Settings,
@@ -292,36 +267,30 @@ def _calibrated(
     weights: np.ndarray,
 ) -> Fitted:
     """The probes of one draw: penalty, slope, offset and shift; weights [n]."""
-    shape = grid.shape[:2]
-    outer = plan.fold != np.arange(settings.folds)[:, None]
+    shape, outer = grid.shape[:2], _outer(plan)
     chosen, t, offset = np.zeros(shape, dtype=np.int64), np.ones(shape), np.zeros(shape)
     inner_auc = np.full(shape, np.nan)
     if _inner_folds(plan):
-        held = _inner_logits(solved, x, plan, grid.shape[-1])
+        held = _inner_logits(every, x, plan, grid.shape[-1])
         for k, rows in enumerate(outer):
             chosen[:, k] = platt.choose(held[:, k][..., rows], plan.z[rows], plan.inner[k][rows])
             own = np.take_along_axis(held[:, k], chosen[:, k, None, None], axis=1)[:, 0]
             t[:, k], offset[:, k] = platt.calibrate(own[:, rows], plan.z[rows], weights[rows])
             inner_auc[:, k] = [auc(logits, plan.z[rows]) for logits in own[:, rows]]
     problems = torch.as_tensor(np.arange(settings.folds) * grid.shape[-1] + chosen)
-    picked = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
+    c = np.take_along_axis(grid, chosen[..., None], axis=-1)[..., 0]
     share = np.array([np.average(plan.z[rows], weights=weights[rows]) for rows in outer])
-    shift = np.broadcast_to(_shift(share, settings), shape)
-    return Fitted(solved.take(problems), picked, t, offset, shift, inner_auc)
-
-
-def _shift(share: np.ndarray, settings: Settings) -> np.ndarray:
-    """What is taken off the logits of probes whose training rows hold `share` of z = 1."""
     balanced = settings.scoring == "calibrated" and settings.prior == "balanced"
-    return np.log(share / (1 - share)) if balanced else np.zeros_like(share)
+    shift = np.log(share / (1 - share)) if balanced else np.zeros_like(share)
+    return Fitted(every.take(problems), c, t, offset, np.broadcast_to(shift, shape), inner_auc)
 
 
-def _inner_logits(solved: probes.Probes, x: Features, plan: Design, penalties: int) -> np.ndarray:
+def _inner_logits(every: probes.Probes, x: Features, plan: Design, penalties: int) -> np.ndarray:
     """Inner out-of-fold logits, float64 [layers, folds, penalties, n]; NaN outside the training
     fold."""
     held = np.full((len(x), len(plan.inner), penalties, len(plan.z)), np.nan)
     for layer in range(len(x)):
-        one = probes.part(solved, [layer]).logits(x[layer : layer + 1])[0].double().cpu().numpy()
+        one = every.at(layer, x[layer : layer + 1][0]).cpu().numpy()
         for number, (k, i) in enumerate(_inner_folds(plan), start=len(plan.inner)):
             rows = plan.inner[k] == i
             held[layer, k][:, rows] = one[number * penalties : (number + 1) * penalties, rows]
@@ -335,6 +304,6 @@ def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
     """
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
-        one = probes.part(fitted.probes, [layer]).logits(x[layer : layer + 1])[0]
-        raw[layer] = one.double().cpu().numpy()[fold, np.arange(fold.shape[-1])]
+        one = fitted.probes.at(layer, x[layer : layer + 1][0]).cpu().numpy()
+        raw[layer] = one[fold, np.arange(fold.shape[-1])]
     return fitted.t[:, fold] * raw + fitted.offset[:, fold] - fitted.shift[:, fold]

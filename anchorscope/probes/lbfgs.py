@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from anchorscope.probes.matmul import Matrices
-
 MEMORY = 10
 SURE = 30.0
 SLOPE_KEPT = 0.3
@@ -36,7 +34,7 @@ class Block:
             the correlation matrix; of rank 0 where it is taken for the identity.
     """
 
-    x: Matrices
+    x: Tensor
     z: Tensor
     mask: Tensor
     root: Tensor | None
@@ -52,7 +50,7 @@ class Block:
         here = slice(None) if layers is None else layers
         return replace(
             self,
-            x=self.x if layers is None else self.x.at(layers),
+            x=self.x if layers is None else self.x[layers],
             mask=self.mask[problems],
             root=None if self.root is None else self.root[problems],
             c=self.c[here][:, problems],
@@ -70,7 +68,7 @@ class Block:
 
     def logits(self, w: Tensor) -> Tensor:
         weights, bias = self.folded(w)
-        return self.x.logits(weights).add_(bias[..., None])
+        return (weights @ self.x.mT).add_(bias[..., None])
 
     def residuals(self, logits: Tensor) -> Tensor:
         """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
@@ -78,7 +76,7 @@ class Block:
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
         total = residuals.sum(-1, keepdim=True)
-        slope = self.x.sums(residuals).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
+        slope = (residuals @ self.x).addcmul_(total, self.mean, value=-1).mul_(self.inv_std)
         gradient = torch.cat([slope, total], dim=-1).mul_(self.c)
         gradient[..., :-1] += w[..., :-1]
         return gradient

@@ -23,16 +23,19 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from anchorscope.models.features import Features, InTurn, Part
-from anchorscope.probes import solving
-from anchorscope.probes.lbfgs import Block, minimise
-from anchorscope.probes.standardising import Standardised, standardised
+from anchorscope.models.features import Features, Part
+from anchorscope.probes.lbfgs import MEMORY, Block, minimise
+from anchorscope.probes.standardising import ROWS_AT_ONCE, Standardised, standardised
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
-from anchorscope.storage.room import tried
+from anchorscope.storage.room import ABREAST_BYTES, tried
 
 TOLERANCE = 1e-4
 MAX_ITERATIONS = 500
+MOST_BYTES = 16 << 30
+"""Most that the layers solved at once take of a GPU: among more, all wait for the slowest."""
+SHARE = 0.5
+"""Of a GPU's memory; the solver's workspaces take more. Not of what happens to be free: how many
+layers are solved at once shows in the last digits."""
 
 log = logging.getLogger(__name__)
 
@@ -43,18 +46,15 @@ class Probes:
 
     Attributes:
         weights: float32 [layers, problems, width].
-        bias: float32 [layers, problems].
-        centre: float32 [layers, width], taken off the features first: large means would
-            cost the logits their last digits.
+        bias: float64 [layers, problems]; features with large means need its digits.
         iterations: of the slowest problem.
         unconverged: number of problems, over all layers, stopped by the limit on iterations.
     """
 
     weights: Tensor
     bias: Tensor
-    centre: Tensor
-    iterations: int
-    unconverged: int
+    iterations: int = 0
+    unconverged: int = 0
 
     def take(self, problems: Tensor) -> Probes:
         """The probes numbered `problems`, int64 [layers, chosen]: at each layer its own."""
@@ -62,27 +62,29 @@ class Probes:
         wide = index[..., None].expand(-1, -1, self.weights.shape[2])
         return replace(self, weights=self.weights.gather(1, wide), bias=self.bias.gather(1, index))
 
-    def logits(self, x: Features) -> Tensor:
-        """Logits of z = 1, float32 [layers, problems, n], of features [layers, n, width]."""
-        device = self.weights.device
-        layers = (x[layer : layer + 1][0] for layer in range(len(x)))
-        parts = zip(layers, self.weights, self.bias, self.centre, strict=True)
-        return torch.stack(
-            [w @ (rows.to(device).float() - mid).T + b[:, None] for rows, w, b, mid in parts]
+    def part(self, layers: Sequence[int] | slice, problems: slice = slice(None)) -> Probes:
+        """The probes of some layers, and of those some problems."""
+        return replace(
+            self, weights=self.weights[layers, problems], bias=self.bias[layers, problems]
         )
 
+    def at(self, layer: int, rows: Tensor) -> Tensor:
+        """Logits of z = 1 at one layer, float64 [problems, n], of features [n, width]."""
+        weights = self.weights[layer].double()
+        return weights @ rows.to(weights.device).double().T + self.bias[layer][:, None]
 
-def part(
-    fitted: Probes, layers: Sequence[int] | None = None, *, problems: slice = slice(None)
-) -> Probes:
-    """The probes of some layers (None: all), and of those some problems."""
-    index = slice(None) if layers is None else list(layers)
-    return replace(
-        fitted,
-        weights=fitted.weights[index, problems],
-        bias=fitted.bias[index, problems],
-        centre=fitted.centre[index],
+    def logits(self, x: Features) -> Tensor:
+        """Logits of z = 1, float64 [layers, problems, n], of features [layers, n, width]."""
+        return torch.stack([self.at(k, x[k : k + 1][0]) for k in range(len(x))])
+
+
+def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
+    """The probes of several solves one after the other: their layers (0) or problems (1)."""
+    weights, bias = (
+        torch.cat([getattr(part, name) for part in parts], dim) for name in ("weights", "bias")
     )
+    iterations = max(part.iterations for part in parts)
+    return Probes(weights, bias, iterations, sum(part.unconverged for part in parts))
 
 
 def fit(
@@ -108,9 +110,8 @@ def fit(
             by more; of logits beyond ±30, which are sure in float32, by more in proportion.
         max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
-        budget_bytes: layers are solved in blocks that fit, and where one does not, its problems
-            are; all threads together hold no more of them. None: what `solving` says
-            of the device. A block for which memory runs out all the same is halved.
+        budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
+            64 MB on a CPU, half the memory of a GPU. What does not fit after all is halved.
 
     Returns:
         The probes, on `device`.
@@ -124,93 +125,52 @@ def fit(
     masks = train_masks.to(device, torch.float32)
     z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
     _check(z, masks)
-    block = solving.that_fit(x.shape, len(masks), device, budget_bytes)
+    layers, problems = _at_once(x.shape, len(masks), _budget(device, budget_bytes))
     first = x.layers.start if isinstance(x, Part) else 0
-    solver = _Solver(InTurn(x), z, masks, c, tolerance, max_iterations, block, first)
-    workers = solving.workers(x.shape, block.layers, device, budget_bytes)
-    spans = solving.spans(len(x), block.layers, workers)
-    found: list[Probes | None] = []
-    with Progress(total=len(masks) * len(x), unit="probes") as progress:
-        for some in solving.abreast(solver.whole, spans, workers):
-            found.append(some)
-            progress.update(len(masks) * len(some.weights) if some else 0)
-        parts = []
-        for layers, some in zip(spans, found, strict=True):
-            parts.append(some or solver.in_parts(layers))
-            progress.update(0 if some else len(masks) * len(layers))
-    solved = joined(parts)
-    if solved.unconverged:
-        log.warning("%d probes were stopped after %d steps", solved.unconverged, max_iterations)
-    return solved
+    todo, parts = range(len(x)), list[Probes]()
+    while todo:
+        some = todo[:layers]
+        solver = _Solver(z, masks, c[some.start : some.stop], tolerance, max_iterations, problems)
+        found = tried(partial(solver.solve, Part(x, some), first + some.start))
+        if found is None:
+            layers, problems = _halved(len(some), min(problems, len(masks)))
+            continue
+        parts.append(found)
+        todo = todo[layers:]
+    fitted = join(parts)
+    if fitted.unconverged:
+        log.warning("%d probes were stopped after %d steps", fitted.unconverged, max_iterations)
+    return fitted
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Solver:
-    """Solves every problem, some layers at a time.
+    """Solves every problem at some layers, `problems` at once; the rest: see `fit`."""
 
-    Attributes:
-        x, z, masks, c, tolerance, max_iterations: see `fit`; `z`, `masks` and `c` on the device.
-        block: what is solved at once.
-        first: number of the first layer, by which an error names it.
-        short: whether a block did not fit in memory.
-    """
-
-    x: InTurn
     z: Tensor
     masks: Tensor
     c: Tensor
     tolerance: float
     max_iterations: int
-    block: solving.Sizes
-    first: int
-    short: bool = False
-
-    def whole(self, layers: range) -> Probes | None:
-        """The probes of a block of layers; None if it, or one before, did not fit.
-
-        Raises:
-            AnchorscopeError: see `fit`.
-        """
-        found = None if self.short else self._tried(layers, self.block.problems)
-        self.short |= found is None
-        return found
-
-    def in_parts(self, layers: range) -> Probes:
-        """The same of a block that did not fit beside others: alone, or in halves of halves.
-
-        Raises:
-            AnchorscopeError: see `fit`.
-        """
-        parts = list[Probes]()
-        while layers:
-            some = self._tried(layers[: self.block.layers], self.block.problems)
-            if some is None:
-                together = min(self.block.layers, len(layers))
-                problems = min(len(self.masks), self.block.problems)
-                self.block = solving.smaller(together, problems)
-                continue
-            parts.append(some)
-            layers = layers[len(some.weights) :]
-        return joined(parts)
-
-    def _tried(self, layers: range, together: int) -> Probes | None:
-        return tried(partial(self._solve, Part(self.x, layers), together))
+    problems: int
 
     @torch.inference_mode()
-    def _solve(self, x: Part, together: int) -> Probes:
-        """Solve every problem at some layers, `together` at once."""
-        layers = standardised(x, self.masks, self.first + x.layers.start)
+    def solve(self, x: Part, first: int) -> Probes:
+        """The probes of these layers; the first of them is numbered `first` in errors."""
+        layers = standardised(x, self.masks, first)
         weights = self.z.new_empty((len(x), len(self.masks), x.shape[2]))
         bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
-        for here, block in self._blocks(layers, self.c[x.layers.start : x.layers.stop]):
-            for some in torch.arange(len(self.masks), device=weights.device).split(together):
+        for here, block in self._blocks(layers):
+            for some in torch.arange(len(self.masks), device=weights.device).split(self.problems):
                 problems = block.take(some)
                 w, steps, unsolved = minimise(problems, self.tolerance, self.max_iterations)
                 weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
                 iterations, unconverged = max(iterations, steps), unconverged + unsolved
-        return Probes(weights / layers.scale[:, None], bias, layers.centre, iterations, unconverged)
+        weights /= layers.scale[:, None]
+        centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
+        return Probes(weights, bias.double() - centred, iterations, unconverged)
 
-    def _blocks(self, layers: Standardised, c: Tensor) -> Iterator[tuple[Tensor, Block]]:
+    def _blocks(self, layers: Standardised) -> Iterator[tuple[Tensor, Block]]:
         """Layers that are solved together, those with eigenvectors and those without."""
         weighted = bool(((self.masks != 0) & (self.masks != 1)).any())
         ranks = [len(values) for _, values in layers.eigen]
@@ -219,36 +179,57 @@ class _Solver:
             here = torch.tensor(some, device=self.z.device)
             eigen = zip(*(layers.eigen[layer] for layer in some), strict=True)
             vectors, values = map(torch.stack, eigen)
-            block = Block(
-                x=layers.x.at(here),
-                z=self.z,
-                mask=self.masks,
-                root=torch.where(self.masks > 0, self.masks.rsqrt(), 0.0) if weighted else None,
-                c=c[here][..., None],
-                size=self.masks.sum(-1, keepdim=True),
-                mean=layers.mean[here][:, layers.same],
-                inv_std=layers.inv_std[here][:, layers.same],
-                vectors=vectors,
-                values=values[:, None],
+            yield (
+                here,
+                Block(
+                    x=layers.x if len(some) == len(ranks) else layers.x[here],
+                    z=self.z,
+                    mask=self.masks,
+                    root=torch.where(self.masks > 0, self.masks.rsqrt(), 0.0) if weighted else None,
+                    c=self.c[here][..., None],
+                    size=self.masks.sum(-1, keepdim=True),
+                    mean=layers.mean[here][:, layers.same],
+                    inv_std=layers.inv_std[here][:, layers.same],
+                    vectors=vectors,
+                    values=values[:, None],
+                ),
             )
-            yield here, block
 
 
-def joined(parts: Sequence[Probes]) -> Probes:
-    """The probes of several blocks of layers, one after the other."""
-    weights, bias, centre = (
-        torch.cat([getattr(part, name) for part in parts]) for name in ("weights", "bias", "centre")
-    )
-    iterations = max(part.iterations for part in parts)
-    return Probes(weights, bias, centre, iterations, sum(part.unconverged for part in parts))
+def _budget(device: torch.device, budget_bytes: int | None) -> int:
+    if budget_bytes is not None:
+        return budget_bytes
+    if device.type == "cpu":
+        return ABREAST_BYTES
+    if device.type != "cuda":
+        return MOST_BYTES
+    return min(MOST_BYTES, int(SHARE * torch.cuda.mem_get_info(device)[1]))
 
 
-def abreast(parts: Sequence[Probes]) -> Probes:
-    """The probes of several solves of the same layers, one solve's problems after another's."""
-    weights, bias = (
-        torch.cat([getattr(part, name) for part in parts], dim=1) for name in ("weights", "bias")
-    )
-    return replace(parts[0], weights=weights, bias=bias)
+def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int]:
+    """How many layers, and how many problems of each, fit; at least one of either."""
+    _, n, width = shape
+    state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
+    read = 4 * n * width + 8 * 4 * min(n, ROWS_AT_ONCE) * width  # one layer's, as it is read
+    layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
+    return max(1, (budget - read) // layer), max(1, budget // state)
+
+
+def _halved(layers: int, problems: int) -> tuple[int, int]:
+    """Half of the layers that did not fit; of a single layer half of the problems.
+
+    Raises:
+        AnchorscopeError: it was one problem of one layer.
+    """
+    if layers == problems == 1:
+        raise AnchorscopeError(
+            "one probe of one layer does not fit by itself",
+            "memory of the device",
+            "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU",
+            see="out-of-memory",
+        )
+    log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
+    return (layers // 2, problems) if layers > 1 else (1, problems // 2)
 
 
 def _check(z: Tensor, masks: Tensor) -> None:

@@ -10,27 +10,17 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.models.features import Features, Part, Reordered
-from anchorscope.probes import fitting, platt, probes, solved
+from anchorscope.models.features import Features, Part, Reordered, blocks
+from anchorscope.probes import fitting, platt
 from anchorscope.probes.draws import Draws
-from anchorscope.probes.fitting import (
-    Design,
-    Fitted,
-    Settings,
-    design,
-    fit,
-    out_of_fold,
-    training_rows,
-)
+from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, kept, shuffled, sigmoid
-from anchorscope.probes.solved import Keep, Scored
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -43,6 +33,8 @@ REFITTED = (("knockout", 0), ("random", 0))
 OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
 Activations = Callable[[str, int], tuple[Sequence[str], Features]]
+Found = dict[str, tuple[Fitted, np.ndarray]]
+"""Probes by name, and their scores [layers, n], or of several draws [layers, draws, n]."""
 
 log = logging.getLogger(__name__)
 
@@ -61,15 +53,6 @@ class Cell:
     plan: Design
     readout: str
 
-    def waits(
-        self, folder: Path | None, condition: tuple[str, int], rows: np.ndarray | slice
-    ) -> Keep | None:
-        """Where the blocks of a condition wait that measured some of the samples; None: nowhere."""
-        if folder is None:
-            return None
-        name, draw = condition
-        return Keep(folder, f"{self.readout}-{name}.{draw}", list(self.ids[rows]))
-
 
 def score(
     activations: Activations,
@@ -80,6 +63,7 @@ def score(
     *,
     extras: bool = True,
     draws: Draws | None = None,
+    fitted: dict[str, Fitted] | None = None,
     device: str | torch.device = "cpu",
 ) -> pd.DataFrame:
     """Fit the probes of one read-out on the clean pass and score every condition.
@@ -96,6 +80,7 @@ def score(
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
         draws: takes the scores of probes learned from each of its draws (`fitting.refit`), under
             every condition; they are not in the table.
+        fitted: takes the probes of the clean pass, by read-out.
         device: where probes are fitted.
 
     Returns:
@@ -112,7 +97,7 @@ def score(
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
     given = (activations, answers, readout, conditions, settings)
-    found = frames(*given, extras=extras, draws=draws, device=device)
+    found = frames(*given, extras=extras, draws=draws, fitted=fitted, device=device)
     return pd.concat(found, ignore_index=True)
 
 
@@ -125,47 +110,48 @@ def frames(
     *,
     extras: bool = True,
     draws: Draws | None = None,
+    fitted: dict[str, Fitted] | None = None,
     device: str | torch.device = "cpu",
-    keep: Path | None = None,
 ) -> Iterator[pd.DataFrame]:
     """The table of `score` in parts, one for each condition and probe, each made when asked for.
 
-    Features are read by blocks of layers, and once beside their checksums: all that needs a block
-    is done while it is held. With a folder to `keep` them, blocks wait there once they are done,
-    and those that an earlier try has finished are taken over, see `solved`.
+    Features are read once, by blocks of layers: all that needs a block is done while it is held.
     """
-    if not isinstance(settings, Settings):
-        settings = Settings(**settings)
+    settings = settings if isinstance(settings, Settings) else Settings(**settings)
     cell = cell_of(answers, settings, readout)
     everyone = np.arange(len(cell.ids))
-    clean = of_everyone(activations, CLEAN, cell)
-    null = _null(cell.plan, settings) if extras else None
     draws = draws if draws is not None and len(draws) else None
-    given = (cell, draws, settings, device)
-    learned, *others = _learned(clean, null, *given, cell.waits(keep, CLEAN, everyone))
-    yield _frame(learned, everyone, cell, CLEAN)
+    weights = None if draws is None else draws.weights
+    null = _null(cell.plan, settings) if extras else None
+    own = _learn(of_everyone(activations, CLEAN, cell), cell.plan, null, weights, settings, device)
+    clean, s = own.pop("clean")
+    if fitted is not None:
+        fitted[readout] = clean
+    yield _frame(clean, s, everyone, cell, CLEAN)
     redrawn = None
     if draws is not None:
-        said = others.pop(0)
-        draws.add(readout, CLEAN, everyone, said.s)
-        redrawn = said.fitted
-    for other in others:
-        yield _frame(other, everyone, cell, CLEAN, "shuffled").assign(p=np.float32("nan"))
-    del clean, others
-    for condition in dict.fromkeys(conditions):
-        if condition == CLEAN:
-            continue
+        redrawn, s = own.pop("draws")
+        draws.add(readout, CLEAN, everyone, s)
+    for meaningless, s in own.values():
+        frame = _frame(meaningless, s, everyone, cell, CLEAN, "shuffled")
+        yield frame.assign(p=np.float32("nan"))
+    for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
         rows, x = _rows(activations, condition, cell)
-        again = _complete(rows, x, cell, condition) if _has(condition, REFITTED, extras) else None
-        waits = cell.waits(keep, condition, rows)
-        moved, *refitted = _moved(learned.fitted, redrawn, x, rows, again, *given, waits)
-        yield _frame(moved, rows, cell, condition)
+        fold = cell.plan.fold[rows]
+        found = {"clean": (clean, fold)}
+        if draws is not None and redrawn is not None:
+            found["draws"] = redrawn, fitting.of_draws(fold, settings, len(draws))
+        again = extras and condition in REFITTED
+        whole = _complete(rows, x, cell, condition) if again else None
+        moved = _move(x, found, whole, cell.plan, settings, device)
+        s = moved["clean"][1]
+        yield _frame(clean, s, rows, cell, condition)
         if draws is not None:
-            draws.add(readout, condition, rows, refitted.pop(0).s)
-        if _has(condition, OFFSET_REFITTED, extras):
-            yield _frame(_offset(moved, rows, cell.plan), rows, cell, condition, "offset")
-        for other in refitted:
-            yield _frame(other, everyone, cell, condition, "refit")
+            draws.add(readout, condition, rows, moved["draws"][1])
+        if extras and condition in OFFSET_REFITTED:
+            yield _offset(clean, s, rows, cell, condition)
+        if again:
+            yield _frame(*moved["refit"], everyone, cell, condition, "refit")
 
 
 def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draws:
@@ -176,45 +162,16 @@ def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draw
     Args:
         answers, settings: see `score`.
     """
-    if not isinstance(settings, Settings):
-        settings = Settings(**settings)
+    settings = settings if isinstance(settings, Settings) else Settings(**settings)
     answers = kept(answers)
     ordered = in_order(answers)
     found = bootstrap(ordered, settings.refits, settings.seed)
     places = pd.Index(ordered["id"]).get_indexer(pd.Index(answers["id"]))
     weights = found.weights[:, found.clusters][:, places].astype(np.int64)
-    usable = fitting.usable(fitting.outer_only(design(answers, settings)), weights)
+    usable = fitting.usable(design(answers, settings), weights, inner=False)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     return Draws(answers["id"].astype(str).to_numpy(dtype=object), weights[usable])
-
-
-def to_fit(
-    answers: pd.DataFrame,
-    conditions: Sequence[tuple[str, int]],
-    settings: Settings | Mapping[str, Any],
-    *,
-    extras: bool = True,
-    draws: int = 0,
-) -> int:
-    """How many probes `frames` fits at each layer, see there; `draws` is how many there are."""
-    if not isinstance(settings, Settings):
-        settings = Settings(**settings)
-    plan = design(kept(answers), settings)
-    clean = _clean_problems(plan, settings) + draws * settings.folds
-    if not extras:
-        return clean
-    null = 0 if _null(plan, settings, quiet=True) is None else settings.folds
-    return clean + null + len(training_rows(plan)[0]) * len({*REFITTED} & {*conditions})
-
-
-def _clean_problems(plan: Design, settings: Settings) -> int:
-    """How many probes of a layer it takes to fit those of the clean pass."""
-    return len(training_rows(plan)[0]) * (len(settings.penalties) + (settings.penalty != 1))
-
-
-def _has(condition: tuple[str, int], those: Sequence[tuple[str, int]], extras: bool) -> bool:
-    return extras and condition in those
 
 
 def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
@@ -234,43 +191,26 @@ def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell
     return _complete(rows, x, cell, condition)
 
 
-def fit_and_score(
-    x: Features,
-    cell: Cell,
-    settings: Settings,
-    *,
-    device: str | torch.device = "cpu",
-    keep: Path | None = None,
-) -> Scored:
-    """The probes of the clean pass, and what they say of all samples; features are read once."""
-    waits = cell.waits(keep, CLEAN, slice(None))
-    return _learned(x, None, cell, None, settings, device, waits)[0]
+def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
+    """What some work finds for all layers, done while a block of them is held."""
+    parts = [work(block) for block in blocks(x)]
+    if len(parts) == 1:
+        return parts[0]
+    return {
+        name: (fitting.join([part[name][0] for part in parts]),
+               np.concatenate([part[name][1] for part in parts]))
+        for name in parts[0]
+    }  # fmt: skip
 
 
-def _of_block(
-    x: Features,
-    plan: Design,
-    settings: Settings,
-    device: str | torch.device,
-    c: np.ndarray | None = None,
-) -> Scored:
-    fitted = fit(x, plan, settings, c=c, device=device)
-    return _scored(fitted, x, plan.fold)
-
-
-def _scored(fitted: Fitted, x: Features, fold: np.ndarray) -> Scored:
-    return Scored(fitted, out_of_fold(fitted, x, fold))
-
-
-def _learned(
+def _learn(
     clean: Features,
+    plan: Design,
     null: Design | None,
-    cell: Cell,
-    draws: Draws | None,
+    weights: np.ndarray | None,
     settings: Settings,
     device: str | torch.device,
-    waits: Keep | None,
-) -> list[Scored]:
+) -> Found:
     """The clean probes, those of the draws, and those of shuffled labels where there is a design.
 
     The last are not calibrated: a slope would have to be learned from logits that know nothing. The
@@ -279,84 +219,72 @@ def _learned(
     the samples backwards.
     """
 
-    def learn(block: Part) -> list[Scored]:
-        own = _of_block(block, cell.plan, settings, device)
-        found = [own]
-        if draws is not None:
-            again = fitting.refit(block, cell.plan, settings, own.fitted.c, draws.weights, device)
-            found.append(_scored(again, block, _of_draws(cell, draws, settings)))
+    def learn(block: Part) -> Found:
+        own = fitting.fit(block, plan, settings, device=device)
+        found = {"clean": (own, out_of_fold(own, block, plan.fold))}
+        if weights is not None:
+            again = fitting.refit(block, plan, settings, own.c, weights, across=True, device=device)
+            where = fitting.of_draws(plan.fold, settings, len(weights))
+            found["draws"] = again, out_of_fold(again, block, where)
         if null is not None:
             balanced = replace(settings, prior="balanced")
-            found.append(_of_block(block, null, balanced, device, own.fitted.c))
+            other = fitting.refit(block, null, balanced, own.c, device=device)
+            found["shuffled"] = other, out_of_fold(other, block, plan.fold)
         return found
 
-    each = _clean_problems(cell.plan, settings) + (0 if null is None else settings.folds)
-    each += 0 if draws is None else len(draws) * settings.folds
-    return solved.by_block(clean, learn, device=device, keep=waits, each=each)
+    return _by_block(clean, learn)
 
 
-def _of_draws(cell: Cell, draws: Draws, settings: Settings) -> np.ndarray:
-    return fitting.of_draws(cell.plan.fold, settings, len(draws))
+def _move(
+    x: Features,
+    probes: Mapping[str, tuple[Fitted, np.ndarray]],
+    whole: Features | None,
+    plan: Design,
+    settings: Settings,
+    device: str | torch.device,
+) -> Found:
+    """What probes say of a condition, and probes `refit` to it.
+
+    Args:
+        x: activations of the samples measured, [layers, rows, width].
+        probes: name → probes, and which of them scores each row.
+        whole: all samples in the order of the cell; None for no refit.
+        plan, settings, device: see `fitting.fit`.
+    """
+
+    def say(block: Part) -> Found:
+        here = {name: (of.at(block.layers), fold) for name, (of, fold) in probes.items()}
+        found = {name: (of, out_of_fold(of, block, fold)) for name, (of, fold) in here.items()}
+        if whole is not None:
+            all_rows = Part(whole, block.layers)
+            c = here["clean"][0].c
+            again = fitting.refit(all_rows, plan, settings, c, device=device)
+            found["refit"] = again, out_of_fold(again, all_rows, plan.fold)
+        return found
+
+    return _by_block(x, say)
 
 
-def _null(plan: Design, settings: Settings, quiet: bool = False) -> Design | None:
+def _null(plan: Design, settings: Settings) -> Design | None:
     """The design with shuffled labels; None where a fold gets one class only, or `published`."""
     if settings.scoring != "calibrated":
         return None
     z = shuffled(plan.z, settings.seed)
     if any(len(np.unique(z[plan.fold != k])) < 2 for k in range(settings.folds)):
-        if not quiet:
-            log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
+        log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
     return Design(z, plan.fold, np.full_like(plan.inner, -1))
 
 
-def _moved(
-    fitted: Fitted,
-    redrawn: Fitted | None,
-    x: Features,
-    rows: np.ndarray,
-    whole: Features | None,
-    cell: Cell,
-    draws: Draws | None,
-    settings: Settings,
-    device: str | torch.device,
-    waits: Keep | None,
-) -> list[Scored]:
-    """What the clean probes say of a condition, `x` [layers, len(rows), width].
-
-    And what those of the draws say; and probes of its own that were fitted to `whole`, all samples
-    in the order of the cell; None for none.
-    """
-
-    def say(block: Part) -> list[Scored]:
-        own = fitted.at(block.layers)
-        found = [_scored(own, block, cell.plan.fold[rows])]
-        if draws is not None and redrawn is not None:
-            where = _of_draws(cell, draws, settings)[:, rows]
-            found.append(_without_probes(_scored(redrawn.at(block.layers), block, where)))
-        if whole is not None:
-            layers = Part(whole, block.layers)
-            found.append(_of_block(layers, cell.plan, settings, device, own.c))
-        return found
-
-    each = 0 if whole is None else len(training_rows(cell.plan)[0])
-    return solved.by_block(x, say, device=device, keep=waits, each=each)
-
-
-def _without_probes(scored: Scored) -> Scored:
-    """The scores alone: probes of all draws are many, and kept once."""
-    fitted = scored.fitted
-    none = probes.part(fitted.probes, problems=slice(0))
-    return replace(scored, fitted=replace(fitted, probes=none))
-
-
-def _offset(moved: Scored, rows: np.ndarray, plan: Design) -> Scored:
+def _offset(
+    fitted: Fitted, s: np.ndarray, rows: np.ndarray, cell: Cell, condition: tuple[str, int]
+) -> pd.DataFrame:
     """The probes with an offset that was fitted anew to the other folds' logits."""
-    fitted, fold = moved.fitted, plan.fold[rows]
-    s = moved.s.astype(np.float32).astype(np.float64)  # as the table holds them
-    more = platt.offset_refit(s + fitted.shift[:, fold], plan.z[rows], fold)
-    return Scored(fitted, s + more, fitted.offset[:, fold] + more)
+    fold, z = cell.plan.fold[rows], cell.plan.z[rows]
+    s = s.astype(np.float32).astype(np.float64)  # as the table holds them
+    more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
+    frame = _frame(fitted, s + more, rows, cell, condition, "offset")
+    return frame.assign(offset=(fitted.offset[:, fold] + more).astype(np.float32).ravel())
 
 
 def _rows(
@@ -397,16 +325,15 @@ def _complete(rows: np.ndarray, x: Features, cell: Cell, condition: tuple[str, i
 
 
 def _frame(
-    scored: Scored,
+    fitted: Fitted,
+    s: np.ndarray,
     rows: np.ndarray,
     cell: Cell,
     condition: tuple[str, int],
     probe: str = "clean",
 ) -> pd.DataFrame:
-    """The table's rows of one condition and probe; `scored` are `rows` of the cell."""
-    fold, fitted, s = cell.plan.fold[rows], scored.fitted, scored.s.astype(np.float32)
-    layers = len(s)
-    offset = fitted.offset[:, fold] if scored.offset is None else scored.offset
+    """The table's rows of one condition and probe, of scores [layers, rows]."""
+    fold, s, layers = cell.plan.fold[rows], s.astype(np.float32), len(s)
     columns = {
         "id": np.tile(cell.ids[rows], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(rows)),
@@ -416,9 +343,10 @@ def _frame(
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),
-        "t": fitted.t[:, fold].astype(np.float32).ravel(),
-        "offset": offset.astype(np.float32).ravel(),
-        "inner_auc": fitted.inner_auc[:, fold].astype(np.float32).ravel(),
+        **{
+            name: getattr(fitted, name)[:, fold].astype(np.float32).ravel()
+            for name in ("t", "offset", "inner_auc")
+        },
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }

@@ -1,4 +1,4 @@
-"""Features standardised for the probes, layer after layer, in memory that the layers share.
+"""Features standardised for the probes, layer after layer.
 
 Every layer is taken less its centre and by its scale. What is left for each problem is the mean and
 the spread of its own rows, and for all problems of a layer its correlation matrix, taken apart.
@@ -13,8 +13,6 @@ import torch
 from torch import Tensor
 
 from anchorscope.models.features import Features
-from anchorscope.probes import matmul, solving
-from anchorscope.probes.matmul import Matrices
 from anchorscope.storage.errors import AnchorscopeError
 
 FEW = 16
@@ -28,6 +26,8 @@ ROUNDED = 1e-5
 FAR = 8.0
 """Standard deviations from which on a row has no say in where its feature is centred; of few rows
 less, since one of n is never √n away."""
+ROWS_AT_ONCE = 1024
+"""Rows whose statistics are taken at once."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Standardised:
             of rank 0 where it is taken for the identity.
     """
 
-    x: Matrices
+    x: Tensor
     centre: Tensor
     scale: Tensor
     mean: Tensor
@@ -68,15 +68,14 @@ def standardised(features: Features, masks: Tensor, first: int) -> Standardised:
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
-    room, x = masks.new_empty((n, width)), matmul.empty(features.shape, masks.device)
+    x = masks.new_empty((layers, n, width))
     found, eigen = [], []
-    for layer in range(layers):
+    for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
-        by = _standardise(rows, room, first + layer)
-        x.add(room)
-        found.append((*by, *_mean_and_inv_std(room, different)))
-        mild = len(masks) <= FEW and _spread(room) <= MILD
-        eigen.append((room.new_empty((width, 0)), room.new_empty(0)) if mild else _eigen(room))
+        by = _standardise(rows, out, first + layer)
+        found.append((*by, *_mean_and_inv_std(out, different)))
+        mild = len(masks) <= FEW and _spread(out) <= MILD
+        eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
     centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
     return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
 
@@ -157,7 +156,7 @@ def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _rows_at_once(x: Tensor) -> list[slice]:
-    starts = range(0, len(x), solving.ROWS_AT_ONCE)
+    starts = range(0, len(x), ROWS_AT_ONCE)
     return [slice(start, start + starts.step) for start in starts]
 
 

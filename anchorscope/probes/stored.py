@@ -1,0 +1,115 @@
+"""Stored probes: those of a cell's clean pass in one file, to score whatever is measured later.
+
+A row is scored by the probe of its sample's own fold, which has never seen the sample, nor its
+subject. Nothing is fitted again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import torch
+
+from anchorscope.models.features import Features
+from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
+from anchorscope.probes.probes import Probes
+from anchorscope.probes.samples import sigmoid
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import atomic
+
+
+@dataclass(frozen=True)
+class Stored:
+    """The probes of a cell.
+
+    Attributes:
+        ids: of the samples that they were fitted to, [n].
+        fold: outer fold of each, int64 [n].
+        fitted: read-out → its probes, of every layer and outer fold.
+    """
+
+    ids: np.ndarray
+    fold: np.ndarray
+    fitted: Mapping[str, Fitted]
+
+    def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
+        """Scores s, calibrated logits at the prior that the probes were fitted for.
+
+        Args:
+            states: hidden states as they come, float [layers, rows, width].
+            readout: such as `mlp/final`.
+            ids: the sample of each row; one may have several.
+
+        Returns:
+            float64 [layers, rows].
+
+        Raises:
+            AnchorscopeError: an id or a read-out that the probes were not fitted to.
+        """
+        places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
+        unknown = [one for one, place in zip(ids, places, strict=True) if place < 0]
+        if unknown or readout not in self.fitted:
+            raise AnchorscopeError(
+                f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes",
+                f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}",
+                "delete the cell's scores and run snakemake again",
+                see="stale-product",
+            )
+        return out_of_fold(self.fitted[readout], states, self.fold[places])
+
+    def p(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
+        """p = σ(s) of `logits`, the probability that an answer is wrong, float64 [layers, rows]."""
+        return sigmoid(self.logits(states, readout, ids))
+
+
+def write(
+    path: str | Path, ids: Sequence[str], fold: np.ndarray, fitted: Mapping[str, Fitted]
+) -> None:
+    """Write the probes of a cell; arguments as the attributes of `Stored`.
+
+    Tensors `<read-out>/weights`, float32 [layers, folds, width], and `bias`, `c`, `t`, `offset`,
+    `shift`, `inner_auc`, float64 [layers, folds]; `fold`, int64 [n]; the ids in the metadata.
+    """
+    from safetensors.numpy import save_file
+
+    tensors = {"fold": np.asarray(fold, dtype=np.int64)}
+    for readout, of in fitted.items():
+        solved = {"weights": of.probes.weights, "bias": of.probes.bias}
+        arrays = {name: tensor.cpu().numpy() for name, tensor in solved.items()}
+        arrays |= {name: getattr(of, name) for name in ARRAYS}
+        tensors |= {f"{readout}/{name}": np.ascontiguousarray(a) for name, a in arrays.items()}
+    with atomic(path) as draft:
+        save_file(tensors, draft, metadata={"ids": json.dumps([str(one) for one in ids])})
+
+
+def read(path: str | Path) -> Stored:
+    """The probes that `write` wrote.
+
+    Raises:
+        AnchorscopeError: the file cannot be read.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            ids = json.loads(file.metadata()["ids"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
+        raise AnchorscopeError(
+            f"cannot read the stored probes: {error}",
+            path,
+            "delete the file and run snakemake again",
+            see="unreadable-product",
+        ) from error
+    fold = tensors.pop("fold")
+    fitted = {}
+    for readout in dict.fromkeys(name.rpartition("/")[0] for name in tensors):
+        weights, bias = (torch.as_tensor(tensors[f"{readout}/{n}"]) for n in ("weights", "bias"))
+        arrays = (tensors[f"{readout}/{name}"] for name in ARRAYS)
+        fitted[readout] = Fitted(Probes(weights, bias), *arrays)
+    return Stored(np.array(ids, dtype=object), fold, fitted)
