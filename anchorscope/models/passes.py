@@ -15,7 +15,6 @@ from anchorscope.models import knockout, partners
 from anchorscope.models.answers import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.models.partners import Interchange
 from anchorscope.models.sharing import common
-from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.provenance import Counts
 
@@ -220,12 +219,6 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
     chosen = frozenset(samples)
     rows = tuple(row for row in batch.rows if row.sample in chosen)
     return replace(batch, samples=tuple(samples), rows=rows)
-
-
-def share(planned: Plan, part: tuple[int, int]) -> range:
-    """The batches, by number, that one of several jobs passes, see `partial.share`."""
-    sizes = [len(batch.rows) * batch.length for batch in planned.batches]
-    return partial.share(sizes, len(planned.samples), *part)
 
 
 def conditions_of(settings: Conditions) -> list[tuple[str, int]]:

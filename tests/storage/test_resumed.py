@@ -1,4 +1,4 @@
-"""Jobs that died, and cells split over several jobs: what is finished is not done again."""
+"""Jobs that died: what is finished is not done again."""
 
 from __future__ import annotations
 
@@ -148,65 +148,6 @@ def test_a_batch_of_nobody_knows_which_samples_is_measured_anew(cell: Any, tmp_p
     assert 0 < len(rows) <= 3 and same(states(tmp_path), before)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 7])
-def test_shards_put_together_are_the_cell(cell: Any, tmp_path: Path, parts: int) -> None:
-    loaded, plan = cell
-    whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
-    folders = [tmp_path / f"{part}-of-{parts}" for part in range(1, parts + 1)]
-    for part, folder in enumerate(folders, 1):
-        numbers = activations.share(plan, (part, parts))
-        activations.write(folder, loaded, plan, READOUTS, numbers=numbers)
-    gathered = tmp_path / "gathered"
-    gathered.mkdir()
-    activations.gather(folders, gathered, plan)
-    with counted(loaded.model) as rows:
-        stats = activations.write(gathered, loaded, plan, READOUTS)
-    assert not rows
-    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
-    assert same(states(gathered), states(tmp_path / "whole"))
-
-
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_shard_with_a_damaged_batch_is_made_again_and_the_others_stay(
-    cell: Any, tmp_path: Path, linked: bool
-) -> None:
-    """Also where the batch was put together with others before it was damaged."""
-    loaded, plan = cell
-    activations.write(tmp_path / "whole", loaded, plan, READOUTS)
-    folders = [tmp_path / "1-of-2", tmp_path / "2-of-2"]
-    gathered = tmp_path / "gathered"
-    gathered.mkdir()
-
-    def pass_through(number: int) -> None:
-        part = activations.share(plan, (number, 2))
-        activations.write(folders[number - 1], loaded, plan, READOUTS, numbers=part)
-
-    pass_through(1), pass_through(2)
-    if linked:
-        activations.gather(folders, gathered, plan)
-    hurt = sorted(folders[1].glob("batch-*"))[0]
-    with hurt.open("r+b") as file:
-        file.seek(-3, 2)
-        file.write(bytes(3))
-    with pytest.raises(AnchorscopeError, match="batch is damaged"):
-        activations.gather(folders, gathered, plan)
-    assert folders[0].is_dir() and not folders[1].exists()
-    pass_through(2)
-    activations.gather(folders, gathered, plan)
-    with counted(loaded.model) as rows:
-        activations.write(gathered, loaded, plan, READOUTS)
-    assert not rows and same(states(gathered), states(tmp_path / "whole"))
-
-
-def test_a_shard_of_other_passes_is_refused(cell: Any, tmp_path: Path) -> None:
-    loaded, plan = cell
-    other = planned(answers_table(loaded.tokenizer), batch_tokens=200)
-    activations.write(tmp_path / "1-of-2", loaded, other, READOUTS, numbers=range(1))
-    (tmp_path / "cell").mkdir()
-    with pytest.raises(AnchorscopeError, match="made from other passes"):
-        activations.gather([tmp_path / "1-of-2"], tmp_path / "cell", plan)
-
-
 def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Path) -> None:
     loaded = load("llama")
     call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
@@ -224,36 +165,12 @@ def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Pa
     assert not none
 
 
-@pytest.mark.parametrize("parts", [2, 3, 7])
-def test_answers_of_shards_are_those_of_one_job(load: Any, tmp_path: Path, parts: int) -> None:
-    loaded = load("llama")
-    call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
-    whole = generation.generate(*call, **SIZES)
-    said = [
-        generation.generate(*call, **SIZES, keep=tmp_path, part=(part, parts))
-        for part in range(1, parts + 1)
-    ]
-    assert sum(map(len, said)) == len(PROMPTS)
-    with counted(loaded.model) as rows:
-        assert generation.generate(*call, **SIZES, keep=tmp_path) == whole
-    assert not rows
-
-
 def test_answers_to_other_prompts_are_not_taken_for_these(load: Any, tmp_path: Path) -> None:
     loaded = load("llama")
     rest = (loaded.model, loaded.tokenizer, ENDING)
     generation.generate(PROMPTS[:4], *rest, **SIZES, keep=tmp_path)
     fresh = generation.generate(PROMPTS, *rest, **SIZES)
     assert generation.generate(PROMPTS, *rest, **SIZES, keep=tmp_path) == fresh
-
-
-def test_an_index_says_where_each_sample_lies_whatever_the_shard(cell: Any, tmp_path: Path) -> None:
-    loaded, plan = cell
-    for part in (1, 2):
-        numbers = activations.share(plan, (part, 2))
-        activations.write(tmp_path / str(part), loaded, plan, READOUTS, numbers=numbers)
-    first, second = (pd.read_parquet(tmp_path / str(n) / "index.parquet") for n in (1, 2))
-    pd.testing.assert_frame_equal(first, second)
 
 
 @pytest.fixture
