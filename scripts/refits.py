@@ -1,10 +1,12 @@
 """Fit one cell's probes anew in every bootstrap draw, at three layers."""
 
-from anchorscope.storage import partial, provenance
+import functools
+
+from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage, use_threads
 
-with stage(snakemake), partial.given_back(snakemake.input.activations):
+with stage(snakemake):
     import pandas as pd
 
     from anchorscope.experiments import refits
@@ -16,23 +18,17 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     device = best_device("cpu" if snakemake.resources.device == "cpu" else "cuda")
     folder = snakemake.input.activations
     answers = activations.measured(read_parquet(snakemake.input.answers), folder)
-    product = snakemake.output.refits
-    fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
-    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
-        found = [
-            refits.refit(
-                lambda condition, draw, readout=readout: activations.read(
-                    folder, readout, condition, draw
-                ),
-                answers,
-                readout,
-                {**chosen.probe, "seed": chosen.seed},
-                draws=chosen.draws,
-                seed=chosen.seed,
-                device=device,
-                keep=waits,
-            )
-            for readout in chosen.readouts
-        ]
-        write_csv(pd.concat(found, ignore_index=True), product)
-    provenance.of_stage(snakemake, product, device=device)
+    found = [
+        refits.refit(
+            functools.partial(activations.read, folder, readout),
+            answers,
+            readout,
+            {**chosen.probe, "seed": chosen.seed},
+            draws=chosen.draws,
+            seed=chosen.seed,
+            device=device,
+        )
+        for readout in chosen.readouts
+    ]
+    write_csv(pd.concat(found, ignore_index=True), snakemake.output.refits)
+    provenance.of_stage(snakemake, snakemake.output.refits, device=device)

@@ -1,19 +1,18 @@
 """Fit one cell's probes and score every condition, out of fold."""
 
 import functools
-from pathlib import Path
 
 from anchorscope.probes.samples import kept
-from anchorscope.storage import partial, provenance
+from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
 from anchorscope.storage.progress import Progress
 from anchorscope.workflow.stage import log, stage, use_threads
 
-with stage(snakemake), partial.given_back(snakemake.input.activations):
+with stage(snakemake):
     import pandas as pd
 
     from anchorscope.models import activations
-    from anchorscope.probes import draws, fitting, floors, scores, solved
+    from anchorscope.probes import draws, fitting, floors, scores
     from anchorscope.workflow import studies
     from anchorscope.workflow.devices import best_device
 
@@ -35,29 +34,26 @@ with stage(snakemake), partial.given_back(snakemake.input.activations):
     else:
         conditions = activations.conditions_of(chosen.conditions)
         drawn = scores.drawn(answers, settings)
-        total = len(chosen.readouts) * partial.depth(Path(folder))
+        depth = len(activations.read(folder, chosen.readouts[0], "clean")[1])
+        total = len(chosen.readouts) * depth
         total *= scores.to_fit(answers, conditions, settings, draws=len(drawn))
-        fit = partial.fit(snakemake, device.partition(":")[0], partial.content(snakemake.input))
-        with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as waits:
-            found = (
-                frame
-                for readout in chosen.readouts
-                for frame in scores.frames(
-                    functools.partial(activations.read, folder, readout),
-                    answers,
-                    readout,
-                    conditions,
-                    settings,
-                    draws=drawn,
-                    device=device,
-                    keep=waits,
-                )
+        found = (
+            frame
+            for readout in chosen.readouts
+            for frame in scores.frames(
+                functools.partial(activations.read, folder, readout),
+                answers,
+                readout,
+                conditions,
+                settings,
+                draws=drawn,
+                device=device,
             )
-            total -= solved.waiting(waits)
-            with Progress(total=total, unit="probes"):
-                write_parquet_parts(found, product)
-            drawn.write(snakemake.output.draws)
-            write_parquet(floors.floors(answers, settings), snakemake.output.floors)
+        )
+        with Progress(total=total, unit="probes"):
+            write_parquet_parts(found, product)
+        drawn.write(snakemake.output.draws)
+        write_parquet(floors.floors(answers, settings), snakemake.output.floors)
     provenance.of_stage(
         snakemake,
         product,

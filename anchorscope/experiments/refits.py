@@ -7,11 +7,9 @@ deviations is the inflation that the other intervals lack.
 
 from __future__ import annotations
 
-import functools
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from anchorscope.models.features import Features
 from anchorscope.probes import fitting, headline, intervals, scores
 from anchorscope.probes.samples import kept, sigmoid
 from anchorscope.questions import folds
-from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 
@@ -74,7 +71,6 @@ def refit(
     layers: Sequence[int] | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
-    keep: Path | None = None,
 ) -> pd.DataFrame:
     """Bootstrap one read-out's quantities with the probes held fixed, and fitted anew.
 
@@ -91,8 +87,6 @@ def refit(
         layers: which; None for those at one and two thirds of the depth and the headline layer.
         seed: of the draws.
         device: where probes are fitted.
-        keep: folder where clean probes and draws wait once they are done; those that an earlier
-            try has finished are taken over.
 
     Returns:
         A row for each layer and quantity, with the columns `COLUMNS`: `share` of samples that
@@ -108,12 +102,12 @@ def refit(
         settings = fitting.Settings(**settings)
     cell = scores.cell_of(answers, settings, readout)
     clean, cut = (scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT))
-    chosen, fitted = _chosen(clean, cell, settings, layers, device, keep)
+    chosen, fitted = _chosen(clean, cell, settings, layers, device)
     passes = _Passes(
         features.at(clean, chosen), features.at(cut, chosen), cell.plan, settings, fitted.c
     )
     weights = _usable(_drawn(answers, draws, seed), cell)
-    fixed, refitted = _replicates(passes, fitted, weights, cell, chosen, device, keep)
+    fixed, refitted = _replicates(passes, fitted, weights, cell.readout, device)
     estimate = quantities(*passes.scored(fitted), cell.plan.z)
     site, _, position = readout.partition("/")
     records = [
@@ -131,12 +125,11 @@ def _chosen(
     settings: fitting.Settings,
     layers: Sequence[int] | None,
     device: str | torch.device,
-    keep: Path | None,
 ) -> tuple[list[int], fitting.Fitted]:
     """The layers, ascending, and the clean probes there."""
     depth = len(clean)
     if layers is None:
-        found = scores.fit_and_score(clean, cell, settings, device=device, keep=keep)
+        found = scores.fit_and_score(clean, cell, settings, device=device)
         auc = np.array([intervals.auc(s, cell.plan.z) for s in found.s])
         inner = found.fitted.inner_auc
         own = headline.deepest(auc) if np.isnan(inner).any() else _headline(inner)
@@ -185,26 +178,19 @@ def _replicates(
     passes: _Passes,
     fitted: fitting.Fitted,
     weights: np.ndarray,
-    cell: scores.Cell,
-    layers: Sequence[int],
+    readout: str,
     device: str | torch.device,
-    keep: Path | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Quantities [draws, quantities, layers], the probes held fixed and refitted."""
     at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(passes.plan)[0]))
     fixed = passes.scored(fitted)
     found = []
     with Progress(
-        total=len(weights), desc=f"probes of {cell.readout} fitted anew", unit="draws"
+        total=len(weights), desc=f"probes of {readout} fitted anew", unit="draws"
     ) as progress:
         for start in range(0, len(weights), at_once):
             some = weights[start : start + at_once]
-            name = f"{cell.readout}-draws-{start:04d}"
-            path = None if keep is None else partial.named(keep, name)
-            signed = partial.signature([name, str([*layers]), str(some.tolist()), *cell.ids])
-            work = functools.partial(_of_draws, passes, fixed, some, device)
-            made = partial.once(path, work, signed)
-            found.append(made["quantities"].numpy())
+            found.append(_of_draws(passes, fixed, some, device))
             progress.update(len(some))
     whole = np.concatenate(found)
     return whole[:, 0], whole[:, 1]
@@ -215,7 +201,7 @@ def _of_draws(
     fixed: tuple[np.ndarray, np.ndarray],
     weights: np.ndarray,
     device: str | torch.device,
-) -> dict[str, torch.Tensor]:
+) -> np.ndarray:
     """`quantities`, float64 [draws, 2, quantities, layers]: the probes held fixed, and refitted."""
     z = passes.plan.z
     again = fitting.fit_draws(
@@ -226,7 +212,7 @@ def _of_draws(
         rows = np.repeat(np.arange(len(z)), drawn)
         both = (fixed, passes.scored(one))
         found.append([quantities(clean[:, rows], cut[:, rows], z[rows]) for clean, cut in both])
-    return {"quantities": torch.tensor(np.array(found))}
+    return np.array(found)
 
 
 def quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ from anchorscope.probes.fitting import (
     training_rows,
 )
 from anchorscope.probes.samples import bootstrap, in_order, kept, shuffled, sigmoid
-from anchorscope.probes.solved import Keep, Scored
+from anchorscope.probes.solved import Scored
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -60,15 +59,6 @@ class Cell:
     ids: np.ndarray
     plan: Design
     readout: str
-
-    def waits(
-        self, folder: Path | None, condition: tuple[str, int], rows: np.ndarray | slice
-    ) -> Keep | None:
-        """Where the blocks of a condition wait that measured some of the samples; None: nowhere."""
-        if folder is None:
-            return None
-        name, draw = condition
-        return Keep(folder, f"{self.readout}-{name}.{draw}", list(self.ids[rows]))
 
 
 def score(
@@ -126,13 +116,11 @@ def frames(
     extras: bool = True,
     draws: Draws | None = None,
     device: str | torch.device = "cpu",
-    keep: Path | None = None,
 ) -> Iterator[pd.DataFrame]:
     """The table of `score` in parts, one for each condition and probe, each made when asked for.
 
-    Features are read by blocks of layers, and once beside their checksums: all that needs a block
-    is done while it is held. With a folder to `keep` them, blocks wait there once they are done,
-    and those that an earlier try has finished are taken over, see `solved`.
+    Features are read by blocks of layers, and once: all that needs a block is done while it is
+    held, see `solved`.
     """
     if not isinstance(settings, Settings):
         settings = Settings(**settings)
@@ -142,7 +130,7 @@ def frames(
     null = _null(cell.plan, settings) if extras else None
     draws = draws if draws is not None and len(draws) else None
     given = (cell, draws, settings, device)
-    learned, *others = _learned(clean, null, *given, cell.waits(keep, CLEAN, everyone))
+    learned, *others = _learned(clean, null, *given)
     yield _frame(learned, everyone, cell, CLEAN)
     redrawn = None
     if draws is not None:
@@ -157,8 +145,7 @@ def frames(
             continue
         rows, x = _rows(activations, condition, cell)
         again = _complete(rows, x, cell, condition) if _has(condition, REFITTED, extras) else None
-        waits = cell.waits(keep, condition, rows)
-        moved, *refitted = _moved(learned.fitted, redrawn, x, rows, again, *given, waits)
+        moved, *refitted = _moved(learned.fitted, redrawn, x, rows, again, *given)
         yield _frame(moved, rows, cell, condition)
         if draws is not None:
             draws.add(readout, condition, rows, refitted.pop(0).s)
@@ -240,11 +227,9 @@ def fit_and_score(
     settings: Settings,
     *,
     device: str | torch.device = "cpu",
-    keep: Path | None = None,
 ) -> Scored:
     """The probes of the clean pass, and what they say of all samples; features are read once."""
-    waits = cell.waits(keep, CLEAN, slice(None))
-    return _learned(x, None, cell, None, settings, device, waits)[0]
+    return _learned(x, None, cell, None, settings, device)[0]
 
 
 def _of_block(
@@ -269,7 +254,6 @@ def _learned(
     draws: Draws | None,
     settings: Settings,
     device: str | torch.device,
-    waits: Keep | None,
 ) -> list[Scored]:
     """The clean probes, those of the draws, and those of shuffled labels where there is a design.
 
@@ -290,9 +274,7 @@ def _learned(
             found.append(_of_block(block, null, balanced, device, own.fitted.c))
         return found
 
-    each = _clean_problems(cell.plan, settings) + (0 if null is None else settings.folds)
-    each += 0 if draws is None else len(draws) * settings.folds
-    return solved.by_block(clean, learn, device=device, keep=waits, each=each)
+    return solved.by_block(clean, learn, device=device)
 
 
 def _of_draws(cell: Cell, draws: Draws, settings: Settings) -> np.ndarray:
@@ -321,7 +303,6 @@ def _moved(
     draws: Draws | None,
     settings: Settings,
     device: str | torch.device,
-    waits: Keep | None,
 ) -> list[Scored]:
     """What the clean probes say of a condition, `x` [layers, len(rows), width].
 
@@ -340,8 +321,7 @@ def _moved(
             found.append(_of_block(layers, cell.plan, settings, device, own.c))
         return found
 
-    each = 0 if whole is None else len(training_rows(cell.plan)[0])
-    return solved.by_block(x, say, device=device, keep=waits, each=each)
+    return solved.by_block(x, say, device=device)
 
 
 def _without_probes(scored: Scored) -> Scored:

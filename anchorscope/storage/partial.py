@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic, digest, move
+from anchorscope.storage.files import atomic, move
 from anchorscope.storage.identity import identity
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def fit(snakemake: Any, device: object, batches: object) -> str:
     Args:
         snakemake: the job; its run identity counts.
         device: where they are made; numbers differ a little from device to device.
-        batches: what makes them up, and what was read that no identity tells (see `content`).
+        batches: what makes them up, and what was read that no identity tells.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -64,28 +64,6 @@ def fit(snakemake: Any, device: object, batches: object) -> str:
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
     return identity(made_from)
-
-
-def content(products: Iterable[str | Path]) -> str:
-    """Digest of products that were read: of files, and of batches by their checksums.
-
-    Raises:
-        Damaged: the head of a batch cannot be read.
-    """
-    whole = hashlib.sha256()
-    for product in map(Path, products):
-        held = sorted(product.iterdir()) if product.is_dir() else [product]
-        for path in (path for path in held if not path.name.startswith(".")):
-            whole.update(
-                f"{path.name} {_sums(path) if is_batch(path) else digest([path])}".encode()
-            )
-    return whole.hexdigest()
-
-
-def _sums(path: Path) -> str:
-    """The checksums and the signature in a batch's head."""
-    held, said = _head(path)
-    return json.dumps({name: said[name] for name in sorted(said) if name in held | {"samples"}})
 
 
 def place(root: str | Path, product: str | Path, fit: str) -> Path:
@@ -228,14 +206,6 @@ def layers(path: Path, name: str, some: slice) -> torch.Tensor:
 
     with safe_open(path, framework="pt") as file:
         return file.get_slice(name)[:, some]
-
-
-def depth(folder: Path) -> int:
-    """How many layers the batches of a folder hold, from the head of one of them."""
-    from safetensors import safe_open
-
-    with safe_open(min(folder.glob("batch-*")), framework="pt") as file:
-        return int(file.get_slice(next(iter(file.keys()))).get_shape()[1])
 
 
 def devices(folder: Path) -> str:

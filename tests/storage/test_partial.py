@@ -106,32 +106,6 @@ def test_what_waits_for_a_product_goes_once_it_is_read_and_nothing_else(tmp_path
     assert {name for name, waits in places.items() if waits.exists()} == set(others)
 
 
-def test_the_content_of_products_is_that_of_their_tables_and_tensors(tmp_path: Path) -> None:
-    folder, table = tmp_path / "d", tmp_path / "d.csv"
-    folder.mkdir()
-    table.write_text("a", encoding="utf-8")
-    for number in (0, 1):
-        batch(folder, number)
-    first = partial.content([table, folder])
-    (folder / ".snakemake_timestamp").touch()
-    partial.save(STATES, partial.batch(folder, 0), device="cpu", seconds="2")  # made anew, alike
-    assert partial.content([table, folder]) == first
-    found = {first}
-    changed = {name: states + 1 for name, states in STATES.items()}
-    for change in (
-        lambda: partial.save(STATES, partial.batch(folder, 0), samples="others"),
-        lambda: partial.save(changed, partial.batch(folder, 0)),
-        lambda: partial.batch(folder, 1).unlink(),
-        lambda: table.write_text("b", encoding="utf-8"),
-    ):
-        change()
-        found.add(partial.content([table, folder]))
-    assert len(found) == 5
-    partial.batch(folder, 0).write_bytes(b"cut")
-    with pytest.raises(partial.Damaged, match="batch-00000"):
-        partial.content([table, folder])
-
-
 def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
     path = partial.named(tmp_path, "mlp/final-clean")
     assert path.parent == tmp_path and partial.is_batch(path)
@@ -192,9 +166,3 @@ def test_another_device_library_or_plan_fits_no_longer(monkeypatch: pytest.Monke
     monkeypatch.setattr(partial.provenance, "libraries", lambda: {"torch": "other"})
     fits["library"] = partial.fit(job(seed=1), "cpu", [1])
     assert len(set(fits.values())) == len(fits)
-
-
-def test_the_depth_of_a_folder_is_that_of_its_tensors(tmp_path: Path) -> None:
-    tensors = {"clean.0/mlp.final": torch.zeros(3, 7, 4)}
-    partial.save(tensors, partial.batch(tmp_path, 2), device="cpu")
-    assert partial.depth(tmp_path) == 7
