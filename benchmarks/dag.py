@@ -1,6 +1,6 @@
 """How long a large catalogue takes to resolve, and how much memory: a dry run, nothing is computed.
 
-    python benchmarks/dag.py [--models 100] [--datasets 50] [--readouts 6] [--shards 1]
+    python benchmarks/dag.py [--models 100] [--datasets 50] [--readouts 6]
 
 A catalogue of made-up hub models and datasets, in figures of up to 10 models and 10 datasets, all
 of them targets; every read-out is drawn beside each figure. Time and peak memory are those of
@@ -52,10 +52,9 @@ class Resolved:
     peak_mb: float
 
 
-def catalogue(models: int, datasets: int, readouts: int, shards: int = 1) -> dict[str, Any]:
+def catalogue(models: int, datasets: int, readouts: int) -> dict[str, Any]:
     """A config of made-up entries, every model measured on every dataset."""
     measured = list(get_args(Readout))[:readouts]
-    resources = {"gpus": 1, "shards": shards} if shards > 1 else {"gpus": 1}
     names = [f"model-{n:03d}" for n in range(models)]
     sets = [f"dataset-{n:03d}" for n in range(datasets)]
     figures = {
@@ -70,7 +69,7 @@ def catalogue(models: int, datasets: int, readouts: int, shards: int = 1) -> dic
     return {
         "targets": list(figures),
         "readouts": measured,
-        "models": {name: {"hub": f"nobody/{name}", "resources": resources} for name in names},
+        "models": {name: {"hub": f"nobody/{name}", "resources": {"gpus": 1}} for name in names},
         "datasets": {
             name: {"hub": f"nobody/{name}", "split": "test", "fields": FIELDS} for name in sets
         },
@@ -124,10 +123,10 @@ def _counted(said: str) -> dict[str, int]:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    for name, default in (("models", 100), ("datasets", 50), ("readouts", 6), ("shards", 1)):
+    for name, default in (("models", 100), ("datasets", 50), ("readouts", 6)):
         parser.add_argument(f"--{name}", type=int, default=default)
     chosen = parser.parse_args(arguments)
-    sizes = (chosen.models, chosen.datasets, chosen.readouts, chosen.shards)
+    sizes = (chosen.models, chosen.datasets, chosen.readouts)
     found = resolve(catalogue(*sizes))
     print(f"{chosen.models} models × {chosen.datasets} datasets × {chosen.readouts} read-outs")
     print(", ".join(f"{name} {count:,}" for name, count in found.jobs.items()))

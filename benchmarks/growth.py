@@ -152,11 +152,11 @@ def published(config: Config) -> list[str]:
     return [name for name in named if config.models[name].hub]
 
 
-def jobs(cells: int, models: int, datasets: int, shards: int) -> str:
+def jobs(cells: int, models: int, datasets: int) -> str:
     """How many jobs, and what starting them takes."""
-    made = cells * (STAGES + (2 * shards if shards > 1 else 0)) + models + datasets
+    made = cells * STAGES + models + datasets
     hours = made * JOB_SECONDS / 3600
-    return f"{shards} shards a cell: {made:,} jobs, {hours:,.1f} core-hours to start them"
+    return f"{made:,} jobs, {hours:,.1f} core-hours to start them"
 
 
 def measured(path: Path) -> dict[str, float]:
@@ -206,9 +206,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(line(name, one))
     print(line(f"all {len(names)}", sum(found, Floor())))
     print(line("the catalogue", sum(large, Floor())))
-    for shards in (1, 4):
-        print(jobs(len(names) * len(PUBLISHED), len(names), len(PUBLISHED), shards))
-        print(jobs(5000, 100, 50, shards))
+    print(jobs(len(names) * len(PUBLISHED), len(names), len(PUBLISHED)))
+    print(jobs(5000, 100, 50))
 
 
 if __name__ == "__main__":

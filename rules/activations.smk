@@ -2,17 +2,12 @@
 #
 # in:  answers, the model
 # out: results/activations/<model>/<dataset>/   safetensors per planned batch, index.parquet
-#
-# A model with `resources.shards: n` has n jobs measure, each a run of the batches planned for the
-# whole cell.
 
 
 rule activations:
     input:
         answers=frozen_answers,
         model=f"{RESULTS}/models/{{model}}.json",
-        shards=shards("activations"),
-        records=shards("activations", ".provenance.json"),
     output:
         activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
         provenance=f"{{root}}/activations/{{model}}/{{dataset}}.provenance.json",
@@ -26,7 +21,7 @@ rule activations:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        **placed(gpus),
+        **placed(gpus_of_model),
         mem_mb=asks("activations", "mem_mb"),
         runtime=asks("activations", "runtime"),
     params:
@@ -42,20 +37,3 @@ rule activations:
         "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/activations.py"
-
-
-use rule activations as activations_shard with:
-    input:
-        answers=frozen_answers,
-        model=f"{RESULTS}/models/{{model}}.json",
-    output:
-        activations=temp(directory(f"{{root}}/.shards/activations/{{model}}/{{dataset}}/{{shard}}")),
-        provenance=temp(
-            f"{{root}}/.shards/activations/{{model}}/{{dataset}}/{{shard}}.provenance.json"
-        ),
-    log:
-        f"{{root}}/logs/activations/{{model}}/{{dataset}}.{{shard}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/activations/{{model}}/{{dataset}}.{{shard}}.tsv"
-    message:
-        "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}, part {wildcards.shard}"

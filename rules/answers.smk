@@ -2,9 +2,6 @@
 #
 # in:  prompts, questions, the model
 # out: results/answers/<model>/<dataset>.parquet
-#
-# A model with `resources.shards: n` has n jobs generate, each a run of the batches of the whole
-# cell; anchors and labels are found once they are together.
 
 
 rule answers:
@@ -12,8 +9,6 @@ rule answers:
         prompts=product("prompts", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
-        shards=shards("answers"),
-        records=shards("answers", ".provenance.json"),
     output:
         answers=f"{{root}}/answers/{{model}}/{{dataset}}.parquet",
         provenance=f"{{root}}/answers/{{model}}/{{dataset}}.parquet.provenance.json",
@@ -27,7 +22,7 @@ rule answers:
         "../envs/gpu.yaml"
     threads: cores
     resources:
-        **placed(gpus),
+        **placed(gpus_of_model),
         mem_mb=asks("answers", "mem_mb"),
         runtime=asks("answers", "runtime"),
     params:
@@ -40,19 +35,3 @@ rule answers:
         "answers of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: generating {shown.samples:{wildcards.dataset}/}"
     script:
         "../scripts/answers.py"
-
-
-use rule answers as answers_shard with:
-    input:
-        prompts=product("prompts", ".parquet"),
-        questions=f"{RESULTS}/data/{{dataset}}.parquet",
-        model=f"{RESULTS}/models/{{model}}.json",
-    output:
-        answers=temp(directory(f"{{root}}/.shards/answers/{{model}}/{{dataset}}/{{shard}}")),
-        provenance=temp(f"{{root}}/.shards/answers/{{model}}/{{dataset}}/{{shard}}.provenance.json"),
-    log:
-        f"{{root}}/logs/answers/{{model}}/{{dataset}}.{{shard}}.log",
-    benchmark:
-        f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.{{shard}}.tsv"
-    message:
-        "answers of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: generating {shown.samples:{wildcards.dataset}/}, part {wildcards.shard}"

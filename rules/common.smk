@@ -18,7 +18,7 @@ from anchorscope.storage.files import digest
 from anchorscope.workflow.messages import Shown
 from anchorscope.questions.reading import local_files
 from anchorscope.storage import checksums, stale
-from anchorscope.workflow import clock, cluster, demand, studies
+from anchorscope.workflow import cluster, demand, studies
 from anchorscope.report import report_settings
 from anchorscope.workflow.stage import check_writable, scratch, share_library
 
@@ -68,19 +68,11 @@ wildcard_constraints:
     dataset=one_of(cfg.datasets),
     figure=one_of(cfg.figures),
     root=one_of(STUDIES),
-    shard=r"\d+-of-\d+",
 
 
 def numbers(entry, *left_out):
     """A config section as plain data, without the keys that change no number."""
     return entry.model_dump(mode="json", exclude={"label", "resources", "gated", *left_out})
-
-
-def gpus(wildcards):
-    """How many GPUs a job asks for; putting shards together needs none."""
-    entry = cfg.models[wildcards.model].resources
-    gathers = entry.shards > 1 and not wildcards.get("shard")
-    return 0 if gathers else entry.gpus
 
 
 def gpus_of_model(wildcards):
@@ -110,7 +102,7 @@ def placed(gpus):
 
 
 def asks(stage, what, readouts=lambda w: study(w).readouts):
-    """A job's memory or time: by the size of its model and its part, more with each attempt."""
+    """A job's memory or time: by the size of its model and cell, more with each attempt."""
 
     def asked(wildcards, attempt):
         wanted = wanted_by(stage, wildcards, len(readouts(wildcards)))
@@ -126,15 +118,13 @@ def asks(stage, what, readouts=lambda w: study(w).readouts):
 def wanted_by(stage, wildcards, readouts):
     """What the first attempt of a job asks for."""
     entry = cfg.models[wildcards.model].resources
-    jobs = entry.shards if wildcards.get("shard") else 1
-    gathers = entry.shards > 1 and jobs == 1 and stage in ("answers", "activations")
     share = demand.Share(
-        demand.samples(cfg, wildcards.dataset, jobs), rows_of_root(wildcards.root), readouts
+        demand.samples(cfg, wildcards.dataset), rows_of_root(wildcards.root), readouts
     )
     gpus = min(1, entry.gpus) if stage in ("scores", "refits") else entry.gpus
     size = size_of(wildcards.model)
-    wanted = demand.demand("gather" if gathers else stage, size, share, gpus)
-    if gathers or stage == "delta_p":  # what the catalogue says is of jobs with the model
+    wanted = demand.demand(stage, size, share, gpus)
+    if stage == "delta_p":  # what the catalogue says is of jobs with the model
         return wanted
     return wanted.unless(entry.mem_gb, entry.runtime_min)
 
@@ -175,7 +165,7 @@ TOGETHER = ("answers", "activations", "truth", "scores", "refits")
 def together(wildcards):
     """On a cluster the passes and probes of a model that needs no GPU are one job a cell."""
     entry = cfg.models[wildcards.model].resources
-    if entry.gpus or entry.shards > 1:
+    if entry.gpus:
         return None
     if site.max_runtime and minutes_together(wildcards) > site.max_runtime:
         return None
@@ -198,18 +188,6 @@ def cores(wildcards):
     here = on_this_machine and "SLURM_JOB_ID" not in os.environ
     without = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
     return 4 if (without or entry.resources.gpus == 0) and not entry.train else 1
-
-
-def shards(stage, suffix=""):
-    """The parts that several jobs make of a cell; none where one job makes it whole."""
-
-    def parts(wildcards):
-        count = cfg.models[wildcards.model].resources.shards
-        folder = f"{wildcards.root}/.shards/{stage}/{wildcards.model}/{wildcards.dataset}"
-        names = [f"{folder}/{part}-of-{count}{suffix}" for part in range(1, count + 1)]
-        return names if count > 1 else []
-
-    return parts
 
 
 def drawn_readouts(wildcards):
@@ -386,8 +364,6 @@ def before_run():
     try:
         check_writable(RESULTS)
         check_writable(scratch())
-        if ahead := clock.set_back(RESULTS):
-            print(f"{ahead} files of {RESULTS} were dated ahead of the clock.", file=sys.stderr)
         refuse_stale(jobs)
         say_if_no_gpu(jobs)
         check_room(jobs)

@@ -3,10 +3,6 @@
 # in:  the catalogue of figures and models
 # out: nothing of their own
 
-# Not `partial` itself: Snakemake, whose names these rules share, has another.
-from anchorscope.storage.partial import drop
-
-
 localrules:
     retrain,
 
@@ -80,5 +76,3 @@ rule retrain:
         # Marks stay until all are trained: interrupted, it goes on with what is left.
         for mark in input:
             os.remove(mark)
-        # Nobody reads the models here; the next time all steps are to be done again.
-        drop(f"{RESULTS}/models/{name}" for name in needed)

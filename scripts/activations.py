@@ -1,9 +1,7 @@
-"""Measure one cell, every condition's hidden states at the read-out positions; or one shard."""
-
-from pathlib import Path
+"""Measure one cell, every condition's hidden states at the read-out positions."""
 
 from anchorscope.models import intact
-from anchorscope.storage import partial, provenance, shards
+from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_json, read_parquet
 from anchorscope.workflow.stage import stage, use_threads
 
@@ -17,9 +15,8 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device, snakemake.resources.gpu)
-    parts = [Path(path) for path in snakemake.input.get("shards", [])]
-    intact.check(located, weights=not parts)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not parts)
+    intact.check(located)
+    loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
     # Not in `params` but for the partners: other folds need no new passes otherwise.
@@ -42,22 +39,16 @@ with stage(snakemake):
     product = snakemake.output.activations
     fit = partial.fit(snakemake, loaded.device.type, planned)
     waits = partial.place(snakemake.wildcards.root, product, fit)
-    part = activations.share(planned, partial.parts_of(snakemake.wildcards.get("shard")))
     with partial.kept(waits) as folder:
-        activations.gather(parts, folder, planned)
-        passes = activations.write(folder, loaded, planned, chosen.readouts, numbers=part)
+        passes = activations.write(folder, loaded, planned, chosen.readouts)
         partial.linked(folder, product)
-    if snakemake.wildcards.get("shard"):
-        provenance.of_shard(snakemake, product, waits=str(waits))
-    else:
-        provenance.of_stage(
-            snakemake,
-            product,
-            counts=planned.counts,
-            model=located,
-            passes=passes,
-            device=passes["device"],
-            dtype=passes["dtype"],
-            waits=str(waits),
-            **({"shards": shards.records(parts)} if parts else {}),
-        )
+    provenance.of_stage(
+        snakemake,
+        product,
+        counts=planned.counts,
+        model=located,
+        passes=passes,
+        device=passes["device"],
+        dtype=passes["dtype"],
+        waits=str(waits),
+    )

@@ -1,7 +1,6 @@
-"""Generate, anchor and label one cell's answers; or generate those of one shard."""
+"""Generate, anchor and label one cell's answers."""
 
 from dataclasses import asdict
-from pathlib import Path
 
 from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
@@ -9,7 +8,7 @@ from anchorscope.storage.files import read_json, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage, use_threads
 
 with stage(snakemake):
-    from anchorscope.models.answers import Settings, answer, write_part
+    from anchorscope.models.answers import Settings, answer
     from anchorscope.models.models import load
     from anchorscope.workflow.devices import best_device
 
@@ -17,9 +16,8 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device, snakemake.resources.gpu)
-    shards = [Path(path) for path in snakemake.input.get("shards", [])]
-    intact.check(located, weights=not shards)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device, weights=not shards)
+    intact.check(located)
+    loaded = load(located["path"], dtype=chosen.dtype, device=device)
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
     settings = Settings(
         style=chosen.style,
@@ -28,25 +26,17 @@ with stage(snakemake):
         batch_tokens=chosen.batch_tokens,
         window=loaded.window,
     )
-    shard = snakemake.wildcards.get("shard")
     product = snakemake.output.answers
     fit = partial.fit(snakemake, loaded.device.type, asdict(settings))
     with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
-        if shard:
-            part = partial.parts_of(shard)
-            write_part(*tables, loaded.model, loaded.tokenizer, settings, part=part, keep=folder)
-            partial.linked(folder, product)
-            provenance.of_shard(snakemake, product, waits=str(folder))
-        else:
-            partial.take(shards, folder)
-            answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=folder)
-            write_parquet(answers, product)
-            provenance.of_stage(
-                snakemake,
-                product,
-                counts=counts,
-                model=located,
-                device=partial.devices(folder) or str(loaded.device),
-                dtype=chosen.dtype,
-                waits=str(folder),
-            )
+        answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=folder)
+        write_parquet(answers, product)
+        provenance.of_stage(
+            snakemake,
+            product,
+            counts=counts,
+            model=located,
+            device=partial.devices(folder) or str(loaded.device),
+            dtype=chosen.dtype,
+            waits=str(folder),
+        )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
-from anchorscope.storage.files import read_json, read_parquet, write_parquet
+from anchorscope.storage.files import digest, read_json, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage, use_threads
 
 with stage(snakemake):
@@ -24,7 +24,7 @@ with stage(snakemake):
     room = Room()
     passes = {"batch_tokens": chosen.batch_tokens, "blocks": chosen.blocks, "seed": chosen.seed}
     product = snakemake.output.truth
-    fit = partial.fit(snakemake, loaded.device.type, partial.content(snakemake.input))
+    fit = partial.fit(snakemake, loaded.device.type, digest(snakemake.input))
     with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
         found, counts = truth.truth(
             answers,

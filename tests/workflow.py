@@ -21,7 +21,7 @@ SHIPPED_NULLS = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf
 ]["nulls"]
 TINY: dict[str, Any] = {
     "targets": ["tiny"],
-    "batch_tokens": 512,  # more batches than any test has shards
+    "batch_tokens": 512,
     "conditions": {"noop": {"samples": 8}},
     "bootstrap": {"draws": 100, "min_n": 3, "min_clusters": 2},
     "calibration": {
@@ -171,7 +171,7 @@ def counted(said: str) -> dict[str, int]:
 
 
 STAGES = frozenset(
-    "dataset train model prompts answers answers_shard activations activations_shard scores"
+    "dataset train model prompts answers activations scores"
     " delta_p table figure view truth refits"
     " refits_table calibration_cell calibration_table calibration_figure null_controls"
     " sensitivity_table reproduction_table report_page".split()

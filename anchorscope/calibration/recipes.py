@@ -26,7 +26,6 @@ def make(
     worlds: Mapping[str, Mapping[str, Any]],
     train: Mapping[str, Any],
     recipe: str,
-    keep: Path | None = None,
 ) -> None:
     """Train a model on questions and save it with its recipe's hash.
 
@@ -36,7 +35,6 @@ def make(
         worlds: dataset name → settings of its calibration world, for the planted curriculum.
         train: the catalogue's `train` entry.
         recipe: its hash.
-        keep: folder where states of the training wait, see `training.train`.
     """
     rows, texts = material(questions, worlds=worlds, train=train)
     tokenizer = training.train_tokenizer(texts, vocabulary=train["vocabulary"])
@@ -48,11 +46,8 @@ def make(
     if not train["graded"]:
         stage["early_verdict"] = 0.0
     losses: list[float] = []
-    for number, (shown, steps, rate) in enumerate(_stages(rows, questions, worlds, train)):
-        waits = None if keep is None else keep / f"stage-{number}"
-        losses = training.train(
-            model, shown, tokenizer, steps=steps, learning_rate=rate, keep=waits, **stage
-        )
+    for shown, steps, rate in _stages(rows, questions, worlds, train):
+        losses = training.train(model, shown, tokenizer, steps=steps, learning_rate=rate, **stage)
     training.save(model, tokenizer, folder)
     parameters = sum(weights.numel() for weights in model.parameters())
     tail = losses[-100:] or [math.log(len(tokenizer))]

@@ -1,13 +1,8 @@
-"""Training of the small models that the calibration and the real-rows demonstration measure.
+"""Training of the small models that the calibration and the real-rows demonstration measure."""
 
-A training that dies goes on from its last state, and ends with the weights that it would have had:
-nothing is drawn but the order of the rows, which the seed and the step tell.
-"""
-
-import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,19 +19,12 @@ from transformers import (
 )
 
 from anchorscope.calibration.curriculum import Row
-from anchorscope.storage import partial
 from anchorscope.storage.progress import Progress
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 FALL = 0.6
 RECENT = 50
 """Steps over which the loss shown is averaged."""
-EVERY = 200
-"""Steps after which the state is kept: a minute or two of work."""
-KEPT = 2
-"""So many states are kept: the one before the last, should the last be damaged."""
-MOMENTS = ("step", "exp_avg", "exp_avg_sq")
-"""What AdamW knows of each parameter."""
 ARCHITECTURES: dict[str, tuple[Any, Any]] = {
     "llama": (LlamaConfig, LlamaForCausalLM),
     "qwen3": (Qwen3Config, Qwen3ForCausalLM),
@@ -134,65 +122,6 @@ class Text:
                 yield ids, ids.masked_fill(ids == self.padding, -100)
 
 
-@dataclass
-class State:
-    """A training on its way.
-
-    Attributes:
-        model: trained in place.
-        optimizer: AdamW over all its parameters.
-        losses: on the tokens, of every step done.
-    """
-
-    model: Any
-    optimizer: torch.optim.AdamW
-    losses: list[float] = field(default_factory=list)
-
-    def tensors(self) -> dict[str, torch.Tensor]:
-        """All of it, for a file."""
-        found = {"losses": torch.tensor(self.losses, dtype=torch.float64)}
-        for name, weights in self.model.named_parameters():
-            moments = self.optimizer.state[weights]
-            found[f"weights.{name}"] = weights.detach()
-            found |= {f"{moment}.{name}": moments[moment] for moment in MOMENTS}
-        return found
-
-    def take(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Become what `tensors` told."""
-        self.losses = tensors["losses"].tolist()
-        for name, weights in self.model.named_parameters():
-            weights.data.copy_(tensors[f"weights.{name}"])
-            moments = {moment: tensors[f"{moment}.{name}"].clone() for moment in MOMENTS}
-            self.optimizer.state[weights] = moments
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """Where the states of a training wait.
-
-    Attributes:
-        folder: see `partial.kept`.
-        signature: of the text and the settings that they came from.
-    """
-
-    folder: Path
-    signature: str
-
-    def latest(self) -> Mapping[str, torch.Tensor] | None:
-        """The last state that is sound."""
-        for path in sorted(self.folder.glob("batch-*"), reverse=True):
-            if (found := partial.finished(path, samples=self.signature)) is not None:
-                return found
-        return None
-
-    def add(self, state: State) -> None:
-        """Keep a state, and let go of those before."""
-        path = partial.batch(self.folder, len(state.losses))
-        partial.save(state.tensors(), path, samples=self.signature)
-        for old in sorted(self.folder.glob("batch-*"))[:-KEPT]:
-            old.unlink()
-
-
 def train(
     model: Any,
     rows: Sequence[Row],
@@ -204,17 +133,12 @@ def train(
     warmup: float,
     early_verdict: float,
     seed: int,
-    keep: Path | None = None,
 ) -> list[float]:
     """Train in place: AdamW, gradients clipped at 1, loss on all tokens.
 
     The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps.
     The verdict is also asked of every layer of the deeper half (weight `early_verdict` a layer):
     without it the model makes up its mind in the last two layers only.
-
-    Args:
-        keep: folder of this training alone, where its state waits every `EVERY` steps and at its
-            end; from the last one that fits it goes on.
 
     Returns:
         The loss on the tokens, of every step.
@@ -225,23 +149,15 @@ def train(
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
-    state = State(model, optimizer)
-    made_from = (steps, size, learning_rate, warmup, early_verdict, seed)
-    waits = None if keep is None else _Saved(keep, _signature(text, made_from))
-    if waits and (found := waits.latest()) is not None:
-        state.take(found)
     model.train()
-    done = len(state.losses)
-    with _flushed(), Progress(total=(steps - done) * size, unit="rows") as progress:
-        for ids, labels in islice(text.batches(size=size, seed=seed), done, steps):
-            rate = learning_rate * _share_of_rate(len(state.losses), steps, warmup)
-            state.losses.append(_step(model, optimizer, rate, ids, labels, early_verdict))
-            if waits and (len(state.losses) % EVERY == 0 or len(state.losses) == steps):
-                waits.add(state)
-            recent = np.mean(state.losses[-RECENT:])
-            progress.set_postfix_str(f"loss {recent:.3f}", refresh=False)
+    losses: list[float] = []
+    with _flushed(), Progress(total=steps * size, unit="rows") as progress:
+        for ids, labels in islice(text.batches(size=size, seed=seed), steps):
+            rate = learning_rate * _share_of_rate(len(losses), steps, warmup)
+            losses.append(_step(model, optimizer, rate, ids, labels, early_verdict))
+            progress.set_postfix_str(f"loss {np.mean(losses[-RECENT:]):.3f}", refresh=False)
             progress.update(len(ids))
-    return state.losses
+    return losses
 
 
 @contextmanager
@@ -253,10 +169,6 @@ def _flushed() -> Iterator[None]:
         yield
     finally:
         torch.set_flush_denormal(False)
-
-
-def _signature(text: Text, settings: Sequence[object]) -> str:
-    return partial.signature([hashlib.sha256(text.ids.tobytes()).hexdigest(), repr(settings)])
 
 
 def _step(

@@ -247,11 +247,6 @@ class Resources(Section):
     runtime_min: Count | None = Field(
         None, description="Time limit, in minutes; null: by the sizes of model and sample."
     )
-    shards: Count = Field(
-        1,
-        description="Jobs that share the passes of each of its cells, on one GPU (or `gpus`) each. "
-        "Tables do not depend on it.",
-    )
 
 
 class TrainSettings(Section):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,7 +18,6 @@ from anchorscope.models.passes import (
     Batch,
     Plan,
     Sample,
-    share,
 )
 from anchorscope.models.planning import conditions_of, plan
 from anchorscope.models.stored import Rows, Stored
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",
-    "measure", "measured", "parse", "plan", "read", "share", "write",
+    "measure", "measured", "parse", "plan", "read", "write",
 ]  # fmt: skip
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
@@ -45,18 +44,15 @@ def write(
     loaded: models.Loaded,
     planned: Plan,
     readouts: Sequence[str],
-    *,
-    numbers: Iterable[int] | None = None,
 ) -> dict[str, Any]:
     """Measure a cell and write `batch-00000.safetensors`, ..., and `index.parquet`.
 
     Args:
         folder: made if it is not there. Sound batches that lie there from an earlier try are kept;
             so give a folder of `partial.place`.
-        loaded: the model; one without weights does where all batches are there.
+        loaded: the model.
         planned: the passes.
         readouts: such as `mlp/final`.
-        numbers: which batches to pass; all of them if not given.
 
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
@@ -67,7 +63,7 @@ def write(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = range(len(planned.batches)) if numbers is None else list(numbers)
+    wanted = range(len(planned.batches))
     paths = {number: partial.batch(folder, number) for number in wanted}
     signed = {number: _signature(planned, number) for number in wanted}
     todo = [n for n in wanted if partial.finished(paths[n], samples=signed[n]) is None]
@@ -92,32 +88,6 @@ def write(
 def _signature(planned: Plan, number: int) -> str:
     """Of the samples of a planned batch, as they stand in its file."""
     return partial.signature([planned.samples[at].id for at in planned.batches[number].samples])
-
-
-def gather(shards: Sequence[Path], folder: Path, planned: Plan) -> None:
-    """Put the batches that several jobs have written into one folder.
-
-    Args:
-        shards: their folders, each with the index of the whole cell.
-        folder: where the batches go.
-        planned: all passes of the cell.
-
-    Raises:
-        AnchorscopeError: a shard was made from other passes, or a batch of it is damaged.
-    """
-    write_parquet(index(planned), folder / "index.parquet")
-    wanted = read_parquet(folder / "index.parquet")
-    for shard in shards:
-        if not read_parquet(shard / "index.parquet").equals(wanted):
-            raise AnchorscopeError(
-                "the shard was made from other passes",
-                shard,
-                "delete the folder and run snakemake again",
-                see="stale-product",
-            )
-    numbers = range(len(planned.batches))
-    signed = {partial.batch(folder, n).name: _signature(planned, n) for n in numbers}
-    partial.take(shards, folder, signed)
 
 
 class _Counter:

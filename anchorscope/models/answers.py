@@ -135,8 +135,7 @@ def answer(
         model: a causal language model in evaluation mode.
         tokenizer: its fast tokenizer.
         settings: see `Settings`.
-        keep: folder for the finished batches of an unfinished job, see `generate`. Where all lie
-            there, the model needs no weights.
+        keep: folder for the finished batches of an unfinished job, see `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
@@ -184,44 +183,6 @@ def answer(
         ]
         columns = (*COLUMNS, *REPLICATE)
     return _table(records, rows, columns), _counts(records, notes)
-
-
-def write_part(
-    prompts: pd.DataFrame,
-    questions: pd.DataFrame,
-    model: PreTrainedModel,
-    tokenizer: PreTrainedTokenizerFast,
-    settings: Settings,
-    *,
-    part: tuple[int, int],
-    keep: Path,
-) -> None:
-    """Write some of the batches that `answer` would write into `keep`: one of several jobs.
-
-    Args:
-        prompts, questions, model, tokenizer, settings: as for `answer`.
-        part: which run of the batches, and of how many, see `generate`.
-        keep: folder of the batches.
-
-    Raises:
-        AnchorscopeError: as for `answer`, and fewer prompts than parts.
-        ValueError: as for `answer`.
-    """
-    ending = _ending(model, tokenizer, settings.style)
-    room = _room(model, ending, settings)
-    asked = _asked(_joined(prompts, questions), tokenizer, ending, room, Counter())
-    given = _open(asked, settings)
-    generate(
-        [prompt.ids for prompt in given],
-        model,
-        tokenizer,
-        ending,
-        max_new_tokens=settings.max_new_tokens,
-        batch_tokens=settings.batch_tokens,
-        keep=keep,
-        part=part,
-        names=[prompt.row["id"] for prompt in given],
-    )
 
 
 def _asked(

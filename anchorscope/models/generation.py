@@ -16,7 +16,6 @@ from anchorscope.models import models, sharing
 from anchorscope.models.sharing import Cache, common, head_inputs
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.partial import share
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 from anchorscope.storage.transfer import Arriving, down, one_behind, up
@@ -57,7 +56,6 @@ def generate(
     max_new_tokens: int,
     batch_tokens: int,
     keep: Path | None = None,
-    part: tuple[int, int] = (1, 1),
     room: Room | None = None,
     names: Sequence[str] | None = None,
 ) -> list[tuple[int, ...]]:
@@ -69,33 +67,31 @@ def generate(
 
     Args:
         prompts: token ids.
-        model: the model; one without weights does where all batches are in `keep`.
+        model: the model.
         tokenizer: its tokenizer.
         ending: how an answer ends.
         max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
         keep: folder for finished batches; those that lie there are not written again.
-        part: which run of the batches is written, and of how many: (2, 3) is the second third.
         room: counts the batches halved, those in `keep` included.
         names: of the prompts, for errors; their numbers if not given.
 
     Returns:
-        The new token ids of each prompt, in the order of the prompts; only of those in the part.
+        The new token ids of each prompt, in the order of the prompts.
 
     Raises:
         AnchorscopeError: one answer alone does not fit in memory, or goes beyond the model's
-            window; logits that are not finite; fewer prompts than parts.
+            window; logits that are not finite.
     """
     _check_window(prompts, model, max_new_tokens)
     batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
-    chosen = _share(batches, [len(ids) + max_new_tokens for ids in prompts], part)
-    found = {number: _kept(keep, number, batches[number]) for number in chosen}
+    found = {number: _kept(keep, number, batch) for number, batch in enumerate(batches)}
     room = room or Room()
     writer = _Writer(prompts, model, _Stopper(tokenizer, ending), max_new_tokens, room, names)
     written = {row: new for batch in found.values() if batch for row, new in batch.items()}
     todo = [number for number, batch in found.items() if batch is None]
     if keep:
-        room.halved += sum(_halved(keep, number) for number in chosen if number not in todo)
+        room.halved += sum(_halved(keep, number) for number in found if number not in todo)
     with Progress(total=sum(len(batches[number]) for number in todo), unit="answers") as progress:
         for number in todo:
             before = room.halved
@@ -105,12 +101,6 @@ def generate(
             written.update(new)
             progress.update(len(new))
     return [written[row] for row in sorted(written)]
-
-
-def _share(batches: Sequence[Sequence[int]], sizes: Sequence[int], part: tuple[int, int]) -> range:
-    """The batches, by number, of one of several jobs."""
-    rows = sum(map(len, batches))
-    return share([len(batch) * sizes[batch[0]] for batch in batches], rows, *part)
 
 
 def _kept(

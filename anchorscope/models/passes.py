@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from anchorscope.models.interventions import Cut, Intervention, cut
 from anchorscope.models.sharing import common
-from anchorscope.storage import partial
 from anchorscope.storage.provenance import Counts
 
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
@@ -214,12 +213,6 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
     chosen = frozenset(samples)
     rows = tuple(row for row in batch.rows if row.sample in chosen)
     return replace(batch, samples=tuple(samples), rows=rows)
-
-
-def share(planned: Plan, part: tuple[int, int]) -> range:
-    """The batches, by number, that one of several jobs passes, see `partial.share`."""
-    sizes = [len(batch.rows) * batch.length for batch in planned.batches]
-    return partial.share(sizes, len(planned.samples), *part)
 
 
 def _batches(

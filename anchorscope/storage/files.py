@@ -44,14 +44,6 @@ def move(folder: Path, path: str | Path) -> None:
     folder.replace(path)
 
 
-def hardlink(path: Path, aim: Path) -> None:
-    """Let a file stand at `aim` too; a copy where the disk has no such links."""
-    try:
-        aim.hardlink_to(path)
-    except OSError:
-        shutil.copyfile(path, aim)
-
-
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)

@@ -19,11 +19,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from anchorscope.storage import provenance, shards
+from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic, digest, hardlink, move
+from anchorscope.storage.files import atomic, move
 from anchorscope.storage.identity import identity
 
 if TYPE_CHECKING:
@@ -57,7 +55,7 @@ def fit(snakemake: Any, device: object, batches: object) -> str:
     Args:
         snakemake: the job; its run identity counts.
         device: where they are made; numbers differ a little from device to device.
-        batches: what makes them up, and what was read that no identity tells (see `content`).
+        batches: what makes them up, and what was read that no identity tells.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -66,28 +64,6 @@ def fit(snakemake: Any, device: object, batches: object) -> str:
         "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
     return identity(made_from)
-
-
-def content(products: Iterable[str | Path]) -> str:
-    """Digest of products that were read: of files, and of batches by their checksums.
-
-    Raises:
-        Damaged: the head of a batch cannot be read.
-    """
-    whole = hashlib.sha256()
-    for product in map(Path, products):
-        held = sorted(product.iterdir()) if product.is_dir() else [product]
-        for path in (path for path in held if not path.name.startswith(".")):
-            whole.update(
-                f"{path.name} {_sums(path) if is_batch(path) else digest([path])}".encode()
-            )
-    return whole.hexdigest()
-
-
-def _sums(path: Path) -> str:
-    """The checksums and the signature in a batch's head."""
-    held, said = _head(path)
-    return json.dumps({name: said[name] for name in sorted(said) if name in held | {"samples"}})
 
 
 def place(root: str | Path, product: str | Path, fit: str) -> Path:
@@ -155,40 +131,6 @@ def drop(inputs: Iterable[str | Path]) -> None:
 def _waiting(folder: Path, product: str) -> list[Path]:
     """What waits for a product, whatever it fits."""
     return [found for found in folder.glob("*+*") if found.name.rpartition("+")[0] == product]
-
-
-def parts_of(shard: str | None) -> tuple[int, int]:
-    """(2, 7) of `2-of-7`; (1, 1) of None, the whole."""
-    if shard is None:
-        return 1, 1
-    part, _, parts = shard.partition("-of-")
-    return int(part), int(parts)
-
-
-def share(sizes: Sequence[int], samples: int, part: int, parts: int) -> range:
-    """The batches, by number, of one of several jobs: a run of them with an equal part of all.
-
-    Args:
-        sizes: tokens of each batch.
-        samples: how many there are in all.
-        part: from 1 to `parts`.
-        parts: how many jobs there are.
-
-    Raises:
-        AnchorscopeError: there are fewer samples than jobs.
-    """
-    if parts > samples > 0:
-        raise AnchorscopeError(
-            f"{parts} shards for {samples} samples",
-            "models, resources.shards",
-            f"ask for {samples} shards at most",
-            see="too-many-shards",
-        )
-    ends = np.cumsum([0, *sizes])
-    # A batch belongs to the job in whose equal part of all tokens its middle lies.
-    middles = (ends[1:] + ends[:-1]) / 2
-    first, last = np.searchsorted(middles, [ends[-1] * at / parts for at in (part - 1, part)])
-    return range(int(first), int(last))
 
 
 def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
@@ -266,14 +208,6 @@ def layers(path: Path, name: str, some: slice) -> torch.Tensor:
         return file.get_slice(name)[:, some]
 
 
-def depth(folder: Path) -> int:
-    """How many layers the batches of a folder hold, from the head of one of them."""
-    from safetensors import safe_open
-
-    with safe_open(min(folder.glob("batch-*")), framework="pt") as file:
-        return int(file.get_slice(next(iter(file.keys()))).get_shape()[1])
-
-
 def devices(folder: Path) -> str:
     """Where the batches of a folder were made, as `save` was told."""
     return ", ".join(sorted({notes(path)["device"] for path in folder.glob("batch-*")}))
@@ -314,32 +248,6 @@ def once(
     return found
 
 
-def take(folders: Iterable[Path], into: Path, samples: Mapping[str, str] | None = None) -> None:
-    """Put the batches of several jobs into one folder, without copying where the disk can.
-
-    Args:
-        folders: the jobs'.
-        into: where the batches go; sound ones that are there stay.
-        samples: file name → signature that its notes must hold, see `read`.
-
-    Raises:
-        Damaged: a batch of a shard, whose others wait: so its job, and it alone, runs again.
-    """
-    for folder in folders:
-        for path in sorted(folder.glob("batch-*")):
-            aim, signed = into / path.name, (samples or {}).get(path.name)
-            if finished(aim, samples=signed) is not None:
-                continue
-            try:
-                read(path, samples=signed)
-            except Damaged:
-                if not give_back(folder, path):
-                    shutil.rmtree(folder)
-                raise
-            with atomic(aim) as draft:
-                hardlink(path, draft)
-
-
 @contextmanager
 def given_back(product: str | Path) -> Iterator[None]:
     """Let a folder of batches wait as an unfinished product if the block finds one damaged.
@@ -359,14 +267,11 @@ def given_back(product: str | Path) -> Iterator[None]:
 def give_back(product: Path, damaged: Path) -> bool:
     """Let a folder of batches wait as an unfinished product, without a file of it.
 
-    The shards that it was put together of stand again, but the one that the file is of.
-
     Returns:
         Whether it does; not, where its record does not say in which place.
     """
     known = provenance.read(product) if provenance.beside(product).is_file() else {}
     if waits := known.get("waits"):
-        shards.put_back(product, known.get("shards", {}), damaged)
         damaged.unlink(missing_ok=True)
         move(product, waits)
     return bool(waits)

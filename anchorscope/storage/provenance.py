@@ -17,9 +17,6 @@ from anchorscope.storage.identity import identity as identity_of
 PLACES = frozenset(("local", "file", "path"))
 """Settings that say where something lies; what lies there has a digest of its own."""
 
-SHARD = "_shard"
-"""End of the names of rules that do a part of another's work."""
-
 MAKE_NUMBERS = (
     "dataset", "prompts", "answers", "activations", "scores", "delta_p", "refits", "truth",
     "calibration_cell",
@@ -309,14 +306,13 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
     """The run identity of a job's product.
 
     It grows with those of the inputs: two products of one identity were made from the same
-    settings and the same content all the way up. Labels and places do not count, nor into how many
-    shards the work was split.
+    settings and the same content all the way up. Labels and places do not count.
 
     Args:
         content: as for `of_stage`.
     """
     made_from = {
-        "rule": snakemake.rule.removesuffix(SHARD),
+        "rule": snakemake.rule,
         "settings": without_places(dict(snakemake.params.items())),
         "inputs": sorted(found["identity"] for found in _upstream(snakemake).values()),
         "content": [found for found in content if found is not None],
@@ -324,39 +320,8 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
     return identity_of(made_from)
 
 
-def of_shard(snakemake: Any, product: str | Path, **facts: Any) -> None:
-    """Record a part of a product: no more than what those who put the parts together compare."""
-    record(product, identity=identity(snakemake), settings={}, rule=snakemake.rule, **facts)
-
-
-def check_shards(snakemake: Any) -> None:
-    """Refuse parts of a product that were made from other settings or inputs than the whole is.
-
-    Raises:
-        AnchorscopeError: one was.
-    """
-    parts = {path: part for path, part in _records(snakemake).items() if _is_shard(part)}
-    whole = identity(snakemake) if parts else None
-    for path, part in parts.items():
-        if part["identity"] != whole:
-            raise AnchorscopeError(
-                "the shard was made from other settings or inputs than the whole",
-                path,
-                "delete the folder and run snakemake again",
-                see="stale-product",
-            )
-
-
 def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
-    """The records of a job's inputs, by path; its own parts are none of them."""
-    return {path: whole for path, whole in _records(snakemake).items() if not _is_shard(whole)}
-
-
-def _is_shard(record_: Mapping[str, Any]) -> bool:
-    return str(record_.get("rule")).endswith(SHARD)
-
-
-def _records(snakemake: Any) -> dict[str, dict[str, Any]]:
+    """The records of a job's inputs, by path."""
     inputs = getattr(snakemake, "input", ())
     return {str(path): read(path) for path in inputs if beside(path).is_file()}
 

@@ -415,18 +415,3 @@ def _figure_mistakes(key: str, figure: Figure, config: Config) -> Iterator[Mista
         what = f"the read-out `{figure.readout}` is not measured: it is not among `readouts`"
         do = f"add it to `readouts`, or draw one of: {', '.join(config.readouts)}"
         yield Mistake(f"{key}.readout", what, do)
-    yield from _shard_mistakes(figure, config)
-
-
-def _shard_mistakes(figure: Figure, config: Config) -> Iterator[Mistake]:
-    """More jobs than samples to share among them."""
-    from anchorscope.workflow.demand import samples
-
-    for name in set(figure.models) & set(config.models):
-        shards = config.models[name].resources.shards
-        for dataset in set(figure.datasets) & set(config.datasets):
-            most = samples(config, dataset)
-            if shards > most:
-                what = f"{shards} shards for the {most} samples of `{dataset}`"
-                key, do = f"models.{name}.resources.shards", f"ask for at most {most}"
-                yield Mistake(key, what, do, "too-many-shards")

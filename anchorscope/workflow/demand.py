@@ -101,7 +101,7 @@ class Share:
     """A job's part of a cell.
 
     Attributes:
-        samples: in the cell, or in the job's shard of it.
+        samples: in the cell.
         rows: passes per sample, see `rows`.
         readouts: how many are measured, scored or read.
     """
@@ -177,8 +177,8 @@ def guess(gpu_mem_gb: int, gpus: int) -> Size:
     return Size(0.5e9 * gpu_mem_gb * gpus, 40, 4096)
 
 
-def samples(config: Config, dataset: str, shards: int = 1) -> int:
-    """Most samples that a cell of this dataset, or one of its shards, can have."""
+def samples(config: Config, dataset: str) -> int:
+    """Most samples that a cell of this dataset can have."""
     world = config.datasets[dataset].world
     most = config.sample_size_of(dataset)
     if world and world.style in null_worlds.FOLLOWS:
@@ -186,7 +186,7 @@ def samples(config: Config, dataset: str, shards: int = 1) -> int:
     elif world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
         most = WORDINGS * facts
-    return math.ceil(min(most, config.limit or most) / shards)
+    return min(most, config.limit or most)
 
 
 def rows(conditions: Conditions) -> int:
@@ -202,7 +202,7 @@ def demand(stage: str, size: Size, share: Share, gpus: int) -> Demand:
 
     Args:
         stage: `answers`, `activations`, `truth` (passes through the model); `scores`, `refits`
-            (probes); `delta_p` (tables); `gather` (putting shards together).
+            (probes); `delta_p` (tables).
         size: of the model.
         share: what the job does.
         gpus: of the job; 0 for the CPU.
@@ -212,10 +212,6 @@ def demand(stage: str, size: Size, share: Share, gpus: int) -> Demand:
     if stage == "delta_p":
         scored = _score_rows(size, share)
         return Demand(TABLE_ROOM_MB + _mb(SCORE_BYTES * scored), _minutes(SCORE_S * scored))
-    if stage == "gather":
-        written = 2e-6 * share.samples * share.rows * share.readouts * size.layers * size.width
-        # Read once and written once; read one batch at a time.
-        return Demand(ROOM_MB, _minutes(2 * written / LOAD_MB_PER_S))
     rows = share.rows + (SWAPS if stage == "truth" else 0)
     operations = 2 * size.parameters * TOKENS_PER_ROW * share.samples * rows
     # Read twice: held against its checksums, then loaded.

@@ -12,7 +12,7 @@ from typing import Any
 from anchorscope.storage import checksums, partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines
-from anchorscope.storage.provenance import beside, check_funnel, check_inputs, check_shards
+from anchorscope.storage.provenance import beside, check_funnel, check_inputs
 
 MOST_DROPPED = 0.5
 """Of `most_dropped`, where the config does not say."""
@@ -38,7 +38,6 @@ def stage(snakemake: Any) -> Iterator[None]:
         inputs = list(getattr(snakemake, "input", ()))
         checksums.verify(inputs)
         check_inputs(inputs)
-        check_shards(snakemake)
         check_losses(inputs, getattr(snakemake, "config", {}))
         partial.drop(inputs)
         yield

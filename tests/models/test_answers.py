@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from anchorscope.anchors import answer_anchors, tokens
 from anchorscope.models import activations, answers, generation
-from anchorscope.models.answers import Settings, answer, trim, write_part
+from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
@@ -287,10 +287,7 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
 
 
-@pytest.mark.parametrize("part", [None, (1, 2)])
-def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(
-    llama: Any, tmp_path: Path, part: tuple[int, int] | None
-) -> None:
+def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(llama: Any) -> None:
     prompts, questions = _tables()
     lengths = [len(llama.tokenizer.encode(prompt)) for prompt in prompts["prompt"]]
     tight = Settings("plain", max_new_tokens=12, batch_tokens=max(lengths) + 11)
@@ -301,11 +298,7 @@ def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(
     handle = llama.model.register_forward_pre_hook(refuse)
     try:
         with pytest.raises(AnchorscopeError, match="batch_tokens") as caught:
-            asked = (prompts, questions, llama.model, llama.tokenizer, tight)
-            if part:
-                write_part(*asked, part=part, keep=tmp_path)
-            else:
-                answer(*asked)
+            answer(prompts, questions, llama.model, llama.tokenizer, tight)
     finally:
         handle.remove()
     longest = prompts["id"].iloc[lengths.index(max(lengths))]

@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from anchorscope.storage import partial
-from anchorscope.storage.errors import AnchorscopeError
 
 STATES = {
     "clean.0/mlp.final": torch.arange(12.0).reshape(2, 3, 2),
@@ -107,32 +106,6 @@ def test_what_waits_for_a_product_goes_once_it_is_read_and_nothing_else(tmp_path
     assert {name for name, waits in places.items() if waits.exists()} == set(others)
 
 
-def test_the_content_of_products_is_that_of_their_tables_and_tensors(tmp_path: Path) -> None:
-    folder, table = tmp_path / "d", tmp_path / "d.csv"
-    folder.mkdir()
-    table.write_text("a", encoding="utf-8")
-    for number in (0, 1):
-        batch(folder, number)
-    first = partial.content([table, folder])
-    (folder / ".snakemake_timestamp").touch()
-    partial.save(STATES, partial.batch(folder, 0), device="cpu", seconds="2")  # made anew, alike
-    assert partial.content([table, folder]) == first
-    found = {first}
-    changed = {name: states + 1 for name, states in STATES.items()}
-    for change in (
-        lambda: partial.save(STATES, partial.batch(folder, 0), samples="others"),
-        lambda: partial.save(changed, partial.batch(folder, 0)),
-        lambda: partial.batch(folder, 1).unlink(),
-        lambda: table.write_text("b", encoding="utf-8"),
-    ):
-        change()
-        found.add(partial.content([table, folder]))
-    assert len(found) == 5
-    partial.batch(folder, 0).write_bytes(b"cut")
-    with pytest.raises(partial.Damaged, match="batch-00000"):
-        partial.content([table, folder])
-
-
 def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
     path = partial.named(tmp_path, "mlp/final-clean")
     assert path.parent == tmp_path and partial.is_batch(path)
@@ -152,7 +125,7 @@ def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
 def test_batches_that_fit_no_longer_are_dropped_those_of_others_are_not(tmp_path: Path) -> None:
     places = {
         (product, fit): partial.place(tmp_path, tmp_path / product, fit)
-        for product in ("activations/m/d", "activations/m/d2", "shards/activations/m/d/1-of-2")
+        for product in ("activations/m/d", "activations/m/d2")
         for fit in ("old", "new")
     }
     for (_, fit), place in places.items():
@@ -163,7 +136,6 @@ def test_batches_that_fit_no_longer_are_dropped_those_of_others_are_not(tmp_path
     assert there == {
         ("activations/m/d", "new"),
         ("activations/m/d2", "old"),
-        ("shards/activations/m/d/1-of-2", "old"),
     }
 
 
@@ -181,56 +153,16 @@ def test_a_product_with_a_damaged_batch_waits_again_without_it(tmp_path: Path) -
     assert [path.name for path in waits.iterdir()] == ["batch-00000.safetensors"]
 
 
-def test_shards_taken_together_are_all_batches_once_and_of_like_size() -> None:
-    sizes = [900, 900, 800, 700, 600, 500, 400, 300, 200, 100, 50, 50]
-    for parts in range(1, 13):
-        shares = [partial.share(sizes, 100, part, parts) for part in range(1, parts + 1)]
-        assert [number for share in shares for number in share] == list(range(len(sizes)))
-        equal = sum(sizes) / parts
-        assert all(abs(sum(sizes[n] for n in share) - equal) <= 900 for share in shares)
-
-
-def test_more_shards_than_samples_are_refused_more_than_batches_are_not() -> None:
-    assert [len(partial.share([100], 5, part, 5)) for part in range(1, 6)].count(1) == 1
-    with pytest.raises(AnchorscopeError, match="6 shards for 5 samples"):
-        partial.share([100], 5, 1, 6)
-    assert partial.parts_of("2-of-7") == (2, 7)
-    assert partial.parts_of(None) == (1, 1)
-
-
-def test_batches_are_put_together_without_a_change(tmp_path: Path) -> None:
-    folders = [tmp_path / "1-of-2", tmp_path / "2-of-2"]
-    into = tmp_path / "whole"
-    into.mkdir()
-    for number, folder in enumerate(folders):
-        folder.mkdir()
-        batch(folder, number)
-    partial.take(folders, into)
-    partial.take(folders, into)  # what is there stays
-    assert sorted(path.name for path in into.iterdir()) == [
-        "batch-00000.safetensors", "batch-00001.safetensors",
-    ]  # fmt: skip
-    assert all(partial.finished(path) for path in into.iterdir())
-
-
 def test_another_device_library_or_plan_fits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     def job(rule: str = "activations", **params: object) -> SimpleNamespace:
         return SimpleNamespace(rule=rule, params=params, input=[])
 
     fits = {
         "same": partial.fit(job(seed=1), "cpu", [1]),
-        "shard": partial.fit(job("activations_shard", seed=1), "cpu", [1]),
         "device": partial.fit(job(seed=1), "cuda", [1]),
         "plan": partial.fit(job(seed=1), "cpu", [2]),
         "setting": partial.fit(job(seed=2), "cpu", [1]),
     }
     monkeypatch.setattr(partial.provenance, "libraries", lambda: {"torch": "other"})
     fits["library"] = partial.fit(job(seed=1), "cpu", [1])
-    assert fits.pop("shard") == fits["same"]
     assert len(set(fits.values())) == len(fits)
-
-
-def test_the_depth_of_a_folder_is_that_of_its_tensors(tmp_path: Path) -> None:
-    tensors = {"clean.0/mlp.final": torch.zeros(3, 7, 4)}
-    partial.save(tensors, partial.batch(tmp_path, 2), device="cpu")
-    assert partial.depth(tmp_path) == 7

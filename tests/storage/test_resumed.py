@@ -1,4 +1,4 @@
-"""Jobs that died, and cells split over several jobs: what is finished is not done again."""
+"""Jobs that died: what is finished is not done again."""
 
 from __future__ import annotations
 
@@ -10,16 +10,12 @@ from typing import Any
 import pandas as pd
 import pytest
 import torch
-from held import Held
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
 from anchorscope.calibration import verdicts
-from anchorscope.experiments import refits
 from anchorscope.models import activations, generation, models
-from anchorscope.probes import fitting, probes, scores, solved
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import write_parquet_parts
 from anchorscope.storage.room import Room
 
 PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
@@ -148,65 +144,6 @@ def test_a_batch_of_nobody_knows_which_samples_is_measured_anew(cell: Any, tmp_p
     assert 0 < len(rows) <= 3 and same(states(tmp_path), before)
 
 
-@pytest.mark.parametrize("parts", [2, 3, 7])
-def test_shards_put_together_are_the_cell(cell: Any, tmp_path: Path, parts: int) -> None:
-    loaded, plan = cell
-    whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
-    folders = [tmp_path / f"{part}-of-{parts}" for part in range(1, parts + 1)]
-    for part, folder in enumerate(folders, 1):
-        numbers = activations.share(plan, (part, parts))
-        activations.write(folder, loaded, plan, READOUTS, numbers=numbers)
-    gathered = tmp_path / "gathered"
-    gathered.mkdir()
-    activations.gather(folders, gathered, plan)
-    with counted(loaded.model) as rows:
-        stats = activations.write(gathered, loaded, plan, READOUTS)
-    assert not rows
-    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
-    assert same(states(gathered), states(tmp_path / "whole"))
-
-
-@pytest.mark.parametrize("linked", [False, True])
-def test_a_shard_with_a_damaged_batch_is_made_again_and_the_others_stay(
-    cell: Any, tmp_path: Path, linked: bool
-) -> None:
-    """Also where the batch was put together with others before it was damaged."""
-    loaded, plan = cell
-    activations.write(tmp_path / "whole", loaded, plan, READOUTS)
-    folders = [tmp_path / "1-of-2", tmp_path / "2-of-2"]
-    gathered = tmp_path / "gathered"
-    gathered.mkdir()
-
-    def pass_through(number: int) -> None:
-        part = activations.share(plan, (number, 2))
-        activations.write(folders[number - 1], loaded, plan, READOUTS, numbers=part)
-
-    pass_through(1), pass_through(2)
-    if linked:
-        activations.gather(folders, gathered, plan)
-    hurt = sorted(folders[1].glob("batch-*"))[0]
-    with hurt.open("r+b") as file:
-        file.seek(-3, 2)
-        file.write(bytes(3))
-    with pytest.raises(AnchorscopeError, match="batch is damaged"):
-        activations.gather(folders, gathered, plan)
-    assert folders[0].is_dir() and not folders[1].exists()
-    pass_through(2)
-    activations.gather(folders, gathered, plan)
-    with counted(loaded.model) as rows:
-        activations.write(gathered, loaded, plan, READOUTS)
-    assert not rows and same(states(gathered), states(tmp_path / "whole"))
-
-
-def test_a_shard_of_other_passes_is_refused(cell: Any, tmp_path: Path) -> None:
-    loaded, plan = cell
-    other = planned(answers_table(loaded.tokenizer), batch_tokens=200)
-    activations.write(tmp_path / "1-of-2", loaded, other, READOUTS, numbers=range(1))
-    (tmp_path / "cell").mkdir()
-    with pytest.raises(AnchorscopeError, match="made from other passes"):
-        activations.gather([tmp_path / "1-of-2"], tmp_path / "cell", plan)
-
-
 def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Path) -> None:
     loaded = load("llama")
     call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
@@ -224,36 +161,12 @@ def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Pa
     assert not none
 
 
-@pytest.mark.parametrize("parts", [2, 3, 7])
-def test_answers_of_shards_are_those_of_one_job(load: Any, tmp_path: Path, parts: int) -> None:
-    loaded = load("llama")
-    call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
-    whole = generation.generate(*call, **SIZES)
-    said = [
-        generation.generate(*call, **SIZES, keep=tmp_path, part=(part, parts))
-        for part in range(1, parts + 1)
-    ]
-    assert sum(map(len, said)) == len(PROMPTS)
-    with counted(loaded.model) as rows:
-        assert generation.generate(*call, **SIZES, keep=tmp_path) == whole
-    assert not rows
-
-
 def test_answers_to_other_prompts_are_not_taken_for_these(load: Any, tmp_path: Path) -> None:
     loaded = load("llama")
     rest = (loaded.model, loaded.tokenizer, ENDING)
     generation.generate(PROMPTS[:4], *rest, **SIZES, keep=tmp_path)
     fresh = generation.generate(PROMPTS, *rest, **SIZES)
     assert generation.generate(PROMPTS, *rest, **SIZES, keep=tmp_path) == fresh
-
-
-def test_an_index_says_where_each_sample_lies_whatever_the_shard(cell: Any, tmp_path: Path) -> None:
-    loaded, plan = cell
-    for part in (1, 2):
-        numbers = activations.share(plan, (part, 2))
-        activations.write(tmp_path / str(part), loaded, plan, READOUTS, numbers=numbers)
-    first, second = (pd.read_parquet(tmp_path / str(n) / "index.parquet") for n in (1, 2))
-    pd.testing.assert_frame_equal(first, second)
 
 
 @pytest.fixture
@@ -299,131 +212,3 @@ def test_halved_batches_of_verdicts_stay_counted(graded: Any, tmp_path: Path) ->
     again = verdicts.of_samples(graded, plan, keep=tmp_path, room=rooms[1])
     pd.testing.assert_frame_equal(again, first, check_exact=True)
     assert rooms[1].halved == rooms[0].halved > 0
-
-
-N, WIDTH, DEPTH = 60, 4, 4
-SETTINGS = fitting.Settings(folds=3, inner_folds=2, grid=(0.01, 1.0))
-TO_SCORE = [("knockout", 0), ("random", 0), ("question", 0), ("noop", 0), ("matched", 0)]
-
-
-class Probed:
-    """A cell whose probes are fitted; one block of layers is a batch.
-
-    Attributes:
-        solves: layers of each solve.
-        dies_at: solve in which the process dies.
-    """
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        z = torch.arange(N) % 3 == 0
-        noise = torch.randn(DEPTH, N, WIDTH, generator=torch.Generator().manual_seed(0))
-        self.x = noise + z[:, None] * torch.tensor([1.0, 0.0, 0.0, 0.0])
-        ids = [f"i{n}" for n in range(N)]
-        self.answers = pd.DataFrame({"id": ids, "question": ids, "label": z.int(), "dropped": None})
-        self.asked: list[int] = []
-        self.solves: list[int] = []
-        self.dies_at: int | None = None
-        real = probes.fit
-
-        def fit(x: Any, *given: Any, **more: Any) -> probes.Probes:
-            if len(self.solves) == self.dies_at:
-                raise KeyboardInterrupt
-            self.solves.append(len(x))
-            return real(x, *given, **more)
-
-        monkeypatch.setattr(probes, "fit", fit)
-        monkeypatch.setattr(solved, "BLOCK_BYTES", 4 * N * WIDTH)
-        monkeypatch.setattr(refits, "PROBLEMS_AT_ONCE", 30)
-
-    def read(self, condition: str, draw: int) -> tuple[list[str], Held]:
-        ids = self.answers["id"].tolist()
-        moved = self.x - 0.8 * (condition == "knockout") - 0.1 * (condition == "random")
-        some = {"noop": 7, "matched": 0}.get(condition, N)
-        return ids[:some], Held(moved[:, :some], self.asked)
-
-    def frames(self, keep: Path | None = None) -> Iterator[pd.DataFrame]:
-        given = (self.read, self.answers, "mlp/final", TO_SCORE, SETTINGS)
-        return scores.frames(*given, keep=keep)
-
-    def refits(self, keep: Path | None = None) -> pd.DataFrame:
-        given = (self.read, self.answers, "mlp/final", SETTINGS)
-        return refits.refit(*given, draws=12, keep=keep)
-
-
-@pytest.fixture
-def probed(monkeypatch: pytest.MonkeyPatch) -> Probed:
-    return Probed(monkeypatch)
-
-
-@pytest.mark.parametrize("dies_at", [0, 3, 8, 13])
-def test_a_scoring_job_that_died_loses_the_layers_in_flight_only(
-    probed: Probed, tmp_path: Path, dies_at: int
-) -> None:
-    write_parquet_parts(probed.frames(), tmp_path / "whole")
-    # A layer each: the clean probes and the shuffled ones, then those refitted, twice.
-    assert probed.solves == [1] * DEPTH * 4
-    probed.solves, probed.dies_at = [], dies_at
-    with pytest.raises(KeyboardInterrupt):
-        write_parquet_parts(probed.frames(tmp_path / "waits"), tmp_path / "table")
-    probed.solves, probed.dies_at = [], None
-    write_parquet_parts(probed.frames(tmp_path / "waits"), tmp_path / "table")
-    in_flight = dies_at % 2 if dies_at < 2 * DEPTH else 0
-    assert len(probed.solves) == 4 * DEPTH - dies_at + in_flight
-    assert (tmp_path / "table").read_bytes() == (tmp_path / "whole").read_bytes()
-
-
-def test_a_finished_scoring_job_reads_no_features_again(probed: Probed, tmp_path: Path) -> None:
-    first = list(probed.frames(tmp_path))
-    probed.solves, probed.asked[:] = [], []
-    again = list(probed.frames(tmp_path))
-    assert not probed.solves and not probed.asked
-    for one, two in zip(first, again, strict=True):
-        pd.testing.assert_frame_equal(one, two, check_exact=True)
-    each = scores.to_fit(probed.answers, TO_SCORE, SETTINGS)
-    assert solved.waiting(tmp_path) == DEPTH * each
-    damaged = sorted(tmp_path.glob("batch-mlp.final-clean.0-*"))[2]
-    damaged.write_bytes(damaged.read_bytes()[:5])
-    assert solved.waiting(tmp_path) < DEPTH * each
-
-
-@pytest.mark.parametrize("hurt", ["knockout.0-0003", "clean.0-0001", "noop.0-0000"])
-def test_damaged_layers_alone_are_named_and_solved_anew(
-    probed: Probed, tmp_path: Path, caplog: pytest.LogCaptureFixture, hurt: str
-) -> None:
-    first = list(probed.frames(tmp_path))
-    probed.solves = []
-    (path,) = tmp_path.glob(f"batch-mlp.final-{hurt}*")
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    again = list(probed.frames(tmp_path))
-    assert len(probed.solves) == {"knockout": 1, "clean": 2, "noop": 0}[hurt.partition(".")[0]]
-    assert path.name in caplog.text and partial.finished(path) is not None
-    for one, two in zip(first, again, strict=True):
-        pd.testing.assert_frame_equal(one, two, check_exact=True)
-
-
-def test_layers_of_other_samples_are_not_taken_for_these(probed: Probed, tmp_path: Path) -> None:
-    list(probed.frames(tmp_path))
-    probed.answers["id"] = [f"j{n}" for n in range(N)]
-    probed.solves = []
-    fresh = list(probed.frames(tmp_path))
-    assert probed.solves == [1] * DEPTH * 4
-    assert fresh[0]["id"].str.startswith("j").all()
-
-
-@pytest.mark.parametrize("dies_at", [3, DEPTH + 1])
-def test_a_refitting_job_that_died_loses_the_draws_in_flight_only(
-    probed: Probed, tmp_path: Path, dies_at: int
-) -> None:
-    whole = probed.refits()
-    undisturbed = len(probed.solves)
-    assert undisturbed > DEPTH + 2
-    probed.solves, probed.dies_at = [], dies_at
-    with pytest.raises(KeyboardInterrupt):
-        probed.refits(tmp_path)
-    probed.solves, probed.dies_at = [], None
-    pd.testing.assert_frame_equal(probed.refits(tmp_path), whole, check_exact=True)
-    assert len(probed.solves) == undisturbed - dies_at
-    probed.solves = []
-    pd.testing.assert_frame_equal(probed.refits(tmp_path), whole, check_exact=True)
-    assert not probed.solves

@@ -111,11 +111,7 @@ def test_halved_batches_of_answers_say_the_same(load: Any) -> None:
     assert room.halved
 
 
-@pytest.mark.parametrize("parts", [1, 2])
-def test_answers_halved_in_an_earlier_try_or_a_shard_are_still_counted(
-    load: Any, tmp_path: Path, parts: int
-) -> None:
-    """What a batch's file says of it is all that the job which puts them together knows."""
+def test_answers_halved_in_an_earlier_try_are_still_counted(load: Any, tmp_path: Path) -> None:
     loaded, room, again = load("llama"), Room(), Room()
     prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(8)]
     ending = generation.Ending("chat", (0,), frozenset())
@@ -123,8 +119,7 @@ def test_answers_halved_in_an_earlier_try_or_a_shard_are_still_counted(
     sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9, "keep": tmp_path}
     handle = short_of_memory(loaded.model, 2)
     try:
-        for part in range(1, parts + 1):
-            generation.generate(*call, **sizes, part=(part, parts), room=room)
+        generation.generate(*call, **sizes, room=room)
     finally:
         handle.remove()
     generation.generate(*call, **sizes, room=again)

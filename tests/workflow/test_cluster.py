@@ -35,7 +35,7 @@ HERE = [
 ]
 
 
-STAGES = ["answers", "activations", "truth", "scores", "refits", "delta_p", "gather"]
+STAGES = ["answers", "activations", "truth", "scores", "refits", "delta_p"]
 
 
 @pytest.mark.parametrize("stage", STAGES)
@@ -49,7 +49,7 @@ def test_demands_grow_with_model_samples_readouts_and_attempts(stage: str, gpus:
     assert larger.runtime >= base.runtime and larger.mem_mb >= base.mem_mb
     assert (larger.runtime, larger.mem_mb) > (base.runtime, base.mem_mb)
     assert longer.runtime > base.runtime
-    if stage in ("scores", "refits", "delta_p", "gather"):
+    if stage in ("scores", "refits", "delta_p"):
         assert of(SMALL, 50_000, 6).runtime > 4 * longer.runtime - 60
     if stage in ("scores", "delta_p"):
         assert of(SMALL, 50_000, 6).mem_mb > longer.mem_mb
@@ -61,7 +61,7 @@ def test_passes_need_no_more_memory_for_more_samples_and_probes_do() -> None:
     def memory(stage: str) -> list[int]:
         return [demand.demand(stage, SMALL, Share(n, 5), 1).mem_mb for n in (500, 50_000)]
 
-    for stage in ("answers", "activations", "truth", "gather"):
+    for stage in ("answers", "activations", "truth"):
         few, many = memory(stage)
         assert few == many
     for stage in ("scores", "refits", "delta_p"):
@@ -74,18 +74,6 @@ def test_refits_cost_more_than_scores_and_truth_more_than_the_passes() -> None:
     for more, less in (("refits", "scores"), ("truth", "activations")):
         one, other = (demand.demand(stage, SMALL, share, 1).runtime for stage in (more, less))
         assert one > other
-
-
-def test_a_shard_asks_for_its_part_of_the_time() -> None:
-    config = load(yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8")))
-    assert [demand.samples(config, "popqa", n) for n in (1, 3, 7)] == [2000, 667, 286]
-    whole, part = (
-        demand.demand("activations", LARGE, Share(demand.samples(config, "popqa", n), 5), 1)
-        for n in (1, 7)
-    )
-    assert part.mem_mb == whole.mem_mb, "every job holds the whole model"
-    loading = demand.ROOM_MIN + 2 * 2e-6 * LARGE.parameters / demand.LOAD_MB_PER_S / 60
-    assert part.runtime - loading == pytest.approx((whole.runtime - loading) / 7, abs=2)
 
 
 def test_weights_fit_the_memory_asked_for() -> None:

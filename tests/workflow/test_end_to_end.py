@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -308,41 +307,6 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
     assert clone.planned(change=change) == {}
-
-
-@pytest.mark.parametrize("shards", [3, 7])
-def test_a_cell_shared_by_several_jobs_gives_the_tables_of_one_to_the_byte(
-    tiny_run: Workspace, tmp_path: Path, shards: int
-) -> None:
-    run = tiny_run.copy(tmp_path / "clone")
-    for stage in ("answers", "activations", "scores", "delta_p", "tables"):
-        shutil.rmtree(run.results / stage)
-    change = {"models": {"tiny-llama": {"resources": {"shards": shards}}}}
-    jobs = run.planned("results/tables/tiny.csv", change=change)
-    assert (jobs["answers_shard"], jobs["activations_shard"]) == (shards, shards)
-    run.build("results/tables/tiny.csv", "--cores", "2", change=change)
-    made = sorted((run.results / "tables").glob("*.csv"))
-    assert made
-    for table in made:
-        assert table.read_bytes() == (tiny_run.results / "tables" / table.name).read_bytes()
-    whole, shared = (provenance(one, f"activations/{CELL}") for one in (tiny_run, run))
-    assert shared["identity"] == whole["identity"]
-    assert shared["passes"]["rows_by_condition"] == whole["passes"]["rows_by_condition"]
-    assert shared["passes"]["batches"] == whole["passes"]["batches"] > 7, "no job had nothing to do"
-    assert not list(run.results.glob(".shards/*/*/*/*"))
-    assert not list(run.results.glob(".partial/*"))
-
-
-def test_more_jobs_than_samples_are_refused_before_the_first(tiny_run: Workspace) -> None:
-    too_many = {"models": {"tiny-llama": {"resources": {"shards": SAMPLES + 1}}}}
-    done = tiny_run.run("results/tables/tiny.csv", change=too_many)
-    said = done.stdout + done.stderr
-    assert done.returncode != 0 and "Traceback" not in said and "rule " not in said
-    assert f"{SAMPLES + 1} shards for the {SAMPLES} samples of `tiny-world`" in said
-    assert f"ask for at most {SAMPLES}" in said and "#too-many-shards" in said
-    enough = {"models": {"tiny-llama": {"resources": {"shards": SAMPLES}}}}
-    jobs = tiny_run.planned("-F", "results/tables/tiny.csv", change=enough)
-    assert jobs["activations_shard"] == SAMPLES
 
 
 def test_snakemakes_own_report_says_what_each_picture_shows(

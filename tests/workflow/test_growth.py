@@ -18,7 +18,7 @@ from workflow import PROJECT, Workspace, counted
 
 from anchorscope.config.settings import Readout
 
-DATASETS, READOUTS, SHARDS = 2, 6, 3
+DATASETS, READOUTS = 2, 6
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 
 
@@ -76,15 +76,6 @@ def test_jobs_and_work_grow_with_the_cells_and_no_faster(
     first, second = found[4].calls - found[2].calls, found[8].calls - found[4].calls
     assert first > 0
     assert second <= 2.2 * first, "twice the cells, twice the work"
-
-
-def test_shards_add_jobs_to_two_stages_alone(
-    fresh: Workspace, benchmark: ModuleType, tmp_path: Path
-) -> None:
-    whole = dry(fresh, benchmark.catalogue(2, DATASETS, READOUTS), tmp_path).jobs
-    parted = dry(fresh, benchmark.catalogue(2, DATASETS, READOUTS, SHARDS), tmp_path).jobs
-    added = {f"{stage}_shard": SHARDS * 2 * DATASETS for stage in ("answers", "activations")}
-    assert parted == whole | added
 
 
 def test_activations_that_cannot_fit_are_refused_before_the_first_job(

@@ -30,7 +30,6 @@ pytestmark = pytest.mark.skipif(
 WITH_GPU, WITHOUT = "tiny-qwen3", "tiny-llama"
 RUN_SECONDS = 2400
 """So long may a run last on a busy machine; the waits below are as patient."""
-SHARDS = 2
 EDITED = {
     "# slurm_partition: main ": "slurm_partition: main ",
     "# gpu_partition: gpu ": "gpu_partition: accelerated ",
@@ -48,19 +47,19 @@ USUAL = ("--nocolor", *FASTER, "--configfile", "config.yaml", "overlay.yaml")
 STARVED = ("--set-resources", "scores:mem_mb=150 * 8 ** (attempt - 1)")
 
 
-def overlay(shards: int = 1) -> dict:
-    """The tiny figure with a second model, which asks for a GPU; several share its cells."""
+def overlay() -> dict:
+    """The tiny figure with a second model, which asks for a GPU."""
     tiny = workflow.TINY["models"]["tiny-llama"]
     train = {**tiny["train"], "architecture": "qwen3"}
     needs = {**tiny["resources"], "runtime_min": 60}
-    shared = {**needs, "gpus": 1, "shards": shards}
+    shared = {**needs, "gpus": 1}
     second = {**tiny, "train": train, "label": "Tiny Qwen3", "resources": shared}
     figure = {"models": [WITHOUT, WITH_GPU], "datasets": ["tiny-world"]}
     return {
         **workflow.TINY,
         "models": {WITHOUT: {**tiny, "resources": needs}, WITH_GPU: second},
         "figures": {"tiny": figure},
-        "batch_tokens": 1024,  # several batches, so that each shard has some
+        "batch_tokens": 1024,  # several batches
     }
 
 
@@ -148,7 +147,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[onenode.OneNod
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> workflow.Workspace:
-    """The same figure, made without a cluster, each cell by one job."""
+    """The same figure, made without a cluster."""
     finished = workflow.workspace(tmp_path_factory.mktemp("local") / "clone", overlay())
     finished.build()
     return finished
@@ -163,7 +162,7 @@ def clone(cluster: onenode.OneNode, local: workflow.Workspace, tmp_path: Path) -
             shutil.rmtree(folder)
     shutil.rmtree(root / ".snakemake" / "log")
     shutil.copytree(workflow.PROJECT / "slurm", root / "slurm")
-    (root / "overlay.yaml").write_text(yaml.safe_dump(overlay(SHARDS)), encoding="utf-8")
+    (root / "overlay.yaml").write_text(yaml.safe_dump(overlay()), encoding="utf-8")
     made = Clone(cluster, root)
     for old, new in EDITED.items():
         made.edit(old, new)
@@ -182,13 +181,13 @@ def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
     assert clone.tables() == tables_of(local, clone)
 
     jobs = clone.jobs()
-    due = {job.what for job in jobs if WITH_GPU in job.what and re.search("shard|scores", job.what)}
+    due = {
+        job.what
+        for job in jobs
+        if WITH_GPU in job.what and re.search("answers|activations|scores", job.what)
+    }
     assert {job.what for job in jobs if job.gpus} == due
-    parts = [f"{n}-of-{SHARDS}" for n in range(1, SHARDS + 1)]
-    for stage in ("answers", "activations"):
-        named = [what for what in due if f"rule_{stage}_shard" in what]
-        assert sorted(what[-len(parts[0]) :] for what in named) == parts
-    assert len(due) == 2 * SHARDS + 1, "answers, activations, scores"
+    assert len(due) == 3, "answers, activations, scores"
     assert {job.gpus for job in jobs} == {0, 1}
     for job in jobs:
         assert job.partition == ("accelerated" if job.gpus else "main")
