@@ -37,7 +37,7 @@ def schema() -> dict[str, Any]:
 
 
 def page() -> str:
-    """The reference page: a table of keys for each section, in Markdown."""
+    """The reference page: a list of keys for each section, in Markdown."""
     content = schema()
     sections = {"Config": content, **content["$defs"]}
     order = ["Config", *_reachable(content, sections)]
@@ -98,20 +98,17 @@ def _section(name: str, sections: Mapping[str, Any]) -> str:
     section = sections[name]
     required = section.get("required", [])
     rows = [
-        f"`{key}` | {_type(node)}{_default(node, key in required)} "
-        f"| {_description(node, sections)}\n"
+        f"- `{key}` ({_type(node)}{_default(node, key in required)}): "
+        f"{_description(node, sections)}\n"
         for key, node in section["properties"].items()
     ]
-    return (
-        f"\n## {_title(name)}\n\n{section['description']}\n\n"
-        f"key | type, default | what it does\n--- | --- | ---\n{''.join(rows)}"
-    )
+    return f"\n## {_title(name)}\n\n{section['description']}\n\n{''.join(rows)}"
 
 
 def _description(node: Mapping[str, Any], sections: Mapping[str, Any]) -> str:
     """Pydantic leaves a key's description out where it equals that of the section it holds."""
     text = node.get("description") or sections[_target(node) or ""]["description"]
-    return str(text).replace("|", "\\|")
+    return str(text)
 
 
 def _type(node: Mapping[str, Any]) -> str:
