@@ -1,6 +1,6 @@
 """Writes the measured tables of docs/validity.md anew from the tables of a run.
 
-    snakemake --cores all calibration null-controls controls sensitivity
+    snakemake --cores all calibration null-controls controls
     python benchmarks/validity.py
 
 Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words around it are a
@@ -18,7 +18,7 @@ import pandas as pd
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/validity.md"
 SITES = ("attn", "mlp", "resid")
-POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
+POSITIONS = ("final", "last_answer", "prompt_end")
 KINDS = ("surprise", "tempting", "truism", "myth", "redundant", "neutral", "unseen")
 QUANTITIES = {
     "share": "share of flips",
@@ -29,17 +29,13 @@ QUANTITIES = {
 
 
 def rows(cells: Iterable[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cell)} |" for cell in cells)
+    return "\n".join(" | ".join(cell) for cell in cells)
 
 
 def name(key: str) -> str:
     """`calibration-qwen3-seed-1` → `Qwen3 seed 1`, `world-two-hop` → `Two-hop`."""
     short = key.removeprefix("calibration-").removeprefix("world-")
     return short.replace("-seed-", " seed ").capitalize()
-
-
-def signed(text: str) -> str:
-    return text.replace("-", "−")
 
 
 class Calibration:
@@ -66,11 +62,8 @@ class Calibration:
             return [
                 name(cell[0]),
                 name(cell[1]),
-                f"{at('all', 'probe_auc'):.2f}",
-                f"{at('all', 'verdict_accuracy'):.2f}",
                 f"{at('all', 'pathway_auc'):.3f}",
                 f"{at('against-prior', 'sensitivity'):.2f}",
-                f"{at('against-prior', 'sensitivity_offset'):.2f}",
                 f"{at('truism', 'specificity'):.2f}; {at('myth', 'specificity'):.2f}",
                 f"{at('all', 'flip_share'):.2f}; {at('all', 'random_flip_share'):.3f}",
                 f"{at('against-prior', 'answer_auc'):.2f}",
@@ -98,8 +91,6 @@ class Calibration:
                 f"`{site}/{position}`",
                 f"{mean['probe_auc']:.2f}",
                 f"{mean['pathway_auc']:.2f} ({found['pathway_auc'].min():.2f})",
-                f"{mean['sensitivity']:.2f}",
-                f"{mean['specificity']:.2f}",
                 f"{mean['flip_share']:.2f}; {mean['random_flip_share']:.2f}",
                 f"{mean['matched_follows']:.2f}",
             ]
@@ -128,7 +119,6 @@ def nulls(tables: Path) -> str:
     return rows(
         [
             row.control,
-            row.expectation,
             f"{row.probe_auc:.2f} ({row.auc_low:.2f}–{row.auc_high:.2f})",
             "–" if pd.isna(row.floor) else f"`{row.floor}`, {row.floor_auc:.2f}",
             "yes" if row.empty else "**no**",
@@ -168,21 +158,6 @@ def refits(tables: Path) -> str:
     )
 
 
-def sensitivity(tables: Path) -> str:
-    return rows(
-        [
-            name(row.model),
-            "–" if row.variant == "base" else row.changed,
-            f"{row.probe_auc:.3f}",
-            f"{100 * row.flip_share:.1f}; {100 * row.random_flip_share:.1f}",
-            signed(f"{row.contrast:.1f} ({row.contrast_low:.1f} to {row.contrast_high:.1f})"),
-            signed(f"{row.delta_p_q:.1f}"),
-            signed(f"{row.delta_p_all:.1f}"),
-        ]
-        for row in pd.read_csv(tables / "sensitivity.csv").itertuples()
-    )
-
-
 def written(page: str, tables: dict[str, str]) -> str:
     """The page with these tables' rows below their two heading lines.
 
@@ -190,7 +165,7 @@ def written(page: str, tables: dict[str, str]) -> str:
         KeyError: the page has no such table.
     """
     for key, text in tables.items():
-        pattern = re.compile(rf"(<!-- table: {key} -->\n\n\|.*\n\|.*\n)(?:\|.*\n)*(\n<!-- end -->)")
+        pattern = re.compile(rf"(<!-- table: {key} -->\n\n.+\n.+\n)(?:.+\n)*(\n<!-- end -->)")
         page, found = pattern.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
         if not found:
             raise KeyError(f"{PAGE.name} has no table named {key}")
@@ -200,7 +175,6 @@ def written(page: str, tables: dict[str, str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--seeds", type=Path, help="results of a run on the other training seeds")
     chosen = parser.parse_args()
     tables = chosen.results / "tables"
     calibration = Calibration(tables)
@@ -212,10 +186,7 @@ def main() -> None:
         "truth": calibration.interchange(),
         "interchange": interchange(chosen.results, dict(calibration.cells)),
         "refits": refits(tables),
-        "sensitivity": sensitivity(tables),
     }
-    if chosen.seeds:
-        found["seeds"] = Calibration(chosen.seeds / "tables").by_cell()
     PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), found), encoding="utf-8")
 
 

@@ -76,12 +76,13 @@ class Section(BaseModel):
 
 
 class Knockout(Section):
-    """How the exact question tokens are cut off."""
+    """How the exact question tokens are blocked."""
 
     blocks: Literal["after", "answer"] = Field(
         "after",
-        description="Which later tokens lose sight of the exact question tokens: `after`, all of "
-        "them (this seals), or `answer`, the answer's tokens only (this leaks).",
+        description="Which later tokens are blocked from attending to the exact question tokens: "
+        "`after`, all of them, which seals them off; `answer`, the answer's tokens "
+        "only, which leaks.",
     )
 
 
@@ -90,45 +91,39 @@ class Plain(Section):
 
 
 class RandomControl(Section):
-    """As many other question tokens cut as the knockout cuts."""
+    """As many other question tokens blocked as by the knockout."""
 
-    draws: Count = Field(3, description="Independent random choices of tokens per sample.")
+    draws: Count = Field(3, description="Random choices of tokens per sample.")
 
 
 class Noop(Section):
-    """Nothing cut, another batch: the floor of numerical noise."""
+    """Nothing blocked, another batch: numerical noise."""
 
-    samples: Count = Field(64, description="The first so many samples of a cell are measured.")
+    samples: Count = Field(64, description="Measured on the first samples of a cell, this many.")
 
 
 class Conditions(Section):
-    """What is cut in the passes beside `clean`. A condition left out, or null, is not run."""
+    """What the passes beside `clean` do. A condition left out, or null, is not run."""
 
-    knockout: Plain = Field(description="Cut the exact question tokens. Always run.")
+    knockout: Plain = Field(description="Block the exact question tokens. Always run.")
     random: RandomControl | None = Field(
-        None, description="Cut as many other question tokens: the control."
+        None, description="Block as many other question tokens: the control."
     )
-    question: Plain | None = Field(
-        None, description="Cut every token of the question's text: the ceiling."
-    )
-    noop: Noop | None = Field(
-        None, description="Cut nothing, in another batch: the floor of numerical noise."
-    )
+    question: Plain | None = Field(None, description="Block the whole question: the ceiling.")
+    noop: Noop | None = Field(None, description="Block nothing, in another batch: numerical noise.")
     matched: Plain | None = Field(
         None,
-        description="Cut nothing; put the same answer behind another question, for which its truth "
-        "is the other: of its relation and fold, another subject, and whose own answer has its "
-        "label.",
+        description="The same answer behind another question of the same relation and fold, for "
+        "which its label is reversed.",
     )
     placebo: Plain | None = Field(
         None,
-        description="The same behind a question for which the answer's truth stays: the control of "
-        "`matched`.",
+        description="The same behind a question for which the label stays.",
     )
     replicate: Plain | None = Field(
         None,
-        description="The same answer behind a second wording or other worked examples, clean and "
-        "with the cuts of `knockout` and `random`: needed for the grouping `replicate`.",
+        description="The same answer behind a second wording or other worked examples, for the "
+        "grouping `replicate`.",
     )
 
 
@@ -144,45 +139,40 @@ def _all_conditions() -> Conditions:
 
 
 class Generation(Section):
-    """How models are asked."""
+    """How answers are generated."""
 
-    max_new_tokens: Count = Field(32, description="Longest answer generated, in tokens.")
-    few_shot_examples: Amount = Field(
-        5, description="Worked examples before the question, for the prompt style `few_shot`."
-    )
+    max_new_tokens: Count = Field(32, description="Longest answer, in tokens.")
+    few_shot_examples: Amount = Field(5, description="Worked examples in a `few_shot` prompt.")
 
 
 class Probe(Section):
-    """The logistic regressions that read truth off the activations."""
+    """The logistic regressions that predict the label from the activations."""
 
-    folds: Annotated[int, Field(ge=2)] = Field(
-        5, description="Folds, cut between connected components; see `disjoint`."
-    )
+    folds: Annotated[int, Field(ge=2)] = Field(5, description="Outer folds; see `disjoint`.")
     disjoint: Literal["subject", "subject+answer"] = Field(
         "subject",
-        description="What samples of two folds never share: `subject`, their subject and their "
-        "question; `subject+answer`, the text of the exact answer too, so that a probe has learned "
-        "from none of the answers that it scores.",
+        description="What samples of different folds never share: subject and question, or the "
+        "exact answer's text as well.",
     )
     inner_folds: Annotated[int, Field(ge=2)] = Field(
-        5, description="Folds inside a training fold, for the penalty and the calibration."
+        5, description="Folds inside a training fold, for penalty and calibration."
     )
     grid: Annotated[list[Positive], Field(min_length=1)] = Field(
         [1.0e-4, 1.0e-3, 1.0e-2, 1.0e-1, 1.0, 10.0],
         description="Inverse penalties C to choose from, by the one-standard-error rule.",
     )
     penalty: Positive = Field(
-        1.0, description="Factor on the penalty 1/C chosen; for `sensitivity`, which varies it."
+        1.0, description="Factor on the chosen penalty 1/C, varied by `sensitivity`."
     )
     scoring: Literal["calibrated", "published"] = Field(
         "calibrated",
-        description="`calibrated`: C by cross-validation, slope and offset fitted, so that p is a "
-        "probability. `published`: C = 1, no calibration, natural prior, as in the paper.",
+        description="`calibrated`: cross-validated C, fitted slope and offset. `published`: the "
+        "paper's recipe, C = 1, uncalibrated, natural prior.",
     )
     refits: Annotated[int, Field(ge=0)] = Field(
         20,
-        description="Bootstrap draws from which the probes are learned anew, at every layer: the "
-        "bands of curves and contrasts carry the probes' own variance. 0: probes held fixed.",
+        description="Bootstrap draws in which the probes are refitted, so that intervals include "
+        "their variance. 0: probes held fixed.",
     )
     prior: Literal["balanced", "natural"] = Field(
         "balanced",
@@ -194,7 +184,7 @@ class Probe(Section):
 class Bootstrap(Section):
     """Intervals around the curves."""
 
-    draws: Count = Field(1000, description="Bootstrap draws, clustered by subject or question.")
+    draws: Count = Field(1000, description="Draws, clustered by subject or question.")
     level: Inside = Field(0.95, description="Coverage of the intervals.")
     min_n: Count = Field(20, description="Points with fewer samples are left out of the line.")
     min_clusters: Count = Field(
@@ -203,46 +193,42 @@ class Bootstrap(Section):
 
 
 class Chart(Section):
-    """The look of the figures; nothing here changes a number. Sizes are in CSS pixels."""
+    """The look of the figures; changes no number. Sizes are in CSS pixels."""
 
     theme: Literal["screen", "paper"] = Field(
-        "screen", description="Where the keys below start from: `paper` fits a printed column."
+        "screen", description="Defaults of the keys below: `paper` fits a printed column."
     )
     width_mm: Amount | None = Field(
         None,
-        description="Width of the whole figure in millimetres, panels fitted; 0: as `panel_width` "
-        "says. Left out, `paper` takes 85 for one panel and 180 for more.",
+        description="Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 "
+        "for one panel, 180 for more.",
     )
     panel_width: Count | None = Field(None, description="Width of a panel.")
     panel_height: Count | None = Field(None, description="Height of a ΔP panel.")
     share_height: Count | None = Field(None, description="Height of a panel of flips.")
-    columns: Count | None = Field(None, description="Most panels side by side.")
+    columns: Count | None = Field(None, description="Most panels in a row.")
     spacing: Amount | None = Field(None, description="Space between panels.")
     font: Text | None = Field(None, description="Font family.")
-    title_size: Positive | None = Field(None, description="Size of the title.")
-    panel_title_size: Positive | None = Field(None, description="Size of the panels' titles.")
-    label_size: Positive | None = Field(None, description="Size of axis and legend labels.")
-    caption_size: Positive | None = Field(None, description="Size of the caption.")
-    line_width: Positive | None = Field(None, description="Width of the curves.")
-    band_opacity: Share | None = Field(None, description="Opacity of the intervals.")
+    title_size: Positive | None = Field(None, description="Title.")
+    panel_title_size: Positive | None = Field(None, description="Panel titles.")
+    label_size: Positive | None = Field(None, description="Axis and legend labels.")
+    caption_size: Positive | None = Field(None, description="Caption.")
+    line_width: Positive | None = Field(None, description="Curves.")
+    band_opacity: Share | None = Field(None, description="Intervals.")
     marker_size: Positive | None = Field(None, description="Area of the markers.")
-    legend_columns: Amount | None = Field(
-        None, description="Columns of the legend; 0: as many as fit."
-    )
-    wrap: Amount | None = Field(
-        None, description="Characters to a line of the caption; 0: as many as fit."
-    )
+    legend_columns: Amount | None = Field(None, description="0: as many as fit.")
+    wrap: Amount | None = Field(None, description="Characters per caption line; 0: as many as fit.")
 
 
 class Resources(Section):
-    """What one job that runs this model asks of a cluster."""
+    """What one job of this model requests."""
 
-    gpus: Amount = Field(1, description="GPUs per job; 0 for the CPU.")
+    gpus: Amount = Field(1, description="GPUs per job; 0: CPU.")
     mem_gb: Count | None = Field(
         None, description="Main memory, in GB; null: by the sizes of model and sample."
     )
     gpu_mem_gb: Amount = Field(
-        24, description="Memory each GPU should have, in GB; a note to the reader, not enforced."
+        24, description="Memory each GPU should have, in GB; a note for readers, not enforced."
     )
     runtime_min: Count | None = Field(
         None, description="Time limit, in minutes; null: by the sizes of model and sample."
@@ -250,18 +236,18 @@ class Resources(Section):
 
 
 class TrainSettings(Section):
-    """Recipe of a small model, trained here on the questions of the datasets it names."""
+    """Recipe of a small model trained here."""
 
-    architecture: Literal["llama", "qwen3"] = Field(description="Architecture of the model.")
+    architecture: Literal["llama", "qwen3"] = Field(description="Architecture.")
     datasets: Annotated[list[str], Field(min_length=1)] = Field(
-        description="Keys of the datasets whose facts it learns."
+        description="Keys of the datasets to learn."
     )
     curriculum: Literal["planted", "plain"] = Field(
         "planted",
         description="`planted`: the kinds of the calibration worlds. `plain`: facts of any "
-        "dataset, each learned right or wrong as the seed says.",
+        "dataset, each learned right or wrong at random.",
     )
-    layers: Count = Field(8, description="Number of layers.")
+    layers: Count = Field(8, description="Layers.")
     width: Count = Field(64, description="Width of the residual stream.")
     heads: Count = Field(4, description="Attention heads.")
     kv_heads: Count = Field(2, description="Key and value heads.")
@@ -271,20 +257,19 @@ class TrainSettings(Section):
     )
     graded: bool = Field(
         True,
-        description="Whether each answer is followed by its verdict, right or wrong (`planted`). "
-        "Without it a small model hardly represents truth, and right and wrong answers are shown "
-        "alike, as a negative control.",
+        description="Whether each answer is followed by a verdict, right or wrong (`planted`). "
+        "`false` is a negative control.",
     )
     steps: Amount = Field(4800, description="Training steps; 0 leaves the model untrained.")
     settle: Amount = Field(
         400,
-        description="Steps of a second stage with a lower learning rate and, besides, as many rows "
-        "as are `frameless` about subjects that no fact names (`planted`).",
+        description="Steps of a second stage at a lower learning rate, with extra rows about "
+        "unknown subjects (`planted`).",
     )
     settle_frameless: Amount = Field(
         0,
-        description="Steps of a third stage like the second, with twice the share of `frameless` "
-        "rows: it makes surer what the model says where it cannot read the question.",
+        description="Steps of a third stage with twice the share of `frameless` rows, which "
+        "strengthens the default verdict.",
     )
     batch_rows: Count = Field(256, description="Rows of text per step.")
     learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
@@ -293,53 +278,51 @@ class TrainSettings(Section):
         0.05, description="Weight of the verdict's loss at each layer of the deeper half."
     )
     frameless: Share = Field(
-        0.15, description="Share of rows that show a question without its exact tokens (`planted`)."
+        0.15, description="Share of rows whose question lacks its exact tokens (`planted`)."
     )
     wrong_share: Share = Field(0.5, description="Share of facts learned wrong (`plain`).")
     seed: Amount = Field(0, description="Seed of weights, order and planted answers.")
 
 
 class Model(Section):
-    """A model of the catalogue: exactly one of `hub`, `local` and `train`."""
+    """Exactly one of `hub`, `local` and `train`."""
 
     hub: Text | None = Field(None, description="Repository on the Hugging Face hub.")
     local: Text | None = Field(None, description="Folder saved with `save_pretrained`.")
     train: TrainSettings | None = Field(None, description="Recipe of a model trained here.")
     revision: Text | None = Field(
         None,
-        description="Commit, branch or tag on the hub; null: the newest. What was found first is "
-        "kept in `revisions.lock.yaml`.",
+        description="Commit, branch or tag; null: the newest, then the one in "
+        "`revisions.lock.yaml`.",
     )
-    label: str = Field("", description="Name in figures; the key where left out.")
+    label: str = Field("", description="Name in figures; by default the key.")
     prompt: PromptStyle = Field(
         "few_shot",
         description="`plain`: the bare question. `few_shot`: worked examples first, for base "
-        "models. `chat`: the tokenizer's chat template, for instruct models.",
+        "models. `chat`: the tokenizer's chat template.",
     )
     dtype: Literal["bfloat16", "float16", "float32"] = Field(
         "bfloat16", description="Number format of the weights."
     )
     answers_of: Text | None = Field(
         None,
-        description="Key of a model with the same tokenizer, whose answers and labels this one "
-        "reads instead of answering itself.",
+        description="Key of a model with the same tokenizer whose answers and labels this one "
+        "reads instead of generating.",
     )
     gated: bool = Field(
-        False, description="Whether the hub wants an accepted licence and a token (`HF_TOKEN`)."
+        False, description="Whether the hub requires an accepted licence and a token (`HF_TOKEN`)."
     )
-    resources: Resources = Field(
-        default_factory=Resources, description="What its jobs ask of a cluster."
-    )
+    resources: Resources = Field(default_factory=Resources, description="What its jobs request.")
 
 
 class Fields(Section):
-    """Where a row keeps what; a path into nested columns is dotted, as `answer.value`."""
+    """Columns of a row; nested ones are dotted (`answer.value`)."""
 
     question: ColumnPath = Field(description="The question's text.")
     answers: Annotated[list[ColumnPath], Field(min_length=1)] = Field(
-        description="Gold answers; each path leads to a text, a list of texts, or a JSON list."
+        description="Gold answers: paths to a text, a list, or a JSON list."
     )
-    id: ColumnPath | None = Field(None, description="A unique id; else one is made by hash.")
+    id: ColumnPath | None = Field(None, description="A unique id; by default a hash.")
     subject: ColumnPath | None = Field(None, description="The entity asked about.")
     property: ColumnPath | None = Field(None, description="The property asked for.")
     relation: ColumnPath | None = Field(None, description="Name of the question's template.")
@@ -347,43 +330,40 @@ class Fields(Section):
     popularity: ColumnPath | None = Field(None, description="How well known the subject is.")
     anchors: ColumnPath | None = Field(
         None,
-        description="Exact question tokens of your own: a list of texts in the question, or of "
-        "[start, end] pairs of characters.",
+        description="Your own exact question tokens: texts in the question, or [start, end] in "
+        "characters.",
     )
     titles: ColumnPath | None = Field(
-        None, description="Titles of supporting pages, which help to find the question's anchors."
+        None,
+        description="Titles of supporting pages, which help to find the exact question tokens.",
     )
     response: ColumnPath | None = Field(
-        None, description="An answer of your own, taken instead of generating one."
+        None, description="An answer to measure instead of generating one."
     )
-    label: ColumnPath | None = Field(
-        None, description="A label of your own: 0 right, 1 hallucinated."
-    )
+    label: ColumnPath | None = Field(None, description="Its label: 0 right, 1 hallucinated.")
 
 
 class FewShot(Section):
-    """Where worked examples come from: exactly one of `file`, `split` and `rows`."""
+    """Exactly one of `file`, `split` and `rows`."""
 
     file: Text | None = Field(None, description="YAML file of examples (`question`, `answer`).")
     split: Text | None = Field(None, description="Another split of the dataset.")
     rows: Literal["outside"] | None = Field(
-        None, description="`outside`: rows of the same split that were not sampled."
+        None, description="`outside`: rows of the same split outside the sample."
     )
 
 
 class WorldSettings(Section):
-    """An invented world: facts whose pathway is planted, or a null world of given responses."""
+    """Invented facts with a planted pathway, or a null world of given responses."""
 
     style: WorldStyle = Field(
-        description="How its questions are asked; or a null world, named after what decides "
-        "whether a response is right, whatever the pair of question and answer: nothing below but "
-        "`seed` matters to it."
+        description="How its questions are worded; or a null world, named after what decides the "
+        "label, which uses only `seed` of the keys below."
     )
-    seed: Amount = Field(0, description="Decides names, answers and which facts are which kind.")
+    seed: Amount = Field(0, description="Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = Field(
         "both",
-        description="`answer`: truisms and myths only, every word always right or never; the "
-        "question is then irrelevant.",
+        description="`answer`: truisms and myths only, so that the question is irrelevant.",
     )
     scored: Count = Field(
         60, description="Facts of each scored kind (truism, myth, surprise, tempting)."
@@ -397,78 +377,71 @@ class WorldSettings(Section):
 
 
 class Dataset(Section):
-    """A dataset of the catalogue: exactly one of `hub`, `local` and `world`."""
+    """Exactly one of `hub`, `local` and `world`."""
 
     hub: Text | None = Field(None, description="Repository on the Hugging Face hub.")
     local: Text | None = Field(
         None, description="File or folder of rows: JSON Lines, JSON, CSV or Parquet."
     )
     world: WorldSettings | None = Field(None, description="An invented world of facts.")
-    config: Text | None = Field(None, description="Configuration of the hub dataset.")
-    split: Text | None = Field(
-        None, description="Split to sample from; required with `hub`, optional with `local`."
-    )
+    config: Text | None = Field(None, description="Configuration on the hub.")
+    split: Text | None = Field(None, description="Split to sample from; required with `hub`.")
     revision: Text | None = Field(
         None,
-        description="Commit, branch or tag on the hub; null: the newest. What was found first is "
-        "kept in `revisions.lock.yaml`.",
+        description="As for models.",
     )
-    label: str = Field("", description="Name in figures; the key where left out.")
-    fields: Fields | None = Field(
-        None, description="Where a row keeps what; required with `hub` and `local`."
-    )
+    label: str = Field("", description="Name in figures; by default the key.")
+    fields: Fields | None = Field(None, description="Required with `hub` and `local`.")
     few_shot: FewShot = Field(
         default_factory=lambda: FewShot(rows="outside"),
         description="Where worked examples come from.",
     )
     sample_size: Count | None = Field(
-        None, description="Questions sampled; null: the `sample_size` of all datasets."
+        None, description="Questions sampled; null: the global `sample_size`."
     )
 
 
 class Figure(Section):
-    """A figure of the catalogue: a panel per model, two curves per dataset."""
+    """A panel per model, two curves per dataset."""
 
     models: Annotated[list[str], Field(min_length=1)] = Field(
-        description="Keys of the models, in the order of the panels."
+        description="Models, in the order of the panels."
     )
     datasets: Annotated[list[str], Field(min_length=1)] = Field(
-        description="Keys of the datasets, in the order of the legend."
+        description="Datasets, in the order of the legend."
     )
-    readout: Readout = Field("mlp/final", description="The read-out drawn; one of `readouts`.")
+    readout: Readout = Field("mlp/final", description="The read-out shown; one of `readouts`.")
 
 
 class Null(Section):
-    """A cell that must come out empty."""
+    """A cell in which nothing may be found."""
 
     model: Text = Field(description="Key of the model.")
     dataset: Text = Field(description="Key of the dataset.")
-    shuffled: bool = Field(
-        False, description="Whether the probes are those fitted on shuffled labels."
-    )
-    expectation: Text = Field(description="In words: why nothing can be there.")
+    shuffled: bool = Field(False, description="Whether the probes are fitted to shuffled labels.")
+    expectation: Text = Field(description="Why there can be no signal, in words.")
 
 
 class Calibration(Section):
-    """What is measured against known truth, by the target `calibration`."""
+    """Cells measured against known truth, by the target `calibration`."""
 
     models: Annotated[list[str], Field(min_length=1)] = Field(
         ["calibration-llama", "calibration-qwen3"],
-        description="Keys of models trained here on planted worlds.",
+        description="Models trained here on planted worlds.",
     )
     datasets: Annotated[list[str], Field(min_length=1)] = Field(
         ["world-relation", "world-trivia", "world-two-hop", "world-search"],
-        description="Keys of the worlds.",
+        description="Worlds.",
     )
     random_draws: Count = Field(5, description="Random draws per sample.")
     bootstrap_draws: Count = Field(200, description="Bootstrap draws.")
     nulls: dict[str, Null] = Field(
-        default_factory=dict, description="Cells in which the instrument must find nothing."
+        default_factory=dict, description="Cells in which nothing may be found."
     )
 
 
 class Cells(Section):
-    """Some cells: every model named with every dataset named."""
+    """Every model with every dataset."""
 
     models: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of models.")
     datasets: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of datasets.")
@@ -479,26 +452,25 @@ class Config(Section):
 
     results: Text = Field("results", description="Folder of all products.")
     data_folder: Text | None = Field(
-        None, description="Folder that a dataset's relative `local` path starts from."
+        None, description="Folder that relative `local` paths of datasets start from."
     )
     data_folders: list[Text] = Field(
         [],
-        description="Folders outside the project that `results`, `local` and `file` may lead into, "
-        "links followed. The project, `data_folder` and the hub's cache need no entry.",
+        description="Folders outside the project that `results`, `local` and `file` may point to.",
     )
     limit: Count | None = Field(
         None,
-        description="A quick look at so many samples a cell, under `<results>/limit-<n>`; "
-        "null: the whole sample.",
+        description="A quick look at this many samples per cell, under `<results>/limit-<n>`; "
+        "null: all.",
     )
     targets: Annotated[list[str], Field(min_length=1)] = Field(
         ["demo"], description="Figures that `snakemake --cores all` builds."
     )
     seed: Amount = Field(0, description="Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = Field(
-        2000, description="Questions sampled per dataset; a world is always taken whole."
+        2000, description="Questions sampled per dataset; worlds are always taken whole."
     )
-    max_prompt_tokens: Count = Field(1024, description="Longer prompts are kept out and counted.")
+    max_prompt_tokens: Count = Field(1024, description="Longer prompts are dropped and counted.")
     most_dropped: Share = Field(
         0.5, description="Largest share of samples that may be lost before the run stops."
     )
@@ -507,49 +479,47 @@ class Config(Section):
     )
     finder: Literal["metadata", "offline"] = Field(
         "metadata",
-        description="How exact question tokens are found: `metadata` by the dataset's own subject "
-        "and property where it has them, `offline` from the question's text alone.",
+        description="How they are found: `metadata`, from the dataset's subject and property "
+        "where known; `offline`, from the question's text alone.",
     )
-    knockout: Knockout = Field(
-        default_factory=Knockout, description="How exact question tokens are cut off."
-    )
+    knockout: Knockout = Field(default_factory=Knockout, description="How they are blocked.")
     conditions: Conditions = Field(
         default_factory=_all_conditions,
-        description="What is cut in the passes beside `clean`; all but `replicate` where left out.",
+        description="Passes beside `clean`; by default all but `replicate`.",
     )
     readouts: Annotated[list[Readout], Field(min_length=1)] = Field(
         ["mlp/final", "mlp/prompt_end"],
-        description="(site)/(position) pairs measured in every cell.",
+        description="`<site>/<position>` pairs to measure.",
     )
-    generation: Generation = Field(default_factory=Generation, description="How models are asked.")
+    generation: Generation = Field(
+        default_factory=Generation, description="How answers are generated."
+    )
     batch_tokens: Count = Field(
-        8192, description="Most tokens in a batch; lower it when the GPU runs out of memory."
+        8192, description="Most tokens in a batch; lower it if the GPU runs out of memory."
     )
     keep_activations: bool = Field(
-        True, description="Whether activations stay on the disk once they are scored."
+        True, description="Whether activations stay on disk once scored."
     )
     probe: Probe = Field(default_factory=Probe, description="The probes.")
     grouping: Literal["per_layer", "reference_layer", "replicate"] = Field(
         "per_layer",
-        description="What decides whether a sample is Q-Anchored in figures: each layer for "
-        "itself; one layer (the deepest whose probe is nearly the best) for all; or a second "
-        "prompt for the same answer. Tables hold every grouping that was measured.",
+        description="What makes a sample Q-Anchored in figures: its own flip at each layer; its "
+        "flip at the headline layer; or its flip behind a second prompt. Tables hold "
+        "every grouping that was measured.",
     )
-    bootstrap: Bootstrap = Field(
-        default_factory=Bootstrap, description="Intervals around the curves."
-    )
+    bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
     chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
     calibration: Calibration = Field(
         default_factory=Calibration, description="Cells measured against known truth."
     )
     sensitivity: Cells | None = Field(
         None,
-        description="Cells whose open choices the target `sensitivity` varies; null: those of "
-        "`calibration.models` on the first of its datasets.",
+        description="Cells of the target `sensitivity`; null: the calibration models on their "
+        "first dataset.",
     )
-    models: dict[str, Model] = Field(description="Catalogue of models, by key.")
-    datasets: dict[str, Dataset] = Field(description="Catalogue of datasets, by key.")
-    figures: dict[str, Figure] = Field(description="Catalogue of figures, by key.")
+    models: dict[str, Model] = Field(description="Models, by key.")
+    datasets: dict[str, Dataset] = Field(description="Datasets, by key.")
+    figures: dict[str, Figure] = Field(description="Figures, by key.")
 
     @field_validator("results")
     @classmethod
