@@ -24,7 +24,7 @@ include: "rules/common.smk"
 
 rule all:
     input:
-        [pictures(figure) + views(figure) for figure in cfg.targets],
+        [paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
 
 
 include: "rules/dataset.smk"

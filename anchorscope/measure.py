@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pandas as pd
 from pydantic import ValidationError
 
-from anchorscope.config.settings import Bootstrap, Conditions, Probe, Section
+from anchorscope.config.sections import Section
+from anchorscope.config.settings import Bootstrap, Conditions, Probe
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.provenance import Counts

@@ -24,7 +24,7 @@ from typing import Any, get_args
 
 import yaml
 
-from anchorscope.config.settings import Readout
+from anchorscope.config.sections import Readout
 
 PROJECT = Path(__file__).resolve().parents[1]
 PANEL = 10

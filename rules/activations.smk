@@ -6,7 +6,7 @@
 
 rule activations:
     input:
-        answers=frozen_answers,
+        answers=paths.answers,
         model=f"{RESULTS}/models/{{model}}.json",
     output:
         activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
@@ -15,23 +15,20 @@ rule activations:
         f"{{root}}/logs/activations/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/activations/{{model}}/{{dataset}}.tsv"
-    group:
-        together
     conda:
         "../envs/gpu.yaml"
-    threads: cores
+    threads: jobs.cores
     resources:
-        **placed(gpus_of_model),
-        mem_mb=asks("activations", "mem_mb"),
-        runtime=asks("activations", "runtime"),
+        **jobs.place(),
+        **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        conditions=lambda w: study(w).conditions.model_dump(mode="json"),
-        blocks=lambda w: study(w).knockout.blocks,
-        readouts=lambda w: list(study(w).readouts),
+        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
+        blocks=lambda w: paths.study(w).knockout.blocks,
+        readouts=lambda w: list(paths.study(w).readouts),
         batch_tokens=cfg.batch_tokens,
         # The folds that partners depend on; nothing else does.
-        partner_folds=partner_folds,
+        partner_folds=lambda w: paths.studies[w.root].partner_folds,
         seed=cfg.seed,
     message:
         "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"

@@ -6,7 +6,7 @@
 
 rule answers:
     input:
-        prompts=product("prompts", ".parquet"),
+        prompts=paths.product("prompts", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
@@ -16,15 +16,12 @@ rule answers:
         f"{{root}}/logs/answers/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/answers/{{model}}/{{dataset}}.tsv"
-    group:
-        together
     conda:
         "../envs/gpu.yaml"
-    threads: cores
+    threads: jobs.cores
     resources:
-        **placed(gpus_of_model),
-        mem_mb=asks("answers", "mem_mb"),
-        runtime=asks("answers", "runtime"),
+        **jobs.place(),
+        **jobs.asks("passes"),
     params:
         style=lambda w: cfg.models[w.model].prompt,
         dtype=lambda w: cfg.models[w.model].dtype,

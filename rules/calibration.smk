@@ -14,12 +14,12 @@ localrules:
 
 rule calibration_cell:
     input:
-        scores=product("scores", ".parquet"),
-        floors=product("scores", ".floors.parquet"),
-        controls=product("delta_p", ".controls.csv"),
+        scores=paths.product("scores", ".parquet"),
+        floors=paths.product("scores", ".floors.parquet"),
+        controls=paths.product("delta_p", ".controls.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
-        answers=frozen_answers,
-        activations=product("activations"),
+        answers=paths.answers,
+        activations=paths.product("activations"),
     output:
         cell=f"{{root}}/calibration/{{model}}/{{dataset}}.csv",
         provenance=f"{{root}}/calibration/{{model}}/{{dataset}}.csv.provenance.json",
@@ -31,7 +31,7 @@ rule calibration_cell:
         "../envs/base.yaml"
     params:
         training_seed=lambda w: cfg.models[w.model].train.seed,
-        bootstrap=lambda w: study(w).bootstrap.model_dump(mode="json"),
+        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "calibration of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: holding {shown.samples:{wildcards.dataset}/} against the truth"
@@ -41,8 +41,8 @@ rule calibration_cell:
 
 rule calibration_table:
     input:
-        cells=calibrated("calibration", ".csv"),
-        refits=calibrated("refits", ".csv"),
+        cells=paths.of_calibration("calibration", ".csv"),
+        refits=paths.of_calibration("refits", ".csv"),
     output:
         table=f"{ROOT}/tables/calibration.csv",
         floors=f"{ROOT}/tables/calibration-floors.csv",
@@ -55,7 +55,7 @@ rule calibration_table:
     conda:
         "../envs/base.yaml"
     params:
-        cells=calibration_cells,
+        cells=cfg.calibrated(),
     message:
         "calibration: what holds and what does not"
     script:
@@ -75,13 +75,10 @@ rule calibration_figure:
     conda:
         "../envs/base.yaml"
     params:
-        page=FIGURE_PAGE,
-        models=list(dict.fromkeys(model for model, _ in calibration_cells)),
-        datasets=list(dict.fromkeys(dataset for _, dataset in calibration_cells)),
-        label={
-            "models": {name: cfg.models[name].label for name, _ in calibration_cells},
-            "datasets": {name: cfg.datasets[name].label for _, name in calibration_cells},
-        },
+        page=paths.figure_page,
+        models=list(dict.fromkeys(model for model, _ in cfg.calibrated())),
+        datasets=list(dict.fromkeys(dataset for _, dataset in cfg.calibrated())),
+        label=cfg.labels_of(cfg.calibrated()),
         level=cfg.bootstrap.level,
         chart=cfg.chart.model_dump(mode="json"),
     message:
@@ -92,18 +89,9 @@ rule calibration_figure:
 
 rule null_controls:
     input:
-        curve=[
-            f"{CALIBRATION}/delta_p/{n.model}/{n.dataset}.csv"
-            for n in cfg.calibration.nulls.values()
-        ],
-        controls=[
-            f"{CALIBRATION}/delta_p/{n.model}/{n.dataset}.controls.csv"
-            for n in cfg.calibration.nulls.values()
-        ],
-        interchange=[
-            f"{CALIBRATION}/delta_p/{n.model}/{n.dataset}.interchange.csv"
-            for n in cfg.calibration.nulls.values()
-        ],
+        curve=paths.of_nulls("curve"),
+        controls=paths.of_nulls("controls"),
+        interchange=paths.of_nulls("interchange"),
     output:
         table=f"{ROOT}/tables/null-controls.csv",
         provenance=f"{ROOT}/tables/null-controls.csv.provenance.json",

@@ -11,8 +11,8 @@ localrules:
 
 rule dataset:
     input:
-        rows=local_rows,
-        few_shot=few_shot_file,
+        rows=paths.local_rows,
+        few_shot=paths.few_shot_file,
     output:
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
@@ -24,7 +24,7 @@ rule dataset:
     conda:
         "../envs/base.yaml"
     params:
-        dataset=lambda w: numbers(cfg.datasets[w.dataset]),
+        dataset=lambda w: cfg.datasets[w.dataset].numbers(),
         local=lambda w: cfg.local_of(w.dataset),
         sample_size=lambda w: cfg.sample_size_of(w.dataset),
         hold_back=lambda w: cfg.shows_examples(w.dataset),

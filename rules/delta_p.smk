@@ -11,11 +11,11 @@
 
 rule delta_p:
     input:
-        scores=product("scores", ".parquet"),
-        floors=product("scores", ".floors.parquet"),
-        draws=product("scores", ".draws.safetensors"),
-        answers=frozen_answers,
-        activations=product("activations"),
+        scores=paths.product("scores", ".parquet"),
+        floors=paths.product("scores", ".floors.parquet"),
+        draws=paths.product("scores", ".draws.safetensors"),
+        answers=paths.answers,
+        activations=paths.product("activations"),
     output:
         **{name: f"{{root}}/delta_p/{{model}}/{{dataset}}{end}" for name, end in TABLES.items()},
         provenance=f"{{root}}/delta_p/{{model}}/{{dataset}}.csv.provenance.json",
@@ -26,11 +26,10 @@ rule delta_p:
     conda:
         "../envs/base.yaml"
     resources:
-        mem_mb=asks("delta_p", "mem_mb"),
-        runtime=asks("delta_p", "runtime"),
+        **jobs.asks("tables"),
     params:
-        probe=lambda w: study(w).probe.model_dump(mode="json", include={"scoring", "prior"}),
-        bootstrap=lambda w: study(w).bootstrap.model_dump(mode="json"),
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json", include={"scoring", "prior"}),
+        bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: curve, controls and intervals of {shown.samples:{wildcards.dataset}/}"

@@ -21,10 +21,10 @@ rule figure:
     conda:
         "../envs/base.yaml"
     params:
-        page=FIGURE_PAGE,
+        page=paths.figure_page,
         models=lambda w: cfg.figures[w.figure].models,
         datasets=lambda w: cfg.figures[w.figure].datasets,
-        label=labels,
+        label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
         readout=lambda w: cfg.figures[w.figure].readout,
         grouping=cfg.grouping,
         level=cfg.bootstrap.level,

@@ -10,7 +10,7 @@ localrules:
 
 rule model:
     input:
-        checkpoint,
+        paths.checkpoint,
     output:
         located=f"{RESULTS}/models/{{model}}.json",
         provenance=f"{RESULTS}/models/{{model}}.json.provenance.json",
@@ -21,7 +21,7 @@ rule model:
     conda:
         "../envs/gpu.yaml"
     params:
-        model=lambda w: numbers(cfg.models[w.model], "prompt", "dtype"),
+        model=lambda w: cfg.models[w.model].numbers("prompt", "dtype"),
         recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
     message:
         "{shown.model:{wildcards.model}/}: locating the checkpoint"

@@ -6,7 +6,7 @@
 
 rule prompts:
     input:
-        template,
+        paths.template,
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         few_shot=f"{RESULTS}/data/{{dataset}}.few_shot.parquet",
     output:
@@ -20,11 +20,11 @@ rule prompts:
         "../envs/base.yaml"
     params:
         style=lambda w: cfg.models[w.model].prompt,
-        anchors=lambda w: study(w).anchors,
-        finder=lambda w: study(w).finder,
+        anchors=lambda w: paths.study(w).anchors,
+        finder=lambda w: paths.study(w).finder,
         examples=cfg.generation.few_shot_examples,
         limit=cfg.limit,
-        replicate=lambda w: study(w).conditions.replicate is not None,
+        replicate=lambda w: paths.study(w).conditions.replicate is not None,
         seed=cfg.seed,
     message:
         "prompts for {shown.cell:{wildcards.model}/{wildcards.dataset}/}: finding the question anchors of {shown.samples:{wildcards.dataset}/}"

@@ -6,9 +6,9 @@
 
 rule refits:
     input:
-        answers=frozen_answers,
-        activations=product("activations"),
-        probes=lambda w: f"{home(w, 'scores')}/probes/{w.model}/{w.dataset}.safetensors",
+        answers=paths.answers,
+        activations=paths.product("activations"),
+        probes=lambda w: f"{paths.home(w, 'scores')}/probes/{w.model}/{w.dataset}.safetensors",
     output:
         refits=f"{{root}}/refits/{{model}}/{{dataset}}.csv",
         provenance=f"{{root}}/refits/{{model}}/{{dataset}}.csv.provenance.json",
@@ -16,18 +16,15 @@ rule refits:
         f"{{root}}/logs/refits/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/refits/{{model}}/{{dataset}}.tsv"
-    group:
-        together
     conda:
         "../envs/gpu.yaml"
-    threads: cores
+    threads: jobs.cores
     resources:
-        **placed(gpus_of_probes),
-        mem_mb=asks("refits", "mem_mb", drawn_readouts),
-        runtime=asks("refits", "runtime", drawn_readouts),
+        **jobs.place(most_gpus=1),
+        **jobs.asks("probes"),
     params:
-        probe=lambda w: study(w).probe.model_dump(mode="json"),
-        readouts=drawn_readouts,
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        readouts=cfg.drawn_readouts,
         draws=50,
         seed=cfg.seed,
     message:
@@ -38,7 +35,7 @@ rule refits:
 
 rule refits_table:
     input:
-        lambda w: [f"{ROOT}/refits/{model}/{dataset}.csv" for model, dataset in cfg.cells(w.figure)],
+        paths.of_figure("refits", ".csv"),
     output:
         table=f"{ROOT}/tables/{{figure}}.refits.csv",
         provenance=f"{ROOT}/tables/{{figure}}.refits.csv.provenance.json",

@@ -14,14 +14,16 @@ localrules:
 
 rule report_page:
     input:
-        pictures=[pictures(figure) + views(figure) for figure in cfg.targets],
+        pictures=[paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
         tables=[f"{ROOT}/tables/{figure}{end}" for figure in cfg.targets for end in TABLES.values()],
-        cells=[cells_of_targets("delta_p", end) for end in TABLES.values()],
-        prompts=cells_of_targets("prompts"),
-        answers=cells_of_targets("answers"),
-        scores=cells_of_targets("scores"),
-        page=f"{RESOURCES}/report/page.html",
-        parts=expand(f"{RESOURCES}/report/{{part}}", part=["report.css", "tables.js", "samples.js"]),
+        cells=[paths.of_targets("delta_p", end) for end in TABLES.values()],
+        prompts=paths.of_targets("prompts"),
+        answers=paths.of_targets("answers"),
+        scores=paths.of_targets("scores"),
+        page=f"{paths.resources}/report/page.html",
+        parts=expand(
+            f"{paths.resources}/report/{{part}}", part=["report.css", "tables.js", "samples.js"]
+        ),
     output:
         page=f"{ROOT}/report/index.html",
         provenance=f"{ROOT}/report/index.html.provenance.json",
@@ -36,7 +38,7 @@ rule report_page:
         options=report_settings.options(
             workflow.config_settings.configfiles, workflow.config_settings.config
         ),
-        beside=beside(
+        beside=paths.beside(
             "tables/calibration-floors.csv",
             "tables/null-controls.csv",
             "figures/calibration.svg",

@@ -10,9 +10,9 @@ localrules:
 
 rule reproduction_table:
     input:
-        published=f"{RESOURCES}/published.yaml",
-        curve=built(".csv"),
-        contrasts=built(".contrasts.csv"),
+        published=f"{paths.resources}/published.yaml",
+        curve=paths.built(".csv"),
+        contrasts=paths.built(".contrasts.csv"),
     output:
         table=f"{ROOT}/tables/reproduction.csv",
         provenance=f"{ROOT}/tables/reproduction.csv.provenance.json",

@@ -9,8 +9,8 @@
 
 rule scores:
     input:
-        answers=frozen_answers,
-        activations=product("activations"),
+        answers=paths.answers,
+        activations=paths.product("activations"),
     output:
         scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
         floors=f"{{root}}/scores/{{model}}/{{dataset}}.floors.parquet",
@@ -21,19 +21,16 @@ rule scores:
         f"{{root}}/logs/scores/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/scores/{{model}}/{{dataset}}.tsv"
-    group:
-        together
     conda:
         "../envs/gpu.yaml"
-    threads: cores
+    threads: jobs.cores
     resources:
-        **placed(gpus_of_probes),
-        mem_mb=asks("scores", "mem_mb"),
-        runtime=asks("scores", "runtime"),
+        **jobs.place(most_gpus=1),
+        **jobs.asks("probes"),
     params:
-        probe=lambda w: study(w).probe.model_dump(mode="json"),
-        readouts=lambda w: list(study(w).readouts),
-        conditions=lambda w: study(w).conditions.model_dump(mode="json"),
+        probe=lambda w: paths.study(w).probe.model_dump(mode="json"),
+        readouts=lambda w: list(paths.study(w).readouts),
+        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
         seed=cfg.seed,
     message:
         "scores of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: fitting the probes to {shown.samples:{wildcards.dataset}/}"

@@ -10,9 +10,9 @@ localrules:
 
 rule sensitivity_table:
     input:
-        curve=varied_tables("curve"),
-        contrasts=varied_tables("contrasts"),
-        controls=varied_tables("controls"),
+        curve=paths.of_variants("curve"),
+        contrasts=paths.of_variants("contrasts"),
+        controls=paths.of_variants("controls"),
     output:
         table=f"{ROOT}/tables/sensitivity.csv",
         provenance=f"{ROOT}/tables/sensitivity.csv.provenance.json",
@@ -23,8 +23,8 @@ rule sensitivity_table:
     conda:
         "../envs/base.yaml"
     params:
-        cells=varied_cells,
-        variants=list(VARIANTS),
+        cells=studies.varied_cells(cfg),
+        variants=list(studies.sensitivity_roots(cfg)),
         readout=cfg.readouts[0],
     message:
         "sensitivity: one choice at a time"

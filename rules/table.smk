@@ -11,7 +11,7 @@ localrules:
 
 rule table:
     input:
-        **{name: cells(end) for name, end in TABLES.items()},
+        **{name: paths.of_figure("delta_p", end) for name, end in TABLES.items()},
     output:
         **{name: f"{ROOT}/tables/{{figure}}{end}" for name, end in TABLES.items()},
         provenance=f"{ROOT}/tables/{{figure}}.csv.provenance.json",

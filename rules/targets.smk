@@ -13,19 +13,19 @@ for figure in cfg.figures:
         name:
             figure
         input:
-            pictures(figure),
+            paths.pictures(figure),
 
 
 rule calibration:
     input:
         f"{ROOT}/tables/calibration.csv",
         f"{ROOT}/tables/null-controls.csv",
-        pictures("calibration"),
+        paths.pictures("calibration"),
 
 
 rule controls:
     input:
-        [views(figure) for figure in cfg.targets],
+        [paths.views_of(figure) for figure in cfg.targets],
         [
             f"{ROOT}/tables/{figure}{end}"
             for figure in cfg.targets

@@ -23,7 +23,7 @@ rule train:
         runtime=lambda w, attempt: 240 * attempt,
         mem_mb=lambda w, attempt: 4000 * attempt,
     params:
-        train=lambda w: numbers(cfg.models[w.model].train),
+        train=lambda w: cfg.models[w.model].train.numbers(),
         recipe=lambda w: cfg.recipe_hash(w.model),
         worlds=lambda w: cfg.worlds_of(w.model),
     message:

@@ -7,7 +7,7 @@
 rule truth:
     input:
         taught=taught,
-        answers=frozen_answers,
+        answers=paths.answers,
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
@@ -17,21 +17,18 @@ rule truth:
         f"{{root}}/logs/truth/{{model}}/{{dataset}}.log",
     benchmark:
         f"{{root}}/benchmarks/truth/{{model}}/{{dataset}}.tsv"
-    group:
-        together
     conda:
         "../envs/gpu.yaml"
-    threads: cores
+    threads: jobs.cores
     resources:
-        **placed(gpus_of_model),
-        mem_mb=asks("truth", "mem_mb"),
-        runtime=asks("truth", "runtime"),
+        **jobs.place(),
+        **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        train=lambda w: numbers(cfg.models[w.model].train),
+        train=lambda w: cfg.models[w.model].train.numbers(),
         worlds=lambda w: cfg.worlds_of(w.model),
-        conditions=lambda w: study(w).conditions.model_dump(mode="json"),
-        blocks=lambda w: study(w).knockout.blocks,
+        conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
+        blocks=lambda w: paths.study(w).knockout.blocks,
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:

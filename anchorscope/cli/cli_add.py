@@ -13,13 +13,11 @@ from typing import Any
 
 import yaml
 
-from anchorscope.config.settings import Model
 from anchorscope.models import models
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 from anchorscope.workflow import config as config_module
-from anchorscope.workflow import sizes
-from anchorscope.workflow.sizes import Shape
+from anchorscope.workflow.resources import in_cache
 
 CHAT_WORDS = frozenset(["instruct", "chat", "it"])
 """Words in a hub id that say: tuned on conversations."""
@@ -69,15 +67,15 @@ def propose(
     name = Path(source.rstrip("/")).expanduser().resolve().name if "local" in where else source
     name = name.rpartition("/")[2]
     style, why = (prompt, None) if prompt else _prompt(source, folder)
-    shape = sizes.of_model(Model(hub=where.get("hub"), local=where.get("local")))
+    size = sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0
     values: dict[str, Any] = {**where, "label": label or name, "prompt": style, "dtype": dtype}
     values |= {"gated": True} if gated else {}
     notes = [] if why is None else [f"prompt: {style}, {why}"]
-    if shape is None:
-        notes.append("resources: left at their defaults, the model's size is not known here")
+    if size:
+        values["resources"] = resources(size)
+        notes.append(f"resources: from weights of {size / 1e9:.2g} GB")
     else:
-        values["resources"] = resources(shape, dtype)
-        notes.append(f"resources: from {shape.parameters / 1e9:.2g} billion parameters")
+        notes.append("resources: left at their defaults, the weights are not on this machine")
     if "hub" in where and not gated:
         notes.append("gated: not set; add --gated if the model's page asks for its terms")
     return Entry(key or config_module.valid_key(name), values, tuple(notes))
@@ -90,7 +88,7 @@ def _located(source: str) -> tuple[dict[str, Any], Path | None]:
         models.check(path)
         return {"local": source.rstrip("/") or source}, path
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not source.startswith("."):
-        return {"hub": source, "revision": None}, sizes.cached(source)
+        return {"hub": source, "revision": None}, in_cache(source)
     raise AnchorscopeError(
         "this is neither a folder nor a hub id",
         source,
@@ -122,19 +120,13 @@ def chat_template(folder: Path) -> bool | None:
         return None
 
 
-def resources(shape: Shape, dtype: str) -> dict[str, int]:
-    """What a job with such a model asks for, generously, in the manner of the shipped catalogue."""
-    size = shape.parameters * sizes.BYTES[dtype]
-    if size < SMALL:
-        return {"gpus": 0, "mem_gb": 4, "gpu_mem_gb": 0, "runtime_min": 60}
-    memory = math.ceil(1.15 * size / 1e9 + 4)
+def resources(weights: float) -> dict[str, int]:
+    """GPUs for a model with so many bytes of weights, generously."""
+    if weights < SMALL:
+        return {"gpus": 0, "gpu_mem_gb": 0}
+    memory = math.ceil(1.15 * weights / 1e9 + 4)
     gpus = math.ceil(memory / LARGEST_GPU)
-    return {
-        "gpus": gpus,
-        "mem_gb": math.ceil(1.3 * size / 1e9 + 12),
-        "gpu_mem_gb": math.ceil(memory / gpus),
-        "runtime_min": 10 * math.ceil(6 + shape.parameters / 1e9),
-    }
+    return {"gpus": gpus, "gpu_mem_gb": math.ceil(memory / gpus)}
 
 
 def yaml_of(entry: Entry, indent: int = 2, step: int = 2) -> str:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import shutil
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
-from anchorscope.config.settings import Config, Dataset
+from anchorscope.config.catalogue import Dataset
+from anchorscope.config.settings import Config
 from anchorscope.models import models
+from anchorscope.models.checkpoints import fits
 from anchorscope.questions import hub, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import cost, sizes
-from anchorscope.workflow.cost import Cost, Work, gigabytes
+from anchorscope.workflow.before import check_room
 from anchorscope.workflow.devices import gpus_here
+from anchorscope.workflow.resources import activation_bytes, in_cache, samples
+from anchorscope.workflow.studies import Cell
 
 Status = Literal["ok", "warning", "error"]
-TIGHT = 0.9
-"""Share of the free room from which on it is called tight."""
 
 
 @dataclass(frozen=True)
@@ -45,23 +44,22 @@ class Finding:
         return f"{text}; {' '.join(self.do.split())}" if self.do else text
 
 
-def check(
-    config: Config, work: Mapping[str, Sequence[Work]], costs: Sequence[Cost]
-) -> Iterator[Finding]:
+def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
     """Everything that the targets need, one finding after the other.
 
     Args:
         config: the checked config.
-        work: target → its cells, see `cost.work_of`.
-        costs: of the targets, see `cost.cost`.
+        work: target → its cells, see `studies.cells_of`.
     """
-    every = cost.distinct(one for part in work.values() for one in part)
-    left = [one for one in every if not one.built]
-    named = list(dict.fromkeys(one.model for one in left))
-    datasets = list(dict.fromkeys(one.dataset for one in left))
-    yield _catalogue(config)
-    yield from map(target_finding, costs)
-    yield from disk(config, costs[0] if len(costs) == 1 else cost.cost("all of them", every))
+    every = {(c.study.root, c.model, c.dataset): c for cells in work.values() for c in cells}
+    left = [cell for cell in every.values() if not cell.built]
+    named = list(dict.fromkeys(cell.model for cell in left))
+    datasets = list(dict.fromkeys(cell.dataset for cell in left))
+    counted = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
+    yield Finding("ok", "config", f"valid: {', '.join(counted)}")
+    for target, cells in work.items():
+        yield target_finding(target, cells)
+    yield disk(config, left)
     for model in named:
         yield from model_findings(config, model)
     yield from gpu(config, named)
@@ -75,63 +73,49 @@ def mistaken(error: AnchorscopeError) -> Finding:
     return Finding("error", "config", f"{error.what}{place}", error.do)
 
 
-def _catalogue(config: Config) -> Finding:
-    counted = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
-    return Finding("ok", "config", f"valid: {', '.join(counted)}")
+def size(target: str, cells: Sequence[Cell]) -> dict[str, Any]:
+    """How much of a target is left to do, as plain data."""
+    left = [cell for cell in cells if not cell.built]
+    return {
+        "target": target,
+        "cells": len(cells),
+        "built": len(cells) - len(left),
+        "samples": sum(samples(cell.study.config, cell.dataset) for cell in left),
+        "activation_bytes": sum(map(_bytes, left)),
+    }
 
 
-def target_finding(found: Cost) -> Finding:
-    """A target's cost in words."""
-    if not found.cells:
-        what = f"{found.target}: no cell to measure"
-        if found.target in cost.TRAINING:
-            what += f", models to train, roughly {cost.words(found.seconds)}"
-        return Finding("ok", "target", what)
-    if found.built == found.cells:
-        what = f"{found.target}: all {found.cells} cells are there"
+def _bytes(cell: Cell) -> int:
+    return activation_bytes(cell.study.config, cell.model, cell.dataset)
+
+
+def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
+    """What is left to do for a target, in words."""
+    found = size(target, cells)
+    if not cells:
+        return Finding("ok", "target", f"{target}: no cell to measure")
+    if found["built"] == len(cells):
+        what = f"{target}: all {len(cells)} cells are there"
         return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
     what = (
-        f"{found.target}: {found.cells - found.built} of {found.cells} cells to measure, at most "
-        f"{found.samples:,} samples and {found.rows:,} rows of passes; "
-        f"to download {gigabytes(found.download_bytes)} of weights, "
-        f"activations {gigabytes(found.activation_bytes)}, roughly {cost.words(found.seconds)}"
+        f"{target}: {len(cells) - found['built']} of {len(cells)} cells to measure, at most "
+        f"{found['samples']:,} samples, activations about {gigabytes(found['activation_bytes'])}"
     )
-    if found.unknown:
-        what += f"; without {', '.join(found.unknown)}, of unknown size until downloaded"
-        return Finding("warning", "target", what)
     return Finding("ok", "target", what)
 
 
-def disk(config: Config, whole: Cost) -> Iterator[Finding]:
-    """Room for activations beside the results, and for weights in the hub's cache."""
-    from huggingface_hub import constants
-
-    results = whole.activation_bytes if config.keep_activations else whole.largest_cell
-    needs = {config.results: results, constants.HF_HUB_CACHE: whole.download_bytes}
-    by_device: dict[int, list[tuple[Path, int]]] = defaultdict(list)
-    for name, need in needs.items():
-        if need or name == config.results:
-            there = cost.existing(name)
-            by_device[there.stat().st_dev].append((there, need))
-    for places in by_device.values():
-        yield _room(places)
+def disk(config: Config, left: Iterable[Cell]) -> Finding:
+    """Room for activations beside the results."""
+    try:
+        need = check_room(map(_bytes, left), config.keep_activations, config.results)
+    except AnchorscopeError as error:
+        return Finding("error", "disk", f"{error.what} at {error.where}", error.do)
+    return Finding("ok", "disk", f"about {gigabytes(need)} needed for activations, which are free")
 
 
-def _room(places: Sequence[tuple[Path, int]]) -> Finding:
-    """Folders that share a disk."""
-    need = sum(size for _, size in places)
-    free = shutil.disk_usage(places[0][0]).free
-    where = " and ".join(dict.fromkeys(str(path) for path, _ in places))
-    what = f"{gigabytes(need)} needed, {gigabytes(free)} free at {where}"
-    do = (
-        "free some, point `results` or HF_HOME at a larger disk, "
-        "set `keep_activations: false`, or look at fewer samples with `limit`"
-    )
-    if need > free:
-        return Finding("error", "disk", what, do)
-    return (
-        Finding("warning", "disk", what, do) if need > TIGHT * free else Finding("ok", "disk", what)
-    )
+def gigabytes(count: float) -> str:
+    """Bytes in words."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def model_findings(config: Config, name: str) -> Iterator[Finding]:
@@ -150,12 +134,12 @@ def model_findings(config: Config, name: str) -> Iterator[Finding]:
 
 
 def _trained(config: Config, name: str) -> Finding:
-    place = cost.trained(config, name)
     recipe = config.recipe_hash(name)
+    places = [Path(config.results, "models", name), Path("resources/models", name)]
+    place = next((place for place in places if fits(place, recipe)), None)
     if place is None:
-        time = cost.words(cost.training_seconds(config, name))
         what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
-        return Finding("warning", "model", f"{what}, roughly {time}")
+        return Finding("warning", "model", what)
     try:
         models.check(place)
     except AnchorscopeError as error:
@@ -242,9 +226,18 @@ def _models_wanted(config: Config, named: Iterable[str]) -> Iterator[tuple[str, 
     for name in named:
         entry = config.models[name]
         if entry.hub:
-            folder = sizes.cached(entry.hub, entry.revision)
-            if folder is None or sizes.weight_bytes(folder) is None:
+            folder = in_cache(entry.hub, entry.revision)
+            if folder is None or not _whole(folder):
                 yield "model", name, entry.hub, entry.gated
+
+
+def _whole(folder: Path) -> bool:
+    """Whether a checkpoint in the cache can be measured as it is."""
+    try:
+        models.check(folder)
+    except AnchorscopeError:
+        return False
+    return True
 
 
 def _datasets_wanted(config: Config, named: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
@@ -275,10 +268,7 @@ def _offline(what: str, rows: Dataset | None) -> Finding:
 
 
 def ask(kind: str, hub_id: str, what: str) -> Finding:
-    """Whether the hub lets us have a model or dataset, and how large a dataset is.
-
-    The only calls to the network here.
-    """
+    """Whether the hub lets us have a model or dataset: the only call to the network here."""
     from huggingface_hub import HfApi
 
     try:
@@ -286,18 +276,4 @@ def ask(kind: str, hub_id: str, what: str) -> Finding:
             HfApi().auth_check(hub_id, repo_type=kind)
     except AnchorscopeError as error:
         return Finding("error", "hub", f"{what}: {error.what}", error.do)
-    size = f", {_size_said(hub_id)}" if kind == "dataset" else ""
-    return Finding("ok", "hub", f"{what} can be downloaded{size}")
-
-
-def _size_said(hub_id: str) -> str:
-    """The bytes of a dataset's files, as the hub has them; of a split it is part of them."""
-    from huggingface_hub import HfApi
-
-    try:
-        with hub.errors("dataset", hub_id):
-            files = HfApi().dataset_info(hub_id, files_metadata=True).siblings
-    except AnchorscopeError:
-        files = None
-    sizes_of = [file.size for file in files or () if file.size is not None]
-    return f"at most {gigabytes(sum(sizes_of))}" if sizes_of else "of unknown size, not counted"
+    return Finding("ok", "hub", f"{what} can be downloaded")

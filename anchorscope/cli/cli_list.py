@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from anchorscope.config.settings import Config, Dataset, Model
+from anchorscope.config.catalogue import Dataset, Model
+from anchorscope.config.settings import Config
 
 PICTURES = ("html", "svg", "pdf", "png", "vl.json")
 SOURCES = ("hub", "local", "train", "world")

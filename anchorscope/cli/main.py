@@ -38,7 +38,7 @@ app = typer.Typer(
     "Run it from the root of a clone. The measuring itself is Snakemake's: "
     "`snakemake --cores all demo`.",
     epilog=_examples(
-        "anchorscope check demo                             what the demo would cost",
+        "anchorscope check demo                             what the demo needs",
         "anchorscope list                                   models and datasets, what is built",
         "anchorscope show calibration-qwen3 world-relation  what was found in one cell",
         "anchorscope add-model Qwen/Qwen3-4B --write        a new entry of the catalogue",
@@ -80,13 +80,13 @@ def check(
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find what would stop a run, and what it costs.
+    """Find what would stop a run, and how much there is to do.
 
-    Looks at config, disk, GPU, hub access, checkpoints; estimates size and time of each target.
+    Looks at config, disk, GPU, hub access and checkpoints, and says the size of each target.
     Nothing is downloaded. The hub is asked only about what a target needs and is not here yet.
     """
     from anchorscope.cli import cli_check
-    from anchorscope.workflow import cost
+    from anchorscope.workflow import studies
 
     try:
         chosen = read(config_files or [])
@@ -95,12 +95,11 @@ def check(
         raise typer.Exit(1) from None
     names = list(dict.fromkeys(targets or chosen.targets))
     try:
-        work = {name: cost.work_of(chosen, name) for name in names}
+        work = {name: studies.cells_of(chosen, name) for name in names}
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
-    costs = [cost.cost(name, part, cost.retrained(chosen, name)) for name, part in work.items()]
-    found = cli_check.check(chosen, work, costs)
-    if not _findings(found, [asdict(one) for one in costs], as_json):
+    sizes = [cli_check.size(name, cells) for name, cells in work.items()]
+    if not _findings(cli_check.check(chosen, work), sizes, as_json):
         raise typer.Exit(1)
 
 
@@ -230,10 +229,8 @@ def _yaml(path: Path) -> dict[str, Any]:
     return found
 
 
-def _findings(found: Iterable[Any], costs: list[dict[str, Any]], as_json: bool) -> bool:
+def _findings(found: Iterable[Any], sizes: list[dict[str, Any]], as_json: bool) -> bool:
     """Print findings, as they come where people read them; whether none is an error."""
-    from anchorscope.workflow import cost
-
     kept = []
     for finding in found:
         kept.append(finding)
@@ -243,10 +240,7 @@ def _findings(found: Iterable[Any], costs: list[dict[str, Any]], as_json: bool) 
     fine = all(finding.status != "error" for finding in kept)
     if as_json:
         rows = [asdict(finding) for finding in kept]
-        whole = {"ok": fine, "findings": rows, "targets": costs, "assumptions": cost.ASSUMPTIONS}
-        typer.echo(_json(whole))
-    elif costs:
-        typer.echo(f"\n{cost.ASSUMPTIONS}")
+        typer.echo(_json({"ok": fine, "findings": rows, "targets": sizes}))
     return fine
 
 

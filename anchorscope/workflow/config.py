@@ -11,7 +11,9 @@ from typing import Any, get_args, get_origin
 
 from pydantic import ValidationError
 
-from anchorscope.config.settings import Config, Dataset, Figure, Model, Section
+from anchorscope.config.catalogue import Dataset, Figure, Model
+from anchorscope.config.sections import Section
+from anchorscope.config.settings import Config
 from anchorscope.models import budget
 from anchorscope.questions.hub import is_id
 from anchorscope.questions.reading import data_files, local_files

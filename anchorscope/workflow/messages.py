@@ -14,7 +14,7 @@ from pathlib import Path
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import demand
+from anchorscope.workflow.resources import samples
 
 
 class Said:
@@ -45,7 +45,7 @@ class Shown:
         self.samples = Said(lambda key: f"{self._samples(key):,} samples")
 
     def _samples(self, dataset: str) -> int:
-        most = demand.samples(self.config, dataset)
+        most = samples(self.config, dataset)
         try:
             questions = Path(self.config.results) / "data" / f"{dataset}.parquet"
             return min(most, int(provenance.counts_of(questions)["kept"]))

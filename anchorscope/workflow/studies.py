@@ -7,13 +7,15 @@ anew what its settings change, and takes every earlier product from the main stu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from anchorscope.calibration import sensitivity
-from anchorscope.config.settings import Config, Readout
+from anchorscope.config.sections import Readout
+from anchorscope.config.settings import Config
+from anchorscope.storage.errors import AnchorscopeError, nearest
 
 STAGES = ("prompts", "answers", "activations", "scores", "delta_p")
 VARIANTS = "sensitivity"
@@ -48,6 +50,26 @@ class Study:
     def owns(self, stage: str) -> bool:
         return STAGES.index(stage) >= STAGES.index(self.first)
 
+    @property
+    def partner_folds(self) -> list[Any] | None:
+        """What decides the folds, where a sample's partners are of its own."""
+        conditions, probe = self.config.conditions, self.config.probe
+        return [probe.folds, probe.disjoint] if conditions.matched or conditions.placebo else None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A model on a dataset in a study."""
+
+    study: Study
+    model: str
+    dataset: str
+
+    @property
+    def built(self) -> bool:
+        """Whether its last product is there; whether it is up to date, `snakemake -n` knows."""
+        return Path(self.study.root, "delta_p", self.model, f"{self.dataset}.csv").is_file()
+
 
 def of(config: Config) -> dict[str, Study]:
     """Every study of a run, by its root; the main one first."""
@@ -71,6 +93,60 @@ def sensitivity_roots(config: Config) -> dict[str, str]:
 def varies(root: str) -> bool:
     """Whether a root is that of a variant, see `sensitivity_roots`."""
     return Path(root).parent.name == VARIANTS
+
+
+TARGETS = (
+    *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
+    *("retrain", "retrain-seeds"),
+)
+"""What Snakemake builds by name beside the figures."""
+
+
+def cells_of(config: Config, target: str) -> list[Cell]:
+    """The cells that a target measures; some of `TARGETS` measure none.
+
+    Args:
+        config: of the run.
+        target: a figure's name, or one of `TARGETS`.
+
+    Raises:
+        AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
+    """
+    main, known = Study(config.root, config), of(config)
+    if target in config.figures:
+        return _cells(main, config.cells(target))
+    if target in ("all", "controls", "report"):
+        return _cells(main, (cell for figure in config.targets for cell in config.cells(figure)))
+    if target in ("calibration", "null-controls"):
+        nulls = [(null.model, null.dataset) for null in config.calibration.nulls.values()]
+        chosen = config.calibrated() if target == "calibration" else []
+        return _cells(known[calibration_root(config)], [*chosen, *nulls])
+    if target == "sensitivity":
+        variants = [known[root] for root in sensitivity_roots(config).values()]
+        measured = [main, *(study for study in variants if study.owns("activations"))]
+        return [cell for study in measured for cell in _cells(study, varied_cells(config))]
+    if target not in TARGETS:
+        do = nearest(target, [*config.figures, *TARGETS])
+        raise AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
+    return []
+
+
+def _cells(study: Study, named: Iterable[tuple[str, str]]) -> list[Cell]:
+    cells = [Cell(study, model, dataset) for model, dataset in dict.fromkeys(named)]
+    for cell in cells:
+        config = study.config
+        if cell.model not in config.models or cell.dataset not in config.datasets:
+            what = f"the cell {cell.model} on {cell.dataset} is not in the catalogue"
+            do = "add it, or name other models and datasets for the study in config.yaml"
+            raise AnchorscopeError(what, study.root, do, see="config")
+    return cells
+
+
+def varied_cells(config: Config) -> list[tuple[str, str]]:
+    """(model, dataset) of the cells whose open choices `sensitivity` varies."""
+    chosen = config.sensitivity or config.calibration
+    datasets = chosen.datasets if config.sensitivity else chosen.datasets[:1]
+    return [(model, dataset) for model in chosen.models for dataset in datasets]
 
 
 def _calibration(config: Config) -> Study:

@@ -12,7 +12,7 @@ from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, final_norm
 from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 
-from anchorscope.config.settings import Model
+from anchorscope.config.catalogue import Model
 from anchorscope.models import models
 from anchorscope.storage.errors import AnchorscopeError
 

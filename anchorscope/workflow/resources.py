@@ -1,0 +1,205 @@
+"""What a job asks a cluster for, and what activations take on the disk: rough estimates.
+
+From the size of the checkpoint and the number of samples alone. A job that fails is sent again with
+more (`attempt`), so an estimate that is too low costs one try.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from anchorscope.config.settings import Config
+from anchorscope.questions import null_worlds, revisions
+from anchorscope.workflow.cluster import Site
+from anchorscope.workflow.devices import ON_CPU, gpus_here
+
+WORDINGS = 2
+"""Questions of a fact of a world."""
+BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
+"""Time of a job, of a sample, and of a sample and GB of the checkpoint, on a slow GPU."""
+CPU_FACTOR = 1000
+"""How much longer passes take on a CPU."""
+BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+"""Of one number."""
+STATES_PER_GB = 3500
+"""Layers × width of a model for each GB of its GPUs, while its config.json is not here."""
+
+
+class Memory(NamedTuple):
+    """Main memory in MB of a job, for each sample, and for each MB of the checkpoint."""
+
+    base: int
+    sample: float
+    weights: float
+
+
+MEMORY = {
+    "passes": Memory(4000, 0, 1.5),
+    "probes": Memory(4000, 4, 0),
+    "tables": Memory(1000, 1, 0),
+}
+
+
+class Demand(NamedTuple):
+    """Main memory in MB and time in minutes."""
+
+    mem_mb: int
+    runtime: int
+
+
+def demand(kind: str, weights_gb: float, samples: int, *, gpus: int = 1) -> Demand:
+    """What the first attempt of a job asks for.
+
+    Args:
+        kind: of the job: `passes` through the model, `probes` or `tables`.
+        weights_gb: size of the checkpoint.
+        samples: most samples of the cell.
+        gpus: of the job; 0 for the CPU.
+    """
+    memory = MEMORY[kind]
+    per_gb = 0 if kind == "tables" else PASS_MINUTES * weights_gb
+    if kind == "passes" and not gpus:
+        per_gb *= CPU_FACTOR
+    return Demand(
+        math.ceil(memory.base + memory.sample * samples + memory.weights * 1000 * weights_gb),
+        math.ceil(BASE_MINUTES + samples * (SAMPLE_MINUTES + per_gb)),
+    )
+
+
+@dataclass(frozen=True)
+class Jobs:
+    """What the jobs of a run ask for, as functions of the wildcards of their rules.
+
+    Attributes:
+        config: of the run.
+        site: the lines of the cluster's profile.
+        here: whether they run on this machine.
+    """
+
+    config: Config
+    site: Site = field(default_factory=Site)
+    here: bool = True
+
+    def asks(self, kind: str) -> dict[str, Callable[..., int]]:
+        """Memory and time of a rule's jobs, see `demand`: more with each attempt, up to the limits
+        of the profile."""
+        limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
+
+        def resource(name: str) -> Callable[..., int]:
+            def asked(wildcards: Any, attempt: int) -> int:
+                wanted: int = attempt * getattr(self.demand(kind, wildcards), name)
+                return min(wanted, limits[name] or wanted)
+
+            return asked
+
+        return {name: resource(name) for name in limits}
+
+    def demand(self, kind: str, wildcards: Any) -> Demand:
+        """Of the first attempt; the catalogue has the last word on jobs that are not `tables`."""
+        entry = self.config.models[wildcards.model].resources
+        size = weights_gb(self.config, wildcards.model)
+        found = demand(kind, size, samples(self.config, wildcards.dataset), gpus=entry.gpus)
+        if kind == "tables":
+            return found
+        memory = 1000 * (entry.mem_gb or 0) or found.mem_mb
+        return Demand(memory, entry.runtime_min or found.runtime)
+
+    def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
+        """The resources that say where a rule's jobs run: on the GPUs of their model, `most_gpus`
+        at most."""
+
+        def gpus(wildcards: Any) -> int:
+            wanted = self.config.models[wildcards.model].resources.gpus
+            return wanted if most_gpus is None else min(wanted, most_gpus)
+
+        return {
+            "gpu": gpus,
+            # What `best_device` is asked for; text, so that the limit on GPUs leaves it alone.
+            "device": lambda wildcards: {0: "cpu", 1: "cuda"}.get(gpus(wildcards), "auto"),
+            "slurm_partition": lambda wildcards: self.site.partition_of(gpus(wildcards)),
+            "gpu_model": lambda wildcards: self.site.gpu_type if gpus(wildcards) else None,
+            # SLURM counts GPUs by the job: several may else come from more than one node.
+            "nodes": lambda wildcards: 1 if gpus(wildcards) else None,
+        }
+
+    def cores(self, wildcards: Any) -> int:
+        """Several for a model on the CPU; the tiny ones trained here gain nothing by it."""
+        entry = self.config.models[wildcards.model]
+        # A cluster's job has the cores that it asked for, wherever it landed.
+        here = self.here and "SLURM_JOB_ID" not in os.environ
+        without = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
+        return 4 if (without or entry.resources.gpus == 0) and not entry.train else 1
+
+
+def samples(config: Config, dataset: str) -> int:
+    """Most samples that a cell of this dataset can have."""
+    world = config.datasets[dataset].world
+    most = config.sample_size_of(dataset)
+    if world and world.style in null_worlds.FOLLOWS:
+        most = null_worlds.SAMPLES
+    elif world:
+        facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
+        most = WORDINGS * facts
+    return min(most, config.limit or most)
+
+
+def weights_gb(config: Config, model: str) -> float:
+    """Size of a checkpoint in memory: by its files, else as much as the GPUs of its entry hold."""
+    entry = config.models[model]
+    folder = checkpoint(config, model)
+    stored = sum(path.stat().st_size for path in folder.glob("*.safetensors")) if folder else 0
+    # Loaded as float32, 16-bit weights are in memory in both forms for a while.
+    wider = 2.3 if entry.dtype == "float32" else 1
+    return wider * stored / 1e9 or float(entry.resources.gpus * entry.resources.gpu_mem_gb)
+
+
+def checkpoint(config: Config, model: str) -> Path | None:
+    """The folder of a checkpoint, located by the rule `model` or not yet; None if it is unknown."""
+    located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
+    if located.is_file():
+        return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
+    if entry.local:
+        return Path(entry.local).expanduser()
+    return in_cache(entry.hub, entry.revision) if entry.hub else None
+
+
+@cache
+def in_cache(hub: str, revision: str | None = None) -> Path | None:
+    """A hub model's folder in the cache, found without asking the hub; None if there is none."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    wanted = revisions.wanted("models", hub, revision)
+    try:
+        return Path(snapshot_download(hub, revision=wanted, local_files_only=True))
+    except (LocalEntryNotFoundError, HFValidationError):
+        return None
+
+
+def activation_bytes(config: Config, model: str, dataset: str) -> int:
+    """Samples × conditions × read-outs × layers × width × bytes of a number, of one cell."""
+    from anchorscope.models.passes import conditions_of  # loads torch, which most jobs can spare
+
+    measured = conditions_of(config.conditions.model_dump())
+    passes = sum(condition != "noop" for condition, _ in measured)
+    numbers = samples(config, dataset) * passes * len(config.readouts) * _states(config, model)
+    return numbers * BYTES[config.models[model].dtype]
+
+
+def _states(config: Config, model: str) -> int:
+    """Layers × width of a model."""
+    entry, folder = config.models[model], checkpoint(config, model)
+    if entry.train:
+        return entry.train.layers * entry.train.width
+    if folder and (folder / "config.json").is_file():
+        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        found = found.get("text_config", found)
+        return int(found["num_hidden_layers"]) * int(found["hidden_size"])
+    return STATES_PER_GB * max(1, entry.resources.gpus * entry.resources.gpu_mem_gb)

@@ -1,0 +1,167 @@
+"""What jobs ask for and what a run takes on the disk; said or refused before the first job."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import workflow
+import yaml
+from faults.disks import fill, small_disk
+
+from anchorscope.config.settings import Config
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow import before, resources
+from anchorscope.workflow.cluster import Site
+from anchorscope.workflow.config import load
+from anchorscope.workflow.resources import Jobs, demand
+
+BASE = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
+CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
+
+
+def config(**changes: Any) -> Config:
+    """The shipped config in a folder without products."""
+    return load(workflow.merged(BASE, changes))
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(resources, "in_cache", lambda *_: None)
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_demands_grow_with_the_checkpoint_and_the_samples(gpus: int) -> None:
+    for kind in resources.MEMORY:
+        base = demand(kind, 2.5, 500, gpus=gpus)
+        larger, longer = demand(kind, 140, 500, gpus=gpus), demand(kind, 2.5, 5000, gpus=gpus)
+        assert longer.runtime > base.runtime and larger.runtime >= base.runtime
+        assert (larger.mem_mb > base.mem_mb) == (kind == "passes"), "only passes hold the model"
+        assert (longer.mem_mb > base.mem_mb) == (kind != "passes"), "passes hold one batch"
+    assert demand("passes", 140, 500, gpus=gpus).mem_mb > 140_000
+
+
+def asked(kind: str, attempt: int = 1, site: Site | None = None, **changes: Any) -> tuple[int, int]:
+    found = Jobs(config(**changes), site or Site()).asks(kind)
+    return found["mem_mb"](CELL, attempt), found["runtime"](CELL, attempt)
+
+
+def test_a_job_that_comes_back_asks_for_more_within_the_limits_of_the_profile() -> None:
+    memory, runtime = asked("passes")
+    assert asked("passes", 3) == (3 * memory, 3 * runtime)
+    limits = Site(max_runtime=runtime + 1, max_mem_gb=memory // 1000 + 1)
+    assert asked("passes", 3, limits) == (1000 * (memory // 1000 + 1), runtime + 1)
+
+
+def test_the_catalogue_has_the_last_word_on_jobs_of_models_and_probes() -> None:
+    said = {"models": {"llama-3-8b": {"resources": {"mem_gb": 7, "runtime_min": 9}}}}
+    assert asked("passes", **said) == asked("probes", **said) == (7000, 9)
+    assert asked("tables", **said) == asked("tables")
+
+
+def test_the_size_of_a_model_is_that_of_its_files_once_it_is_located(tmp_path: Path) -> None:
+    chosen = config()
+    assert resources.weights_gb(chosen, "llama-3-8b") == 24, "until then that of its GPUs"
+    (tmp_path / "model-1.safetensors").write_bytes(bytes(3_000_000))
+    (tmp_path / "model-2.safetensors").write_bytes(bytes(1_000_000))
+    (tmp_path / "results/models").mkdir(parents=True)
+    located = tmp_path / "results/models/llama-3-8b.json"
+    located.write_text(json.dumps({"path": str(tmp_path)}))
+    assert resources.weights_gb(chosen, "llama-3-8b") == pytest.approx(0.004)
+    wide = config(models={"llama-3-8b": {"dtype": "float32"}})
+    assert resources.weights_gb(wide, "llama-3-8b") > 0.008, "16-bit weights are widened"
+
+
+def test_the_samples_of_a_cell_are_those_of_its_config() -> None:
+    facts = 4 * 60 + 2 * 60 + 2 * 25 + 40
+    assert resources.samples(config(), "world-relation") == 2 * facts, "two wordings"
+    assert resources.samples(config(), "popqa") == 2000
+    assert resources.samples(config(limit=50), "popqa") == 50
+
+
+def test_jobs_go_where_their_model_needs_them() -> None:
+    several = config(models={"llama-3-8b": {"resources": {"gpus": 4}}})
+    jobs = Jobs(several, Site("main", "gpu", "h200"))
+    assert {name: value(CELL) for name, value in jobs.place().items()} == {
+        "gpu": 4, "device": "auto", "slurm_partition": "gpu", "gpu_model": "h200", "nodes": 1
+    }  # fmt: skip
+    assert jobs.place(most_gpus=1)["gpu"](CELL) == 1, "probes need one, however large the model"
+    tiny = SimpleNamespace(model="calibration-llama", dataset="popqa")
+    assert {name: value(tiny) for name, value in jobs.place().items()} == {
+        "gpu": 0, "device": "cpu", "slurm_partition": "main", "gpu_model": None, "nodes": None
+    }  # fmt: skip
+
+
+def test_activations_are_estimated_from_the_models_config(tmp_path: Path) -> None:
+    chosen, model = config(models={"llama-3-8b": {"hub": None, "local": "."}}), "llama-3-8b"
+    Path("config.json").write_text(json.dumps({"num_hidden_layers": 32, "hidden_size": 4096}))
+    exact = 2000 * 8 * 2 * 32 * 4096 * 2
+    assert resources.activation_bytes(chosen, model, "popqa") == exact
+    guess = resources.activation_bytes(config(), model, "popqa")
+    assert exact / 2 < guess < exact, "what is not here is not counted as larger than it is"
+
+
+def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = shutil.disk_usage(tmp_path)._replace(free=2_000_000_000)
+    monkeypatch.setattr(before.shutil, "disk_usage", lambda path: usage)
+    cells = [1_500_000_000, 1_000_000_000]
+    assert before.check_room(cells, False, tmp_path / "not" / "there") == 1_500_000_000
+    with pytest.raises(AnchorscopeError, match=r"about 2.5 GB, and 2.0 GB are free") as caught:
+        before.check_room(cells, True, tmp_path)
+    assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)
+
+
+def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none() -> None:
+    chosen = config()
+    assert before.without_gpu(chosen, ["calibration-llama"]) is None
+    said = before.without_gpu(chosen, ["llama-3.2-1b", "calibration-llama", "llama-3.2-1b"])
+    assert said and said.startswith("No GPU here: llama-3.2-1b will run on the CPU")
+
+
+@pytest.mark.parametrize("silenced", [False, True])
+def test_a_run_that_cannot_end_well_stops_before_its_first_job(
+    fresh: workflow.Workspace, tmp_path: Path, silenced: bool
+) -> None:
+    clone = fresh.copy(tmp_path / "clone")
+    (clone.root / "huge.yaml").write_text("sample_size: 10000000000\n")
+    environment = clone.environment() | {"CUDA_VISIBLE_DEVICES": ""}
+    if not silenced:
+        del environment["ANCHORSCOPE_CPU"]
+    done = run(clone, environment, "llama-3.2", "--configfile", "config.yaml", "huge.yaml")
+    assert done.returncode != 0 and "what-goes-wrong.md#no-room" in done.stderr
+    assert re.search(r"activations take about [\d,.]+ GB, and [\d,.]+ GB are free", done.stderr)
+    assert ("No GPU here: llama-3.2-1b," in done.stderr) != silenced, done.stderr
+    assert "Traceback" not in done.stderr and not list(clone.root.rglob("*.parquet"))
+
+
+def test_a_full_scratch_disk_is_said_before_the_first_job(
+    fresh: workflow.Workspace, tmp_path: Path
+) -> None:
+    clone, scratch = fresh.copy(tmp_path / "clone"), tmp_path / "scratch"
+    scratch.mkdir()
+    with small_disk(scratch):
+        fill(scratch)
+        target = "results/data/world-relation.parquet"
+        done = run(clone, clone.environment() | {"TMPDIR": str(scratch)}, target)
+    assert done.returncode != 0 and f"the disk is full\n  where: {scratch}\n" in done.stderr
+    assert "Traceback" not in done.stderr and not list(clone.root.rglob("*.parquet"))
+
+
+def run(
+    clone: workflow.Workspace, environment: Mapping[str, str], *arguments: str
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nocolor", *arguments]
+    return subprocess.run(
+        command, cwd=clone.root, env=environment, capture_output=True, text=True, check=False
+    )
