@@ -3,6 +3,7 @@
 # in:  the catalogue of figures and models
 # out: nothing of their own
 
+
 localrules:
     retrain,
 
