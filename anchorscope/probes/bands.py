@@ -17,6 +17,10 @@ from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
 
 
+RELATIVE = 1e-9
+"""Standard deviation over size below which a quantity does not vary."""
+
+
 @dataclass(frozen=True)
 class Refits:
     """Draws from which probes were learned anew.
@@ -124,7 +128,9 @@ def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     """
     known = ~np.isnan(fixed) & ~np.isnan(refitted)
     sd_fixed, sd_refit = (_sd(np.where(known, one, np.nan)) for one in (fixed, refitted))
-    ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=sd_fixed > 0)
+    size = np.abs(np.where(known, fixed, 0.0)).max(0, initial=0.0)
+    varies = sd_fixed > RELATIVE * size  # a mean over one sample varies by rounding alone
+    ratio = np.divide(sd_refit, sd_fixed, out=np.ones_like(sd_fixed), where=varies)
     return np.fmax(1.0, ratio)
 
 

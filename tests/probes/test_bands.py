@@ -190,3 +190,8 @@ def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
     assert (covered["refitted"] > 0.95 - ERROR).all()
     assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * ERROR
     assert covered.loc["ΔP of all", "fixed"] < 0.95 - ERROR
+
+
+def test_what_varies_by_rounding_alone_is_not_stretched() -> None:
+    fixed = np.array([[-21.0], [-21.0 * (1 + 1e-16)], [np.nextafter(-21.0, 0)]])
+    assert bands.inflation(fixed, np.array([[-20.0], [-25.0], [3.0]])) == 1.0
