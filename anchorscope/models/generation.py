@@ -18,7 +18,6 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
-from anchorscope.storage.transfer import Arriving, down, one_behind, up
 
 if TYPE_CHECKING:
     import torch
@@ -281,7 +280,7 @@ class _Growing:
     def leave(self, rows: torch.Tensor) -> None:
         """Go on with these rows only; numbers int64, in CPU memory."""
         for layer, (keys, values) in enumerate(self.layers):
-            here = up(rows, keys.device)
+            here = rows.to(keys.device)
             self.layers[layer] = (keys.index_select(0, here), values.index_select(0, here))
         self.rows = len(rows)
 
@@ -308,7 +307,7 @@ class _Rows:
     def leave(self, rows: torch.Tensor) -> None:
         """Go on with these rows only."""
         self.numbers = [self.numbers[row] for row in rows.tolist()]
-        here = up(rows, self.ids.device)
+        here = rows.to(self.ids.device)
         self.ids, self.places, self.shut = self.ids[here], self.places[here], self.shut[here]
 
 
@@ -320,11 +319,7 @@ def _generate_batch(
     stopper: _Stopper,
     max_new_tokens: int,
 ) -> list[tuple[int, ...]]:
-    """The new tokens of each row of a batch.
-
-    A GPU has been given the next pass when the tokens of one are looked at: whether a row has ended
-    takes a look at its text. So a row that has ended may be passed once more.
-    """
+    """The new tokens of each row of a batch."""
     import torch
 
     said: list[list[int]] = [[] for _ in prompts]
@@ -334,8 +329,8 @@ def _generate_batch(
         rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
         cache = _Growing(head, len(prompts), rows.shut.shape[1] - shared, shared)
         # No row goes on after so many passes.
-        for step in one_behind(_next(model, rows, cache) for _ in range(max_new_tokens)):
-            for row, token in step.tokens():
+        for _ in range(max_new_tokens):
+            for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
                 if row not in ended:
                     said[row].append(token)
                     if stopper.done(said[row], contexts[row], max_new_tokens):
@@ -369,53 +364,30 @@ def _left_padded(
     runs = sharing.split(widths, [1] * len(widths), price)
     return _Rows(
         list(range(len(prompts))),
-        up(torch.tensor(ids), device),
-        up(places, device),
-        up(shut, device),
+        torch.tensor(ids).to(device),
+        places.to(device),
+        shut.to(device),
         [(slice(start, end), max(widths[start:end])) for start, end in runs],
     )
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A pass that the device has been given.
+def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
+    """Pass the rows' tokens; their likeliest next ones, which are what is passed next.
 
-    Attributes:
-        rows: which rows of the batch were passed.
-        found: `token`, int64 [rows], the likeliest next one; `bad`, bool [rows], whether its logit
-            is not finite.
+    Raises:
+        _NotFinite: a row's logits are.
     """
-
-    rows: Sequence[int]
-    found: Arriving
-
-    @property
-    def under_way(self) -> bool:
-        return self.found.under_way
-
-    def tokens(self) -> list[tuple[int, int]]:
-        """Each row and its next token.
-
-        Raises:
-            _NotFinite: a row's logits are.
-        """
-        found = self.found.wait()
-        if bool(found["bad"].any()):
-            raise _NotFinite(self.rows[int(found["bad"].nonzero()[0, 0])])
-        return list(zip(self.rows, found["token"].tolist(), strict=True))
-
-
-def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> _Step:
-    """Pass the rows' tokens and make their likeliest next ones what is passed next."""
     import torch
 
     cache.end = cache.used + rows.ids.shape[1]
     found = [_likeliest(model, rows, cache, *run) for run in rows.runs]
     likeliest, bad = (torch.cat(parts) for parts in zip(*found, strict=True))
+    if bool(bad.any()):
+        raise _NotFinite(rows.numbers[int(bad.nonzero()[0, 0])])
     cache.used, rows.runs = cache.end, [(slice(None), 1)]
     rows.ids = likeliest.to(rows.ids.device)
     rows.places = rows.places[:, -1:] + 1
-    return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad[:, 0]}))
+    return likeliest[:, 0].tolist()
 
 
 def _likeliest(
