@@ -1,6 +1,5 @@
 """Measure one cell, every condition's hidden states at the read-out positions."""
 
-from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_json, read_parquet
 from anchorscope.workflow.stage import stage, use_threads
@@ -15,7 +14,6 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device, snakemake.resources.gpu)
-    intact.check(located)
     loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers = read_parquet(snakemake.input.answers)
     check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
@@ -37,11 +35,9 @@ with stage(snakemake):
     measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
     fitting.design(measured, settings, snakemake.input.answers)
     product = snakemake.output.activations
-    fit = partial.fit(snakemake, loaded.device.type, planned)
-    waits = partial.place(snakemake.wildcards.root, product, fit)
-    with partial.kept(waits) as folder:
-        passes = activations.write(folder, loaded, planned, chosen.readouts)
-        partial.linked(folder, product)
+    waits = partial.folder_for(snakemake, product, loaded.device.type, planned)
+    passes = activations.write(waits, loaded, planned, chosen.readouts)
+    partial.publish(waits, product)
     provenance.of_stage(
         snakemake,
         product,
@@ -50,5 +46,4 @@ with stage(snakemake):
         passes=passes,
         device=passes["device"],
         dtype=passes["dtype"],
-        waits=str(waits),
     )

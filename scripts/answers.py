@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import read_json, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage, use_threads
@@ -16,7 +15,6 @@ with stage(snakemake):
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
     device = best_device(snakemake.resources.device, snakemake.resources.gpu)
-    intact.check(located)
     loaded = load(located["path"], dtype=chosen.dtype, device=device)
     tables = [read_parquet(snakemake.input[name]) for name in ("prompts", "questions")]
     settings = Settings(
@@ -26,17 +24,10 @@ with stage(snakemake):
         batch_tokens=chosen.batch_tokens,
         window=loaded.window,
     )
-    product = snakemake.output.answers
-    fit = partial.fit(snakemake, loaded.device.type, asdict(settings))
-    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
-        answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=folder)
-        write_parquet(answers, product)
-        provenance.of_stage(
-            snakemake,
-            product,
-            counts=counts,
-            model=located,
-            device=partial.devices(folder) or str(loaded.device),
-            dtype=chosen.dtype,
-            waits=str(folder),
-        )
+    product, device = snakemake.output.answers, loaded.device.type
+    waits = partial.folder_for(snakemake, product, device, asdict(settings))
+    answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=waits)
+    write_parquet(answers, product)
+    provenance.of_stage(
+        snakemake, product, counts=counts, model=located, device=device, dtype=chosen.dtype
+    )

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
 from anchorscope.storage.files import digest, read_json, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage, use_threads
@@ -16,7 +15,6 @@ with stage(snakemake):
     use_threads(snakemake)
     chosen = snakemake.params
     located = read_json(snakemake.input.model)
-    intact.check(located)
     device = best_device(snakemake.resources.device, snakemake.resources.gpu)
     loaded = load(located["path"], dtype=chosen.dtype, device=device)
     answers = read_parquet(snakemake.input.answers)
@@ -24,20 +22,19 @@ with stage(snakemake):
     room = Room()
     passes = {"batch_tokens": chosen.batch_tokens, "blocks": chosen.blocks, "seed": chosen.seed}
     product = snakemake.output.truth
-    fit = partial.fit(snakemake, loaded.device.type, digest(snakemake.input))
-    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
-        found, counts = truth.truth(
-            answers,
-            read_parquet(snakemake.input.questions),
-            loaded,
-            train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
-            conditions=chosen.conditions,
-            **passes,
-            room=room,
-            keep=folder,
-        )
-        seal = truth.seal(loaded, answers, **passes, room=room)
-        write_parquet(found, product)
+    waits = partial.folder_for(snakemake, product, loaded.device.type, digest(snakemake.input))
+    found, counts = truth.truth(
+        answers,
+        read_parquet(snakemake.input.questions),
+        loaded,
+        train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
+        conditions=chosen.conditions,
+        **passes,
+        room=room,
+        keep=waits,
+    )
+    seal = truth.seal(loaded, answers, **passes, room=room)
+    write_parquet(found, product)
     provenance.of_stage(
         snakemake,
         product,

@@ -438,10 +438,10 @@ def test_what_was_not_measured_or_is_broken_is_said_plainly(load, tmp_path):
     with pytest.raises(AnchorscopeError, match=r"noop.0/mlp.final was not measured"):
         activations.read(folder, "mlp/final", "noop")
     (folder / "batch-00000.safetensors").write_bytes(b"short")
-    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+    with pytest.raises(AnchorscopeError, match="cannot read the batch"):
         activations.read(folder, "mlp/final", "clean")
     (folder / "batch-00000.safetensors").unlink()
-    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+    with pytest.raises(AnchorscopeError, match="batch is not there"):
         activations.read(folder, "mlp/final", "clean")
 
 
