@@ -1,47 +1,18 @@
 """Measure one cell, every condition's hidden states at the read-out positions."""
 
-from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
-from anchorscope.storage.files import read_json, read_parquet
-from anchorscope.workflow.stage import stage, use_threads
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.models import activations
-    from anchorscope.models.models import check_tokens, load, positions
-    from anchorscope.probes import fitting
-    from anchorscope.workflow.devices import best_device
+    from anchorscope.workflow import jobs
 
-    use_threads(snakemake)
-    chosen = snakemake.params
-    located = read_json(snakemake.input.model)
-    device = best_device(snakemake.resources.device, snakemake.resources.gpu)
-    intact.check(located)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device)
-    answers = read_parquet(snakemake.input.answers)
-    check_tokens(loaded.tokenizer, answers, snakemake.input.answers)
-    # Not in `params` but for the partners: other folds need no new passes otherwise.
-    probe = {**(snakemake.config.get("probe") or {}), "seed": chosen.seed}
-    settings = fitting.Settings(**probe)
-    planned = activations.plan(
-        answers,
-        conditions=chosen.conditions,
-        batch_tokens=chosen.batch_tokens,
-        window=loaded.window,
-        max_positions=positions(loaded.model.config),
-        blocks=chosen.blocks,
-        seed=chosen.seed,
-        # A partner is of the sample's own fold: the probe has not learned from it then.
-        fold=lambda table: fitting.design(table, settings, snakemake.input.answers).fold,
-    )
-    # What no probe could be fitted to is not measured either.
-    measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
-    fitting.design(measured, settings, snakemake.input.answers)
+    located, loaded = jobs.model_of(snakemake)
+    planned = jobs.plan_of(snakemake, loaded)
     product = snakemake.output.activations
-    fit = partial.fit(snakemake, loaded.device.type, planned)
-    waits = partial.place(snakemake.wildcards.root, product, fit)
-    with partial.kept(waits) as folder:
-        passes = activations.write(folder, loaded, planned, chosen.readouts)
-        partial.linked(folder, product)
+    waits = partial.folder_for(snakemake, product, loaded.device.type, planned)
+    passes = activations.write(waits, loaded, planned, snakemake.params.readouts)
+    partial.publish(waits, product)
     provenance.of_stage(
         snakemake,
         product,
@@ -50,5 +21,4 @@ with stage(snakemake):
         passes=passes,
         device=passes["device"],
         dtype=passes["dtype"],
-        waits=str(waits),
     )

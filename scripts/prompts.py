@@ -1,27 +1,21 @@
 """Build one cell's prompts."""
 
-from anchorscope.questions.prompts import build
+from anchorscope.questions.prompts import build, of_run
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json, read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    chosen = snakemake.params
+    given, chosen = snakemake.input, snakemake.params
     tokenizer = None
     if chosen.style == "chat":
         from anchorscope.models.models import load_tokenizer
 
-        tokenizer = load_tokenizer(read_json(snakemake.input[0])["path"])
-    sampled = read_parquet(snakemake.input.questions)
-    questions = sampled.head(chosen.limit)
-    if chosen.finder == "offline":
-        # From the question's text alone.
-        questions = questions.assign(
-            subject=None, property=None, anchors=None, titles=[[] for _ in range(len(questions))]
-        )
+        tokenizer = load_tokenizer(read_json(given[0])["path"])
+    sampled = read_parquet(given.questions)
     prompts, counts = build(
-        questions,
-        read_parquet(snakemake.input.few_shot),
+        of_run(sampled, chosen.limit, chosen.finder),
+        read_parquet(given.few_shot),
         style=chosen.style,
         tokenizer=tokenizer,
         anchors=chosen.anchors,
@@ -30,5 +24,4 @@ with stage(snakemake):
         seed=chosen.seed,
     )
     write_parquet(prompts, snakemake.output.prompts)
-    counts = counts.among(len(sampled))
-    provenance.of_stage(snakemake, snakemake.output.prompts, counts=counts)
+    provenance.of_stage(snakemake, snakemake.output.prompts, counts=counts.among(len(sampled)))

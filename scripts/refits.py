@@ -4,34 +4,25 @@ from functools import partial
 
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
-from anchorscope.storage.progress import Progress
-from anchorscope.workflow.stage import stage, use_threads
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    import pandas as pd
-
     from anchorscope.experiments import refits
     from anchorscope.models import activations
     from anchorscope.probes import stored
-    from anchorscope.workflow.devices import best_device
+    from anchorscope.workflow import jobs
 
-    use_threads(snakemake)
     given, chosen = snakemake.input, snakemake.params
-    device = best_device("cpu" if snakemake.resources.device == "cpu" else "cuda")
-    answers = activations.measured(read_parquet(given.answers), given.activations)
-    probes = stored.read(given.probes)
-    found = []
-    for readout in Progress(chosen.readouts, unit="read-outs"):
-        table = refits.refit(
-            partial(activations.read, given.activations, readout),
-            answers,
-            readout,
-            {**chosen.probe, "seed": chosen.seed},
-            probes.fitted[readout],
-            draws=chosen.draws,
-            seed=chosen.seed,
-            device=device,
-        )
-        found.append(table)
-    write_csv(pd.concat(found, ignore_index=True), snakemake.output.refits)
+    device = jobs.device_of(snakemake)
+    found = refits.of_cell(
+        partial(activations.read, given.activations),
+        activations.measured(read_parquet(given.answers), given.activations),
+        chosen.readouts,
+        {**chosen.probe, "seed": chosen.seed},
+        stored.read(given.probes).fitted,
+        draws=chosen.draws,
+        seed=chosen.seed,
+        device=device,
+    )
+    write_csv(found, snakemake.output.refits)
     provenance.of_stage(snakemake, snakemake.output.refits, device=device)

@@ -2,47 +2,25 @@
 
 from pathlib import Path
 
-from anchorscope.models import intact
 from anchorscope.storage import partial, provenance
-from anchorscope.storage.files import digest, read_json, read_parquet, write_parquet
-from anchorscope.workflow.stage import stage, use_threads
+from anchorscope.storage.files import digest, read_parquet, write_parquet
+from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.calibration import truth
-    from anchorscope.models.models import load
     from anchorscope.storage.room import Room
-    from anchorscope.workflow.devices import best_device
+    from anchorscope.workflow import jobs
 
-    use_threads(snakemake)
-    chosen = snakemake.params
-    located = read_json(snakemake.input.model)
-    intact.check(located)
-    device = best_device(snakemake.resources.device, snakemake.resources.gpu)
-    loaded = load(located["path"], dtype=chosen.dtype, device=device)
-    answers = read_parquet(snakemake.input.answers)
-    taught = {Path(path).stem: read_parquet(path) for path in snakemake.input.taught}
-    room = Room()
-    passes = {"batch_tokens": chosen.batch_tokens, "blocks": chosen.blocks, "seed": chosen.seed}
-    product = snakemake.output.truth
-    fit = partial.fit(snakemake, loaded.device.type, digest(snakemake.input))
-    with partial.kept(partial.place(snakemake.wildcards.root, product, fit)) as folder:
-        found, counts = truth.truth(
-            answers,
-            read_parquet(snakemake.input.questions),
-            loaded,
-            train_rows=truth.graded_pairs(taught, chosen.worlds, chosen.train),
-            conditions=chosen.conditions,
-            **passes,
-            room=room,
-            keep=folder,
-        )
-        seal = truth.seal(loaded, answers, **passes, room=room)
-        write_parquet(found, product)
-    provenance.of_stage(
-        snakemake,
-        product,
-        counts=counts,
-        model=located,
-        seal=seal,
-        halved_batches=room.halved,
-    )
+    given, chosen, product = snakemake.input, snakemake.params, snakemake.output.truth
+    located, loaded = jobs.model_of(snakemake)
+    answers, questions = read_parquet(given.answers), read_parquet(given.questions)
+    taught = {Path(path).stem: read_parquet(path) for path in given.taught}
+    pairs = truth.graded_pairs(taught, chosen.worlds, chosen.train)
+    passes = {name: chosen[name] for name in ("batch_tokens", "blocks", "seed")}
+    passes["room"] = room = Room()
+    waits = partial.folder_for(snakemake, product, loaded.device.type, digest(given))
+    more = {"train_rows": pairs, "conditions": chosen.conditions, "keep": waits}
+    found, counts = truth.truth(answers, questions, loaded, **more, **passes)
+    facts = {"seal": truth.seal(loaded, answers, **passes), "halved_batches": room.halved}
+    write_parquet(found, product)
+    provenance.of_stage(snakemake, product, counts=counts, model=located, **facts)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.tables import check_settings, settings_of
+from anchorscope.experiments.tables import check_settings, join, settings_of
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_csv
 
 BASE = "base"
 COMPARED = ("probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all")
@@ -96,6 +97,39 @@ def in_words(variant: str) -> str:
             if variant == f"{name}-{value.replace('+', '-')}":
                 return words.format(value)
     return variant
+
+
+def of_files(
+    files: Mapping[str, Sequence[str]],
+    cells: Sequence[Sequence[str]],
+    variants: Sequence[str],
+    *,
+    readout: str,
+) -> pd.DataFrame:
+    """`table` from the tables of every cell.
+
+    Args:
+        files: paths of each of the tables of `Study`: of all cells of the main study, then of all
+            cells of each variant.
+        cells: (model, dataset) of each cell.
+        variants: their names.
+        readout: the read-out compared.
+
+    Raises:
+        AnchorscopeError: see `check_studies` and `table`.
+    """
+
+    def part(name: str, number: int) -> Sequence[str]:
+        return files[name][number * len(cells) : (number + 1) * len(cells)]
+
+    def study(number: int) -> Study:
+        names = [field.name for field in fields(Study)]
+        return Study(*(join(cells, [read_csv(p) for p in part(n, number)]) for n in names))
+
+    numbers = {name: number for number, name in enumerate(variants, start=1)}
+    check_studies(part("curve", 0), {name: part("curve", n) for name, n in numbers.items()})
+    found = {name: study(number) for name, number in numbers.items()}
+    return table(study(0), found, readout=readout)
 
 
 def check_studies(base: Sequence[str | Path], variants: Mapping[str, Sequence[str | Path]]) -> None:

@@ -152,7 +152,7 @@ def _once(
         return {"logits": logits, "halved": torch.tensor(room.halved - before)}
 
     before = room.halved
-    path = None if keep is None else partial.named(keep, name)
+    path = None if keep is None else partial.batch(keep, name)
     made = partial.once(path, make, partial.signature([name, *map(str, keys)]))
     room.halved = before + int(made["halved"])
     return dict(zip(keys, made["logits"].tolist(), strict=True))

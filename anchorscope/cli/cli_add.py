@@ -6,7 +6,6 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,14 +63,12 @@ def propose(
         AnchorscopeError: neither a folder nor a hub id, or a folder that cannot be measured.
     """
     where, folder = _located(source)
-    name = Path(source.rstrip("/")).expanduser().resolve().name if "local" in where else source
-    name = name.rpartition("/")[2]
+    name = Path(source).expanduser().resolve().name if "local" in where else source.split("/")[1]
     style, why = (prompt, None) if prompt else _prompt(source, folder)
-    size = sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0
     values: dict[str, Any] = {**where, "label": label or name, "prompt": style, "dtype": dtype}
     values |= {"gated": True} if gated else {}
-    notes = [] if why is None else [f"prompt: {style}, {why}"]
-    if size:
+    notes = [] if why is None else [f"prompt: {style}, guessed: {why}"]
+    if size := sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0:
         values["resources"] = resources(size)
         notes.append(f"resources: from weights of {size / 1e9:.2g} GB")
     else:
@@ -89,27 +86,21 @@ def _located(source: str) -> tuple[dict[str, Any], Path | None]:
         return {"local": source.rstrip("/") or source}, path
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not source.startswith("."):
         return {"hub": source, "revision": None}, in_cache(source)
-    raise AnchorscopeError(
-        "this is neither a folder nor a hub id",
-        source,
-        "give a folder, or owner/name",
-        see="config",
-    )
+    do = "give a folder, or owner/name"
+    raise AnchorscopeError("this is neither a folder nor a hub id", source, do, see="config")
 
 
 def _prompt(source: str, folder: Path | None) -> tuple[str, str]:
     """The prompt style, and what it was guessed from."""
-    if folder is not None and (known := chat_template(folder)) is not None:
-        if known:
-            return "chat", "guessed: its tokenizer has a chat template"
-        return "few_shot", "guessed: its tokenizer has no chat template"
-    words = re.split(r"[^a-z0-9]+", source.lower())
-    if CHAT_WORDS & set(words):
-        return "chat", "guessed from its name"
-    return "few_shot", "guessed: its name does not say that it is an instruct model"
+    if folder is not None and (known := _chat_template(folder)) is not None:
+        has = "a" if known else "no"
+        return "chat" if known else "few_shot", f"its tokenizer has {has} chat template"
+    if CHAT_WORDS & set(re.split(r"[^a-z0-9]+", source.lower())):
+        return "chat", "its name says that it is an instruct model"
+    return "few_shot", "its name does not say that it is an instruct model"
 
 
-def chat_template(folder: Path) -> bool | None:
+def _chat_template(folder: Path) -> bool | None:
     """Whether a checkpoint's tokenizer has a chat template; None if no tokenizer config is here."""
     if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
         return True
@@ -129,14 +120,9 @@ def resources(weights: float) -> dict[str, int]:
     return {"gpus": gpus, "gpu_mem_gb": math.ceil(memory / gpus)}
 
 
-def yaml_of(entry: Entry, indent: int = 2, step: int = 2) -> str:
+def yaml_of(entry: Entry, indent: int = 2) -> str:
     """The entry as it stands in the config, below `models:`."""
-    values = {k: v for k, v in entry.values.items() if k != "resources"}
-    options: dict[str, Any] = {"sort_keys": False, "allow_unicode": True, "width": 10_000}
-    text = yaml.safe_dump({entry.key: values}, indent=step, **options)
-    if "resources" in entry.values:
-        flow = yaml.safe_dump(entry.values["resources"], default_flow_style=True, **options)
-        text += f"{' ' * step}resources: {flow.strip()}\n"
+    text = yaml.safe_dump({entry.key: entry.values}, sort_keys=False, allow_unicode=True)
     return "".join(f"{' ' * indent}{line}\n" for line in text.splitlines())
 
 
@@ -144,71 +130,24 @@ def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
     """The config's text with the entry first in its catalogue, all else as it was.
 
     Raises:
-        AnchorscopeError: the key is there already, there is no block of `models:` to put it in, or
-            the text would no longer be a valid config.
+        AnchorscopeError: the text has no block `models:` that the entry can be put into.
     """
-    before = _loaded(text, source)
-    catalogue = before.get("models")
-    if isinstance(catalogue, Mapping) and entry.key in catalogue:
-        raise taken(entry.key, source)
-    lines = text.splitlines(keepends=True)
-    heads = [i for i, line in enumerate(lines) if re.fullmatch(r"models:\s*(#.*)?\s*", line)]
-    if len(heads) != 1:
-        raise _by_hand("there is no block `models:` to put the entry into", source, entry)
-    end = "\r\n" if lines[heads[0]].endswith("\r\n") else "\n"
-    head = lines[heads[0]].rstrip("\r\n") + end
-    addition = yaml_of(entry, *_indents(lines[heads[0] + 1 :])).replace("\n", end)
-    new = "".join([*lines[: heads[0]], head, addition, *lines[heads[0] + 1 :]])
-    after = _loaded(new, source)
-    added = after.get("models", {}).pop(entry.key, None)
-    if added != entry.values or after != {**before, "models": catalogue or {}}:
-        raise _by_hand("the entry cannot be put in without changing the rest", source, entry)
-    config_module.load(_loaded(new, source), source)
+    found = re.search(r"^models:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*?(?=( +)\S)", text, re.M)
+    new = text
+    if found:
+        head = text.index("\n", found.start()) + 1
+        new = text[:head] + yaml_of(entry, len(found[1])) + text[head:]
+    before, after = yaml.safe_load(text), yaml.safe_load(new)
+    if after != {**before, "models": {**before["models"], entry.key: entry.values}}:
+        what = "the entry cannot be put in without changing the rest"
+        raise AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}", see="config")
+    config_module.load(after, source)
     return new
-
-
-def taken(key: str, source: str) -> AnchorscopeError:
-    """There is such an entry already."""
-    do = "choose another name with --key, or change the entry by hand"
-    return AnchorscopeError(
-        f"there is a model `{key}` already", f"{source}, models.{key}", do, see="config"
-    )
-
-
-def _by_hand(what: str, source: str, entry: Entry) -> AnchorscopeError:
-    return AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}", see="config")
-
-
-def _loaded(text: str, source: str) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise AnchorscopeError(
-            f"not valid YAML: {error}", source, "correct it first", see="config"
-        ) from None
-    if not isinstance(found, dict):
-        raise AnchorscopeError("the config has no keys", source, "correct it first", see="config")
-    return found
-
-
-def _indents(lines: list[str]) -> tuple[int, int]:
-    """Columns before an entry's name, and from there to its keys, as the entries there have it."""
-    found: list[int] = []
-    for line in lines:
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        depth = len(line) - len(line.lstrip())
-        if depth == 0 or len(found) == 2:
-            break
-        found.append(depth)
-    first = found[0] if found else 2
-    step = found[1] - first if len(found) == 2 and found[1] > first else 2
-    return first, step
 
 
 def write(path: Path, text: str) -> None:
     """Replace a config file; a link stays a link, and the file's mode what it is."""
     path = path.resolve()
     with atomic(path) as draft:
-        draft.write_bytes(text.encode("utf-8"))
+        draft.write_text(text, encoding="utf-8")
         shutil.copymode(path, draft)

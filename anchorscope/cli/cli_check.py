@@ -60,17 +60,12 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
     for target, cells in work.items():
         yield target_finding(target, cells)
     yield disk(config, left)
-    for model in named:
-        yield from model_findings(config, model)
+    for name in named:
+        yield from model(config, name)
     yield from gpu(config, named)
-    yield from dataset_findings(config, datasets)
+    for name in datasets:
+        yield from dataset(config, name)
     yield from access(config, named, datasets)
-
-
-def mistaken(error: AnchorscopeError) -> Finding:
-    """An error as a finding."""
-    place = "" if error.where is None else f" ({error.where})"
-    return Finding("error", "config", f"{error.what}{place}", error.do)
 
 
 def size(target: str, cells: Sequence[Cell]) -> dict[str, Any]:
@@ -118,61 +113,44 @@ def gigabytes(count: float) -> str:
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
-def model_findings(config: Config, name: str) -> Iterator[Finding]:
+def model(config: Config, name: str) -> Iterator[Finding]:
     """Local folders, and checkpoints trained here: whether they are what the config says."""
     entry = config.models[name]
     if entry.train:
-        yield _trained(config, name)
-    elif entry.local:
-        folder = Path(entry.local).expanduser()
-        try:
-            models.check(folder)
-        except AnchorscopeError as error:
-            yield Finding("error", "model", f"{name}: {error.what} ({folder})", error.do)
-        else:
-            yield Finding("ok", "model", f"{name}: {folder}")
-
-
-def _trained(config: Config, name: str) -> Finding:
-    recipe = config.recipe_hash(name)
-    places = [Path(config.results, "models", name), Path("resources/models", name)]
-    place = next((place for place in places if fits(place, recipe)), None)
-    if place is None:
+        recipe = config.recipe_hash(name)
+        places = [Path(config.results, "models", name), Path("resources/models", name)]
+        place = next((place for place in places if fits(place, recipe)), None)
         what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
-        return Finding("warning", "model", what)
+        yield _folder(name, place) if place else Finding("warning", "model", what)
+    elif entry.local:
+        yield _folder(name, Path(entry.local).expanduser())
+
+
+def _folder(name: str, folder: Path) -> Finding:
     try:
-        models.check(place)
+        models.check(folder)
     except AnchorscopeError as error:
-        return Finding("error", "model", f"{name}: {error.what} ({place})", error.do)
-    return Finding("ok", "model", f"{name}: {place}, of the present recipe ({recipe})")
+        return Finding("error", "model", f"{name}: {error.what} ({folder})", error.do)
+    return Finding("ok", "model", f"{name}: {folder}")
 
 
 def gpu(config: Config, named: Iterable[str]) -> Iterator[Finding]:
     """GPUs, where a model asks for one."""
     wanting = {n: config.models[n].resources for n in named if config.models[n].resources.gpus}
-    if not wanting:
-        return
-    here = gpus_here()
-    most = max(resources.gpus for resources in wanting.values())
-    if here == 0:
+    here, memory = gpus_here(), gpu_memory() if wanting else []
+    what = f"{here} here, of {', '.join(map(gigabytes, memory)) or 'unknown size'}"
+    few = [name for name, wanted in wanting.items() if wanted.gpus > here]
+    small = [n for n, w in wanting.items() if memory and w.gpu_mem_gb * 1e9 > min(memory)]
+    if wanting and not here:
         do = "run where there is a GPU, or on a cluster with `snakemake --profile slurm`"
-        what = f"none here, and {', '.join(wanting)} would run on the CPU"
-        yield Finding("warning", "gpu", what, do)
-        return
-    memory = gpu_memory()
-    smallest = min(memory, default=0)
-    what = f"{here} here, of {', '.join(gigabytes(size) for size in memory) or 'unknown size'}"
-    if most > here:
-        names = [name for name, resources in wanting.items() if resources.gpus > here]
-        do = "its layers are spread over those there are; ask for more where it runs"
-        yield Finding("warning", "gpu", f"{what}; {', '.join(names)} asks for {most}", do)
-    small = [n for n, resources in wanting.items() if resources.gpu_mem_gb * 1e9 > smallest]
-    if small and memory:
-        asked = max(wanting[name].gpu_mem_gb for name in small)
+        yield Finding("warning", "gpu", f"none here, {', '.join(few)} would run on the CPU", do)
+    elif few:
+        do = "layers are spread over those there are; ask for more where it runs"
+        yield Finding("warning", "gpu", f"{what}; too few for {', '.join(few)}", do)
+    elif small:
         do = "lower `batch_tokens`, or ask for a larger GPU"
-        what = f"{what}; {', '.join(small)} should have {asked} GB each"
-        yield Finding("warning", "gpu", what, do)
-    elif most <= here:
+        yield Finding("warning", "gpu", f"{what}; too small for {', '.join(small)}", do)
+    elif wanting:
         yield Finding("ok", "gpu", what)
 
 
@@ -180,35 +158,28 @@ def gpu_memory() -> list[int]:
     """Bytes of each GPU that torch can use; none with a build of torch for the CPU."""
     import torch
 
-    if not torch.cuda.is_available():
-        return []
-    count = torch.cuda.device_count()
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
 
 
-def dataset_findings(config: Config, named: Iterable[str]) -> Iterator[Finding]:
+def dataset(config: Config, name: str) -> Iterator[Finding]:
     """Rows of the user's own: whether they are there."""
-    for name in named:
-        local = config.local_of(name)
-        if local is None:
-            continue
-        if Path(local).exists():
-            yield Finding("ok", "dataset", f"{name}: {local}")
-        else:
-            do = "correct `local` or `data_folder` in config.yaml"
-            yield Finding("error", "dataset", f"{name}: there is nothing at {local}", do)
+    local = config.local_of(name)
+    if local is not None and Path(local).exists():
+        yield Finding("ok", "dataset", f"{name}: {local}")
+    elif local is not None:
+        do = "correct `local` or `data_folder` in config.yaml"
+        yield Finding("error", "dataset", f"{name}: there is nothing at {local}", do)
 
 
 def access(config: Config, named: Iterable[str], datasets: Iterable[str]) -> Iterator[Finding]:
     """What is still to be had from the hub, and whether it can be; asks it for these alone."""
     from huggingface_hub import constants, get_token
 
-    wanted = [*_models_wanted(config, named), *_datasets_wanted(config, datasets)]
-    offline = bool(constants.HF_HUB_OFFLINE)
     unreached = False
-    for kind, name, hub_id, gated in wanted:
+    for kind, name, hub_id, gated in _wanted(config, named, datasets):
         what = f"{kind} {name} ({hub_id})"
-        if offline:
+        if constants.HF_HUB_OFFLINE:
             yield _offline(what, config.datasets[name] if kind == "dataset" else None)
         elif gated and get_token() is None:
             do = f"accept its terms at https://huggingface.co/{hub_id}, then set HF_TOKEN"
@@ -221,38 +192,26 @@ def access(config: Config, named: Iterable[str], datasets: Iterable[str]) -> Ite
             yield found
 
 
-def _models_wanted(config: Config, named: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
-    """Kind, key, hub id and gate of the hub models whose weights are not on this machine."""
+def _wanted(
+    config: Config, named: Iterable[str], datasets: Iterable[str]
+) -> Iterator[tuple[str, str, str, bool]]:
+    """Kind, key, hub id and gate of the models and datasets that are not on this machine."""
     for name in named:
         entry = config.models[name]
-        if entry.hub:
-            folder = in_cache(entry.hub, entry.revision)
-            if folder is None or not _whole(folder):
-                yield "model", name, entry.hub, entry.gated
-
-
-def _whole(folder: Path) -> bool:
-    """Whether a checkpoint in the cache can be measured as it is."""
-    try:
-        models.check(folder)
-    except AnchorscopeError:
-        return False
-    return True
-
-
-def _datasets_wanted(config: Config, named: Iterable[str]) -> Iterator[tuple[str, str, str, bool]]:
-    for name in named:
+        folder = in_cache(entry.hub, entry.revision) if entry.hub else None
+        # Weights that were cut short are fetched again.
+        if entry.hub and (folder is None or _folder(name, folder).status == "error"):
+            yield "model", name, entry.hub, entry.gated
+    for name in datasets:
         hub_id = config.datasets[name].hub
-        if hub_id and not (Path(config.results) / "data" / f"{name}.parquet").is_file():
+        if hub_id and not Path(config.results, "data", f"{name}.parquet").is_file():
             yield "dataset", name, hub_id, False
 
 
 def _offline(what: str, rows: Dataset | None) -> Finding:
     """What a run without the hub comes to: rows that were read before are here, all else is not.
 
-    Args:
-        what: the model or dataset in words.
-        rows: entry of the dataset, if it is one.
+    `rows` is the entry of a dataset.
     """
     do = "unset it, or fetch where there is network, with the same HF_HOME"
     if rows is not None and rows.hub is not None:

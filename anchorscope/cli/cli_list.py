@@ -8,9 +8,7 @@ from typing import Any
 
 from anchorscope.config.catalogue import Dataset, Model
 from anchorscope.config.settings import Config
-
-PICTURES = ("html", "svg", "pdf", "png", "vl.json")
-SOURCES = ("hub", "local", "train", "world")
+from anchorscope.workflow.paths import PICTURES
 
 
 def catalogue(config: Config) -> dict[str, list[dict[str, Any]]]:
@@ -18,62 +16,52 @@ def catalogue(config: Config) -> dict[str, list[dict[str, Any]]]:
 
     Built means there: whether it is up to date, `snakemake -n` says.
     """
+    built = {(path.parent.name, path.stem) for path in Path(config.root, "delta_p").glob("*/*.csv")}
     return {
-        "models": [_model(config, name) for name in config.models],
-        "datasets": [_dataset(config, name) for name in config.datasets],
-        "figures": [_figure(config, name) for name in config.figures],
+        "models": [
+            {
+                "name": name,
+                "source": source(entry),
+                "prompt": entry.prompt,
+                "gated": entry.gated,
+                "measured_on": [on for on in config.datasets if (name, on) in built],
+            }
+            for name, entry in config.models.items()
+        ],
+        "datasets": [
+            {
+                "name": name,
+                "source": source(entry),
+                "prepared": Path(config.results, "data", f"{name}.parquet").is_file(),
+                "measured_with": [model for model in config.models if (model, name) in built],
+            }
+            for name, entry in config.datasets.items()
+        ],
+        "figures": [
+            {
+                "name": name,
+                "models": entry.models,
+                "datasets": entry.datasets,
+                "readout": entry.readout,
+                "cells": len(config.cells(name)),
+                "cells_built": len(built & set(config.cells(name))),
+                "pictures": _pictures(config, name),
+            }
+            for name, entry in config.figures.items()
+        ],
     }
 
 
-def _model(config: Config, name: str) -> dict[str, Any]:
-    entry = config.models[name]
-    cells = sorted(path.stem for path in Path(config.root, "delta_p", name).glob("*.csv"))
-    return {
-        "name": name,
-        "source": source(entry),
-        "prompt": entry.prompt,
-        "gated": entry.gated,
-        "measured_on": [dataset for dataset in cells if dataset in config.datasets],
-    }
-
-
-def _dataset(config: Config, name: str) -> dict[str, Any]:
-    table = Path(config.results, "data", f"{name}.parquet")
-    questions = None
-    if table.is_file():
-        import pyarrow.parquet as pq
-
-        questions = int(pq.read_metadata(table).num_rows)
-    cells = Path(config.root, "delta_p").glob(f"*/{name}.csv")
-    return {
-        "name": name,
-        "source": source(config.datasets[name]),
-        "questions": questions,
-        "measured_with": sorted(p.parent.name for p in cells if p.parent.name in config.models),
-    }
-
-
-def _figure(config: Config, name: str) -> dict[str, Any]:
-    cells = config.cells(name)
-    built = [Path(config.root, "delta_p", model, f"{dataset}.csv") for model, dataset in cells]
-    pictures = [Path(config.root, "figures", f"{name}.{kind}") for kind in PICTURES]
-    return {
-        "name": name,
-        "models": config.figures[name].models,
-        "datasets": config.figures[name].datasets,
-        "readout": config.figures[name].readout,
-        "cells": len(cells),
-        "cells_built": sum(path.is_file() for path in built),
-        "pictures": [str(path) for path in pictures if path.is_file()],
-    }
+def _pictures(config: Config, figure: str) -> list[str]:
+    paths = [Path(config.root, "figures", f"{figure}.{kind}") for kind in PICTURES]
+    return [str(path) for path in paths if path.is_file()]
 
 
 def source(entry: Model | Dataset) -> str:
     """Where an entry comes from, in a word or an id."""
-    kind = next(name for name in SOURCES if getattr(entry, name, None) is not None)
-    if kind == "train":
+    if getattr(entry, "train", None):
         return "trained here"
-    return "calibration world" if kind == "world" else str(getattr(entry, kind))
+    return "calibration world" if getattr(entry, "world", None) else str(entry.hub or entry.local)
 
 
 def text(found: dict[str, list[dict[str, Any]]]) -> str:
@@ -83,20 +71,15 @@ def text(found: dict[str, list[dict[str, Any]]]) -> str:
         for row in found["models"]
     ]
     datasets = [
-        (row["name"], row["source"], _count(row["questions"]), _names(row["measured_with"]))
-        for row in found["datasets"]
+        (row["name"], row["source"], _names(row["measured_with"])) for row in found["datasets"]
     ]
     figures = [
-        (
-            row["name"],
-            f"{row['cells_built']} of {row['cells']} cells",
-            row["pictures"][0] if row["pictures"] else "not drawn",
-        )
+        (row["name"], f"{row['cells_built']} of {row['cells']} cells", _names(row["pictures"][:1]))
         for row in found["figures"]
     ]
     parts = (
         (("MODEL", "SOURCE", "PROMPT", "MEASURED ON"), models),
-        (("DATASET", "SOURCE", "QUESTIONS", "MEASURED WITH"), datasets),
+        (("DATASET", "SOURCE", "MEASURED WITH"), datasets),
         (("FIGURE", "BUILT", "PICTURE"), figures),
     )
     return "\n\n".join(columns([head, *rows]) for head, rows in parts)
@@ -104,10 +87,6 @@ def text(found: dict[str, list[dict[str, Any]]]) -> str:
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(names) or "-"
-
-
-def _count(number: int | None) -> str:
-    return "-" if number is None else f"{number:,}"
 
 
 def columns(rows: Iterable[Sequence[str]]) -> str:

@@ -22,12 +22,6 @@ from anchorscope.workflow import config
 MAIN = "config.yaml"
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "error": typer.colors.RED}
 
-
-def _examples(*lines: str) -> str:
-    """Examples for `--help`, kept as lines."""
-    return "\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
-
-
 app = typer.Typer(
     add_completion=False,
     no_args_is_help=True,
@@ -37,15 +31,16 @@ app = typer.Typer(
     help="Where a language model's signal of truth comes from: the question or the answer.\n\n"
     "Run it from the root of a clone. The measuring itself is Snakemake's: "
     "`snakemake --cores all demo`.",
-    epilog=_examples(
-        "anchorscope check demo                             what the demo needs",
-        "anchorscope list                                   models and datasets, what is built",
-        "anchorscope show calibration-qwen3 world-relation  what was found in one cell",
-        "anchorscope add-model Qwen/Qwen3-4B --write        a new entry of the catalogue",
-        "anchorscope check --help                           more about one of them",
-    )
-    + "\n\nExit codes: 0 all is well, 1 something is wrong, 2 the command was not understood. "
-    "With --json an error is an object on standard output: error, where, do, see.",
+    epilog="""\b
+Examples:
+  anchorscope check demo                             what the demo needs
+  anchorscope list                                   models and datasets, what is built
+  anchorscope show calibration-qwen3 world-relation  what was found in one cell
+  anchorscope add-model Qwen/Qwen3-4B --write        a new entry of the catalogue
+  anchorscope check --help                           more about one of them
+
+Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
+With --json an error is an object on standard output: error, where, do, see.""",
 )
 ConfigFiles = Annotated[
     list[Path] | None,
@@ -61,14 +56,7 @@ class UsageError(AnchorscopeError):
     """A name on the command line that does not exist: exit code 2."""
 
 
-@app.command(
-    epilog=_examples(
-        "anchorscope check                      what `targets` of config.yaml needs",
-        "anchorscope check llama-3.2 qwen3      two figures, before anything is downloaded",
-        "anchorscope check calibration --json",
-        "anchorscope check mine --config my.yaml --config more.yaml",
-    )
-)
+@app.command()
 def check(
     targets: Annotated[
         list[str] | None,
@@ -91,7 +79,8 @@ def check(
     try:
         chosen = read(config_files or [])
     except AnchorscopeError as error:
-        _findings([cli_check.mistaken(error)], [], as_json)
+        what = error.what + (f" ({error.where})" if error.where else "")
+        _findings([cli_check.Finding("error", "config", what, error.do)], [], as_json)
         raise typer.Exit(1) from None
     names = list(dict.fromkeys(targets or chosen.targets))
     try:
@@ -103,7 +92,7 @@ def check(
         raise typer.Exit(1)
 
 
-@app.command("list", epilog=_examples("anchorscope list", "anchorscope list --json"))
+@app.command("list")
 def list_(config_files: ConfigFiles = None, as_json: AsJson = False) -> None:
     """The catalogue, and what of it is built."""
     from anchorscope.cli import cli_list
@@ -112,13 +101,7 @@ def list_(config_files: ConfigFiles = None, as_json: AsJson = False) -> None:
     typer.echo(_json(found) if as_json else cli_list.text(found))
 
 
-@app.command(
-    epilog=_examples(
-        "anchorscope show calibration-qwen3 world-relation",
-        "anchorscope show qwen3-8b popqa --readout attn/final",
-        "anchorscope show qwen3-8b popqa --json",
-    )
-)
+@app.command()
 def show(
     model: Annotated[str, typer.Argument(help="Key of the model.")],
     dataset: Annotated[str, typer.Argument(help="Key of the dataset.")],
@@ -129,30 +112,19 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """What was found in one cell, from its tables."""
-    chosen = read(config_files or [])
-    for name, catalogue, noun in (
-        (model, chosen.models, "model"),
-        (dataset, chosen.datasets, "dataset"),
-    ):
-        if name not in catalogue:
-            do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
-            what = f"there is no {noun} `{name}` in the catalogue"
-            raise UsageError(what, None, do, see="config")
     from anchorscope.report import cli_show
 
+    chosen = read(config_files or [])
+    for name, catalogue in ((model, chosen.models), (dataset, chosen.datasets)):
+        if name not in catalogue:
+            do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
+            raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
     files = [str(path) for path in config_files or []]
     found = cli_show.summary(chosen, model, dataset, readout=readout, files=files)
     typer.echo(_json(found) if as_json else cli_show.text(found))
 
 
-@app.command(
-    "add-model",
-    epilog=_examples(
-        "anchorscope add-model Qwen/Qwen3-4B --prompt chat",
-        "anchorscope add-model allenai/some-model --key mine --write",
-        "anchorscope add-model ~/models/my-checkpoint --write",
-    ),
-)
+@app.command("add-model")
 def add_model(
     source: Annotated[str, typer.Argument(help="Hub id owner/name, or a folder.")],
     key: Annotated[str | None, typer.Option(help="Its name in the catalogue.")] = None,
@@ -181,21 +153,17 @@ def add_model(
     chosen = read(config_files or [])
     entry = cli_add.propose(source, key=key, label=label, prompt=prompt, dtype=dtype, gated=gated)
     if entry.key in chosen.models:
-        raise cli_add.taken(entry.key, MAIN)
+        what, do = f"there is a model `{entry.key}` already", "choose another name with --key"
+        raise AnchorscopeError(what, f"{MAIN}, models.{entry.key}", do, see="config")
     path = Path(MAIN)
-    new = cli_add.inserted(path.read_bytes().decode("utf-8"), entry, MAIN)
+    new = cli_add.inserted(path.read_text(encoding="utf-8"), entry, MAIN)
     if write:
         cli_add.write(path, new)
-    if as_json:
-        typer.echo(
-            _json({"key": entry.key, "entry": entry.values, "notes": entry.notes, "written": write})
-        )
-        return
-    typer.echo(cli_add.yaml_of(entry), nl=False)
-    for note in entry.notes:
-        typer.echo(f"note: {note}", err=True)
+    found = {"key": entry.key, "entry": entry.values, "notes": entry.notes, "written": write}
+    typer.echo(_json(found) if as_json else cli_add.yaml_of(entry).rstrip())
     done = f"written to {MAIN}" if write else f"not written; --write puts it into {MAIN}"
-    typer.echo(f"note: {done}", err=True)
+    for note in () if as_json else (*entry.notes, done):
+        typer.echo(f"note: {note}", err=True)
 
 
 def read(files: Sequence[Path]) -> Config:
@@ -219,27 +187,24 @@ def _yaml(path: Path) -> dict[str, Any]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise AnchorscopeError(
-            f"cannot read the config: {error}", path, "correct it", see="config"
-        ) from None
+        what = f"cannot read the config: {error}"
+        raise AnchorscopeError(what, path, "correct it", see="config") from None
     if not isinstance(found, dict):
-        raise AnchorscopeError(
-            "expected keys with values", path, "see docs/configuration.md", see="config"
-        )
+        do = "see docs/configuration.md"
+        raise AnchorscopeError("expected keys with values", path, do, see="config")
     return found
 
 
 def _findings(found: Iterable[Any], sizes: list[dict[str, Any]], as_json: bool) -> bool:
     """Print findings, as they come where people read them; whether none is an error."""
-    kept = []
+    rows = []
     for finding in found:
-        kept.append(finding)
+        rows.append(asdict(finding))
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
             typer.echo(f"{status} {finding.about:<8} {finding.line}")
-    fine = all(finding.status != "error" for finding in kept)
+    fine = all(row["status"] != "error" for row in rows)
     if as_json:
-        rows = [asdict(finding) for finding in kept]
         typer.echo(_json({"ok": fine, "findings": rows, "targets": sizes}))
     return fine
 
@@ -256,33 +221,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Not standalone: the parser's errors come here, to be said as JSON too.
         ended = app(given, prog_name="anchorscope", standalone_mode=not as_json)
     except AnchorscopeError as error:
-        if as_json:
-            print(_json(_said(error.what, error.where, error.do, error.see)))
-        else:
-            print(f"error: {error}", file=sys.stderr)
+        where = None if error.where is None else str(error.where)
+        see = f"{PAGE}#{error.see}" if error.see else None
+        said = _json({"error": error.what, "where": where, "do": error.do, "see": see})
+        print(said if as_json else f"error: {error}", file=sys.stdout if as_json else sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except SystemExit as left:
         return left.code if isinstance(left.code, int) else int(left.code is not None)
-    except typer.Abort:
-        return 1
     except Exception as error:
         if not (as_json and hasattr(error, "format_message")):
             raise
-        print(_json(_misread(error)))
+        do = "see `anchorscope --help`"
+        print(_json({"error": error.format_message(), "where": None, "do": do, "see": None}))
         return 2
     return ended if isinstance(ended, int) else 0
-
-
-def _misread(error: Any) -> dict[str, str | None]:
-    """What the parser did not understand, in the words of an error."""
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "anchorscope"
-    return _said(error.format_message(), command, f"see `{command} --help`", None)
-
-
-def _said(what: str, where: object, do: str | None, see: str | None) -> dict[str, str | None]:
-    """An error as `--json` has it."""
-    place = None if where is None else str(where)
-    return {"error": what, "where": place, "do": do, "see": f"{PAGE}#{see}" if see else None}
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ deviations is the inflation that the other intervals lack.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from anchorscope.models import features
 from anchorscope.probes import fitting, headline, intervals, samples, scores
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
 
 COLUMNS = (
     "site", "position", "layer", "quantity", "estimate", "sd_fixed", "sd_refit", "inflation",
@@ -104,6 +106,29 @@ def refit(
         for q, name in enumerate(QUANTITIES)
     ]
     return pd.DataFrame(records, columns=list(COLUMNS))
+
+
+def of_cell(
+    read: Callable[..., Any],
+    answers: pd.DataFrame,
+    readouts: Sequence[str],
+    settings: Mapping[str, Any],
+    fitted: Mapping[str, fitting.Fitted],
+    **options: Any,
+) -> pd.DataFrame:
+    """`refit` of several read-outs, in one table.
+
+    Args:
+        read: activations of a read-out, condition and draw.
+        answers, settings, options: see `refit`.
+        readouts: which.
+        fitted: the probes of each.
+    """
+    tables = [
+        refit(partial(read, readout), answers, readout, settings, fitted[readout], **options)
+        for readout in Progress(readouts, unit="read-outs")
+    ]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell) -> list[int]:

@@ -48,8 +48,8 @@ def write(
     """Measure a cell and write `batch-00000.safetensors`, ..., and `index.parquet`.
 
     Args:
-        folder: made if it is not there. Sound batches that lie there from an earlier try are kept;
-            so give a folder of `partial.place`.
+        folder: made if it is not there. Batches that lie there from an earlier try are not passed
+            again; so give a folder of `partial.folder_for`.
         loaded: the model.
         planned: the passes.
         readouts: such as `mlp/final`.
@@ -63,12 +63,11 @@ def write(
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = range(len(planned.batches))
-    paths = {number: partial.batch(folder, number) for number in wanted}
-    signed = {number: _signature(planned, number) for number in wanted}
-    todo = [n for n in wanted if partial.finished(paths[n], samples=signed[n]) is None]
+    paths = [partial.batch(folder, number) for number in range(len(planned.batches))]
+    signed = [_signature(planned, batch) for batch in planned.batches]
+    todo = [n for n, path in enumerate(paths) if not partial.finished(path, signed[n])]
     counted = _Counter(planned, forked=forks(loaded))
-    for number in sorted({*wanted} - {*todo}):
+    for number in sorted({*range(len(paths))} - {*todo}):
         counted.add(planned.batches[number], partial.notes(paths[number]))
     room = Room()
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
@@ -76,18 +75,19 @@ def write(
     # Closed: an error while a batch is written leaves the model without hooks, too.
     with closing(passes), Progress(total=len(rest)) as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
-            notes = counted.notes(progress.seconds, room.halved, loaded.device.type)
+            notes = counted.notes(progress.seconds, room.halved)
             partial.save(tensors, paths[number], samples=signed[number], **notes)
             counted.add(batch, notes)
             progress.update(len(rest.intersection(batch.samples)))
             rest.difference_update(batch.samples)
     write_parquet(index(planned), folder / "index.parquet")
-    return counted.stats() | {"dtype": str(loaded.model.dtype).removeprefix("torch.")}
+    dtype = str(loaded.model.dtype).removeprefix("torch.")
+    return counted.stats() | {"device": loaded.device.type, "dtype": dtype}
 
 
-def _signature(planned: Plan, number: int) -> str:
+def _signature(planned: Plan, batch: Batch) -> str:
     """Of the samples of a planned batch, as they stand in its file."""
-    return partial.signature([planned.samples[at].id for at in planned.batches[number].samples])
+    return partial.signature([planned.samples[at].id for at in batch.samples])
 
 
 class _Counter:
@@ -97,18 +97,17 @@ class _Counter:
         self.planned, self.forked = planned, forked
         self.rows: Counter[str] = Counter()
         self.samples: dict[str, set[int]] = {}
-        self.devices: set[str] = set()
         self.batches = self.halved = self.tokens = self.padded = 0
         self.seconds = self.noted = 0.0
         self.known = 0
         heads = sharing.head_rows(planned)
         self.passed = len(heads) * max(map(len, heads), default=0)
 
-    def notes(self, seconds: float, halved: int, device: str) -> dict[str, str]:
+    def notes(self, seconds: float, halved: int) -> dict[str, str]:
         """What is to be known of the batch just passed, from what all so far have taken."""
         took, parted = seconds - self.noted, halved - self.known
         self.noted, self.known = seconds, halved
-        return {"seconds": f"{took:.6f}", "halved": str(parted), "device": device}
+        return {"seconds": f"{took:.6f}", "halved": str(parted)}
 
     def add(self, batch: Batch, notes: Mapping[str, str]) -> None:
         for row in batch.rows:
@@ -118,7 +117,6 @@ class _Counter:
         self.batches += 1
         self.halved += int(notes["halved"]) > 0
         self.seconds += float(notes["seconds"])
-        self.devices.add(notes["device"])
         self.padded += len(batch.rows) * batch.length
         self.passed += sharing.tokens_passed(self.planned, batch, forked=self.forked)
 
@@ -136,7 +134,6 @@ class _Counter:
             "padded_tokens": self.padded,
             "passed_tokens": self.passed,
             "seconds": round(self.seconds, 3),
-            "device": ", ".join(sorted(self.devices)),
         }
 
 

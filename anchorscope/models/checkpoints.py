@@ -1,8 +1,5 @@
 """Which folder a catalogue model is loaded from, and whether a trained one is of today's recipe."""
 
-import hashlib
-import json
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,10 +7,9 @@ from typing import Any
 from anchorscope.models import models
 from anchorscope.questions import revisions
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_json, sha256
+from anchorscope.storage.files import digest, read_json
 
 RECIPE = "recipe.json"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 def fits(folder: str | Path, recipe: str) -> bool:
@@ -28,21 +24,6 @@ def parts(folder: str | Path) -> list[Path]:
     return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
 
 
-def digests(folder: str | Path) -> dict[str, str]:
-    """File name → SHA-256 of config, weights and tokenizer of a checkpoint.
-
-    Large files in the hub's cache are named by the digest that the hub gives for them, so it is
-    not computed: what was downloaded is held against what was published.
-    """
-    return {path.name: _published(path) or sha256(path) for path in parts(folder)}
-
-
-def _published(path: Path) -> str | None:
-    """The digest by which a file of the hub's cache is named, if it is."""
-    blob = path.resolve()
-    return blob.name if blob.parent.name == "blobs" and _SHA256.fullmatch(blob.name) else None
-
-
 def locate(
     model: Mapping[str, Any], trained: str | Path | None = None, recipe: str | None = None
 ) -> dict[str, Any]:
@@ -55,8 +36,8 @@ def locate(
 
     Returns:
         `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, of a
-        local one the digest of its files), `source`, for a trained one `content`, the digest of its
-        files; and `files`, see `digests`. No file is read twice.
+        local one the digest of its files), `source`; for a trained one `content`, the digest of its
+        files.
 
     Raises:
         AnchorscopeError: gated, missing, no network, nothing in the folder that could be
@@ -67,8 +48,7 @@ def locate(
         path, commit = models.fetch(model["hub"], revisions.wanted("models", model["hub"], asked))
         models.check(path)
         revisions.keep("models", model["hub"], commit, asked)
-        found = {"path": str(path), "revision": commit, "source": model["hub"]}
-        return found | {"files": digests(path)}
+        return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
         if not fits(trained, recipe or ""):
             raise AnchorscopeError(
@@ -77,9 +57,8 @@ def locate(
                 "delete its folder and run snakemake again, which trains it",
                 see="other-recipe",
             )
-        files = digests(trained)
         made = {"path": str(trained), "revision": recipe, "source": "trained"}
-        return made | {"content": _digest(files), "files": files}
+        return made | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()
     if not (folder / "config.json").is_file():
         raise AnchorscopeError(
@@ -89,11 +68,8 @@ def locate(
             see="no-checkpoint",
         )
     models.check(folder)
-    files = digests(folder)
-    own = {"path": str(folder.resolve()), "revision": _digest(files), "source": "local"}
-    return own | {"files": files}
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    """SHA-256 over names and content of files, of which the content's is known."""
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
+    return {
+        "path": str(folder.resolve()),
+        "revision": digest(parts(folder)),
+        "source": "local",
+    }

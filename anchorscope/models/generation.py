@@ -6,6 +6,7 @@ passed together, rows that have ended leave, and no scores are kept.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,6 @@ from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
-from anchorscope.storage.transfer import Arriving, down, one_behind, up
 
 if TYPE_CHECKING:
     import torch
@@ -72,7 +72,7 @@ def generate(
         ending: how an answer ends.
         max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
-        keep: folder for finished batches; those that lie there are not written again.
+        keep: folder where finished batches wait; those that lie there are not passed again.
         room: counts the batches halved, those in `keep` included.
         names: of the prompts, for errors; their numbers if not given.
 
@@ -85,55 +85,24 @@ def generate(
     """
     _check_window(prompts, model, max_new_tokens)
     batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
-    found = {number: _kept(keep, number, batch) for number, batch in enumerate(batches)}
     room = room or Room()
     writer = _Writer(prompts, model, _Stopper(tokenizer, ending), max_new_tokens, room, names)
-    written = {row: new for batch in found.values() if batch for row, new in batch.items()}
-    todo = [number for number, batch in found.items() if batch is None]
-    if keep:
-        room.halved += sum(_halved(keep, number) for number in found if number not in todo)
-    with Progress(total=sum(len(batches[number]) for number in todo), unit="answers") as progress:
-        for number in todo:
+    written: dict[int, tuple[int, ...]] = {}
+    with Progress(total=len(prompts), unit="answers") as progress:
+        for number, batch in enumerate(batches):
+            path = None if keep is None else partial.batch(keep, number)
+            signed = partial.signature([str([*prompts[row]]) for row in batch])
             before = room.halved
-            new = writer.write(batches[number])
-            if keep:
-                _keep(keep, number, new, models.device_of(model), room.halved - before)
-            written.update(new)
-            progress.update(len(new))
+            made = partial.once(path, functools.partial(writer.tensors, batch), signed)
+            room.halved = before + int(made["halved"])
+            written.update(zip(batch, _rows(made), strict=True))
+            progress.update(len(batch))
     return [written[row] for row in sorted(written)]
 
 
-def _kept(
-    keep: Path | None, number: int, batch: Sequence[int]
-) -> dict[int, tuple[int, ...]] | None:
-    """A batch's answers that an earlier try has written."""
-    tensors = partial.finished(partial.batch(keep, number)) if keep else None
-    if tensors is None or tensors["rows"].tolist() != list(batch):
-        return None
-    ids, rows = tensors["ids"].tolist(), tensors["rows"].tolist()
-    ends = tensors["lengths"].cumsum(0).tolist()
-    starts = [0, *ends[:-1]]
-    return {row: tuple(ids[start:end]) for row, start, end in zip(rows, starts, ends, strict=True)}
-
-
-def _halved(keep: Path, number: int) -> int:
-    """How often a batch of an earlier try was halved to fit in memory."""
-    return int(partial.notes(partial.batch(keep, number)).get("halved", 0))
-
-
-def _keep(
-    keep: Path, number: int, new: Mapping[int, Sequence[int]], device: torch.device, halved: int
-) -> None:
-    """Write a batch's answers for the next try."""
-    import torch
-
-    tensors = {
-        "rows": torch.tensor([*new]),
-        "lengths": torch.tensor([len(ids) for ids in new.values()]),
-        "ids": torch.tensor([token for ids in new.values() for token in ids]),
-    }
-    notes = {"device": device.type, "halved": str(halved)}
-    partial.save(tensors, partial.batch(keep, number), **notes)
+def _rows(made: Mapping[str, torch.Tensor]) -> Iterator[tuple[int, ...]]:
+    """The answers of a batch, see `_Writer.tensors`."""
+    return (tuple(ids.tolist()) for ids in made["ids"].split(made["lengths"].tolist()))
 
 
 class _Writer:
@@ -154,18 +123,34 @@ class _Writer:
         self.shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
         self.head: Layers | None = None
 
-    def write(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    def tensors(self, batch: Sequence[int]) -> dict[str, torch.Tensor]:
+        """The answers of a batch, for a file, and how often it was halved to fit in memory.
+
+        Returns:
+            `lengths` int64 [rows]; `ids` int64, of all rows, one after the other; `halved`.
+        """
+        import torch
+
+        before = self.room.halved
+        new = [torch.tensor(ids) for ids in self.write(batch)]
+        return {
+            "lengths": torch.tensor([len(ids) for ids in new]),
+            "ids": torch.cat(new),
+            "halved": torch.tensor(self.room.halved - before),
+        }
+
+    def write(self, batch: Sequence[int]) -> list[tuple[int, ...]]:
         """The new tokens of the prompts with these numbers, in as many parts as it takes."""
         if self.head is None:
             self.head = _head(self.model, self.prompts[0][: self.shared])
         longest = max(len(self.prompts[number]) for number in batch) + self.max_new_tokens
         parts = self.room.run(batch, lambda some: len(some) * longest, self._some)
-        return {row: new for part in parts for row, new in part.items()}
+        return [new for part in parts for new in part]
 
-    def _some(self, batch: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    def _some(self, batch: Sequence[int]) -> list[tuple[int, ...]]:
         rows = [self.prompts[number] for number in batch]
         try:
-            new = _generate_batch(
+            return _generate_batch(
                 rows, self.model, self.head or [], self.shared, self.stopper, self.max_new_tokens
             )
         except _NotFinite as error:
@@ -176,7 +161,6 @@ class _Writer:
                 "try dtype: float32 for this model; if it stays, the checkpoint is broken",
                 see="not-finite",
             ) from None
-        return dict(zip(batch, new, strict=True))
 
 
 class _NotFinite(Exception):
@@ -281,7 +265,7 @@ class _Growing:
     def leave(self, rows: torch.Tensor) -> None:
         """Go on with these rows only; numbers int64, in CPU memory."""
         for layer, (keys, values) in enumerate(self.layers):
-            here = up(rows, keys.device)
+            here = rows.to(keys.device)
             self.layers[layer] = (keys.index_select(0, here), values.index_select(0, here))
         self.rows = len(rows)
 
@@ -308,7 +292,7 @@ class _Rows:
     def leave(self, rows: torch.Tensor) -> None:
         """Go on with these rows only."""
         self.numbers = [self.numbers[row] for row in rows.tolist()]
-        here = up(rows, self.ids.device)
+        here = rows.to(self.ids.device)
         self.ids, self.places, self.shut = self.ids[here], self.places[here], self.shut[here]
 
 
@@ -320,11 +304,7 @@ def _generate_batch(
     stopper: _Stopper,
     max_new_tokens: int,
 ) -> list[tuple[int, ...]]:
-    """The new tokens of each row of a batch.
-
-    A GPU has been given the next pass when the tokens of one are looked at: whether a row has ended
-    takes a look at its text. So a row that has ended may be passed once more.
-    """
+    """The new tokens of each row of a batch."""
     import torch
 
     said: list[list[int]] = [[] for _ in prompts]
@@ -334,8 +314,8 @@ def _generate_batch(
         rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
         cache = _Growing(head, len(prompts), rows.shut.shape[1] - shared, shared)
         # No row goes on after so many passes.
-        for step in one_behind(_next(model, rows, cache) for _ in range(max_new_tokens)):
-            for row, token in step.tokens():
+        for _ in range(max_new_tokens):
+            for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
                 if row not in ended:
                     said[row].append(token)
                     if stopper.done(said[row], contexts[row], max_new_tokens):
@@ -369,53 +349,30 @@ def _left_padded(
     runs = sharing.split(widths, [1] * len(widths), price)
     return _Rows(
         list(range(len(prompts))),
-        up(torch.tensor(ids), device),
-        up(places, device),
-        up(shut, device),
+        torch.tensor(ids).to(device),
+        places.to(device),
+        shut.to(device),
         [(slice(start, end), max(widths[start:end])) for start, end in runs],
     )
 
 
-@dataclass(frozen=True)
-class _Step:
-    """A pass that the device has been given.
+def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
+    """Pass the rows' tokens; their likeliest next ones, which are what is passed next.
 
-    Attributes:
-        rows: which rows of the batch were passed.
-        found: `token`, int64 [rows], the likeliest next one; `bad`, bool [rows], whether its logit
-            is not finite.
+    Raises:
+        _NotFinite: a row's logits are.
     """
-
-    rows: Sequence[int]
-    found: Arriving
-
-    @property
-    def under_way(self) -> bool:
-        return self.found.under_way
-
-    def tokens(self) -> list[tuple[int, int]]:
-        """Each row and its next token.
-
-        Raises:
-            _NotFinite: a row's logits are.
-        """
-        found = self.found.wait()
-        if bool(found["bad"].any()):
-            raise _NotFinite(self.rows[int(found["bad"].nonzero()[0, 0])])
-        return list(zip(self.rows, found["token"].tolist(), strict=True))
-
-
-def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> _Step:
-    """Pass the rows' tokens and make their likeliest next ones what is passed next."""
     import torch
 
     cache.end = cache.used + rows.ids.shape[1]
     found = [_likeliest(model, rows, cache, *run) for run in rows.runs]
     likeliest, bad = (torch.cat(parts) for parts in zip(*found, strict=True))
+    if bool(bad.any()):
+        raise _NotFinite(rows.numbers[int(bad.nonzero()[0, 0])])
     cache.used, rows.runs = cache.end, [(slice(None), 1)]
     rows.ids = likeliest.to(rows.ids.device)
     rows.places = rows.places[:, -1:] + 1
-    return _Step(rows.numbers, down({"token": likeliest[:, 0], "bad": bad[:, 0]}))
+    return likeliest[:, 0].tolist()
 
 
 def _likeliest(

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import models, sharing
 from anchorscope.models.mask import mask
 from anchorscope.models.passes import POSITIONS, Batch, Plan, Sample, narrowed
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.room import Room, tried
-from anchorscope.storage.transfer import Arriving, down, one_behind, up
+from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
     import torch
@@ -127,26 +127,6 @@ def parse(readouts: Sequence[str]) -> list[tuple[str, str]]:
     return pairs
 
 
-@dataclass(frozen=True)
-class _Flight:
-    """A batch that the device has been given, its states on their way to CPU memory.
-
-    Attributes:
-        batch: as planned.
-        parts: the runs of its samples that were passed by themselves, each with its states; none
-            once they have been taken.
-        halved: how often it was halved to fit in memory.
-    """
-
-    batch: Batch
-    parts: list[tuple[Batch, Arriving]]
-    halved: int
-
-    @property
-    def under_way(self) -> bool:
-        return any(states.under_way for _, states in self.parts)
-
-
 def measure(
     loaded: models.Loaded,
     planned: Plan,
@@ -157,15 +137,12 @@ def measure(
 ) -> Generator[tuple[Batch, dict[str, torch.Tensor]]]:
     """Run the planned passes, one after the other; a batch that does not fit is halved.
 
-    A GPU has been given the next batch when one is yielded, and works on it while the caller
-    writes. If that fails, the batch before is yielded first.
-
     Args:
         loaded: the model.
         planned: the passes.
         readouts: such as `mlp/final`.
         numbers: which batches to pass; all of them if not given.
-        room: counts the batches halved, each when it is yielded.
+        room: counts the batches halved.
 
     Yields:
         Each batch with its tensors in CPU memory, in the model's dtype, named
@@ -178,20 +155,21 @@ def measure(
     """
     pairs = parse(readouts)
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
+    room = room or Room()
     with _recording(loaded, list(dict.fromkeys(site for site, _ in pairs))) as recorder:
-        heads = _heads(loaded, planned) if todo else []
-        passes = _Passes(loaded, planned, pairs, recorder, heads, room or Room())
-        for flight in one_behind(passes.given(planned.batches[number]) for number in todo):
-            yield flight.batch, passes.landed(flight)
+        passes = _Passes(loaded, planned, pairs, recorder, _heads(loaded, planned) if todo else [])
+        for number in todo:
+            batch = planned.batches[number]
+            runs = room.run(batch.samples, _size(batch), partial(passes.of, batch))
+            yield batch, _joined(runs)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Passes:
-    """Gives the device one batch after the other, and takes the states that come back.
+    """Passes some samples of a batch.
 
     Attributes:
-        counted: counts the batches halved, of those that have landed.
-        room: how much has been found to fit.
+        heads: keys and values of what all prompts begin with.
     """
 
     loaded: models.Loaded
@@ -199,61 +177,23 @@ class _Passes:
     pairs: Sequence[tuple[str, str]]
     recorder: _Recorder
     heads: sharing.Layers
-    counted: Room
-    room: Room = field(default_factory=Room)
 
-    @property
-    def positions(self) -> list[str]:
-        return list(dict.fromkeys(position for _, position in self.pairs))
-
-    def given(self, batch: Batch) -> _Flight:
-        """Give the device a batch, in as many parts as it takes to fit in memory."""
-        before = self.room.halved
-        runs = self.room.run(
-            batch.samples, _size(batch), lambda some: self._given(narrowed(batch, some))
-        )
-        return _Flight(batch, [part for run in runs for part in run], self.room.halved - before)
-
-    def _given(self, batch: Batch) -> list[tuple[Batch, Arriving]]:
+    def of(self, batch: Batch, samples: Sequence[int]) -> dict[str, torch.Tensor]:
+        """The tensors of some samples of a batch, as `measure` yields them."""
+        some = narrowed(batch, samples)
         if not batch.masked:
-            states = _plain(self.loaded, self.planned, batch, self.positions, self.recorder)
-            return [(batch, down(states))]
-        found = []
-        for some in sharing.parts(self.planned, batch, forked=forks(self.loaded)):
-            part = narrowed(batch, some)
-            states = _shared(
-                self.loaded, self.planned, part, self.positions, self.recorder, self.heads
-            )
-            found.append((part, down(states)))
-        return found
+            return self._tensors(some, _plain)
+        shared = partial(_shared, heads=self.heads)
+        parts = sharing.parts(self.planned, some, forked=forks(self.loaded))
+        return _joined([self._tensors(narrowed(some, part), shared) for part in parts])
 
-    def landed(self, flight: _Flight) -> dict[str, torch.Tensor]:
-        """The tensors of a batch, as `measure` yields them.
-
-        A device may say only now that its memory had run out: then the batch is passed again.
-        """
-        found = tried(lambda: self._taken(flight.parts))
-        flight.parts.clear()  # their memory is for the batches that follow
-        self.counted.halved += flight.halved
-        if found is not None:
-            return found
-        batch, before = flight.batch, self.room.halved
-        runs = self.room.run(
-            batch.samples,
-            _size(batch),
-            lambda some: self._taken(self._given(narrowed(batch, some))),
-        )
-        self.counted.halved += self.room.halved - before
-        return _joined(runs)
-
-    def _taken(self, parts: Sequence[tuple[Batch, Arriving]]) -> dict[str, torch.Tensor]:
-        """The tensors of some parts, all of which have arrived, and are sound."""
-        return _joined(
-            [
-                _tensors(self.planned, part, self.pairs, self.positions, states.wait())
-                for part, states in parts
-            ]
-        )
+    def _tensors(
+        self, batch: Batch, run: Callable[..., dict[str, torch.Tensor]]
+    ) -> dict[str, torch.Tensor]:
+        positions = list(dict.fromkeys(position for _, position in self.pairs))
+        seen = run(self.loaded, self.planned, batch, positions, self.recorder)
+        here = {site: states.cpu() for site, states in seen.items()}
+        return _tensors(self.planned, batch, self.pairs, positions, here)
 
 
 def _size(batch: Batch) -> Callable[[Sequence[int]], int]:
@@ -297,7 +237,7 @@ def _plain(
     rows = [planned.passed(row) for row in batch.rows]
     recorder.seen.clear()
     recorder.early = False
-    recorder.indices = up(_indices(rows, [0] * len(rows), positions), loaded.device)
+    recorder.indices = _indices(rows, [0] * len(rows), positions).to(loaded.device)
     with torch.inference_mode():
         loaded.model.base_model(**inputs(loaded, planned, batch), use_cache=False)
     return recorder.states()
@@ -340,7 +280,7 @@ def _shared(
         samples = [planned.passed(batch.rows[number]) for number in step.rows]
         before = sharing.earlier(planned, batch, step, heads, first)
         cache = sharing.Cache(before, keep=step.bases is None and len(planned_steps) > 1)
-        recorder.indices = up(_indices(samples, step.starts, positions), loaded.device)
+        recorder.indices = _indices(samples, step.starts, positions).to(loaded.device)
         with torch.inference_mode(), suppress(_Finished):
             given = sharing.inputs(loaded, planned, batch, step, before)
             loaded.model.base_model(**given, past_key_values=cache, use_cache=True)
@@ -348,7 +288,7 @@ def _shared(
         for site, states in recorder.states().items():
             found.setdefault(site, []).append(states)
     order = torch.tensor([number for step in planned_steps for number in step.rows]).argsort()
-    return {site: torch.cat(parts)[up(order, parts[0].device)] for site, parts in found.items()}
+    return {site: torch.cat(parts)[order.to(parts[0].device)] for site, parts in found.items()}
 
 
 def forks(loaded: models.Loaded) -> bool:
@@ -389,9 +329,9 @@ def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torc
     else:
         attention = (index < torch.tensor(lengths)[:, None]).long()
     return {
-        "input_ids": up(ids, loaded.device),
-        "position_ids": up(index.expand(len(rows), -1), loaded.device),
-        "attention_mask": up(attention, loaded.device),
+        "input_ids": ids.to(loaded.device),
+        "position_ids": index.expand(len(rows), -1).to(loaded.device),
+        "attention_mask": attention.to(loaded.device),
     }
 
 

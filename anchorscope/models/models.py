@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from anchorscope.models import vocabulary
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,7 +96,6 @@ def load(
     dtype: str = "float32",
     device: str | Mapping[str, str | int] = "cpu",
     revision: str | None = None,
-    weights: bool = True,
 ) -> Loaded:
     """Load a checkpoint from a folder, or from the hub's cache, without touching the network.
 
@@ -108,7 +106,6 @@ def load(
             over some, and what finds no room there over main memory and the disk; or module →
             `cpu`, `disk` or the number of a GPU, as accelerate's device maps have it.
         revision: commit, for a hub id.
-        weights: False loads all but the weights, which is enough where nothing is passed.
 
     Raises:
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
@@ -116,7 +113,7 @@ def load(
     folder = _folder(source, revision)
     family = _family(folder)
     tokenizer = _tokenizer(folder)
-    model = _weights(folder, dtype, device) if weights else _empty(folder, dtype)
+    model = _weights(folder, dtype, device)
     rows = _embedding(model).shape[0]
     vocabulary.check_size(tokenizer, rows, folder)
     vocabulary.check_ends(tokenizer, rows, folder)
@@ -446,23 +443,6 @@ def _too_large(folder: Path) -> AnchorscopeError:
         "ask for more GPUs, or dtype: bfloat16",
         see="out-of-memory",
     )
-
-
-def _empty(folder: Path, dtype: str) -> PreTrainedModel:
-    """The model without memory for its weights: a pass through it fails."""
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
-
-    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
-    with torch.device("meta"):
-        model: Any = AutoModelForCausalLM.from_config(
-            config, dtype=getattr(torch, dtype), trust_remote_code=False
-        )
-    said = folder / "generation_config.json"
-    if said.is_file():
-        model.generation_config = GenerationConfig.from_dict(read_json(said))
-    empty: PreTrainedModel = model.eval().requires_grad_(False)
-    return empty
 
 
 def _first_line(error: Exception) -> str:

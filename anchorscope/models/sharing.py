@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.models.interventions import Cut, uncut
 from anchorscope.models.mask import mask, mask_between
-from anchorscope.storage.transfer import up
 
 if TYPE_CHECKING:
     import torch
@@ -125,7 +124,7 @@ def _gathered(part: Earlier, layer: int) -> list[torch.Tensor]:
     kept = [tensor[:, :, : part.slots] for tensor in part.layers[layer]]
     if len(kept[0]) == 1:
         return [tensor.expand(len(part.rows), -1, -1, -1) for tensor in kept]
-    rows = up(part.rows, kept[0].device)
+    rows = part.rows.to(kept[0].device)
     return [tensor.index_select(0, rows) for tensor in kept]
 
 
@@ -348,7 +347,7 @@ def _padded(
     places = torch.tensor(starts)[:, None] + torch.arange(width)
     last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
     return {
-        "input_ids": up(ids, device),
+        "input_ids": ids.to(device),
         # No token is at a place beyond its row's: some models scale by the last place they see.
-        "position_ids": up(places.minimum(last), device),
+        "position_ids": places.minimum(last).to(device),
     }

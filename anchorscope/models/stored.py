@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anchorscope.storage import partial
+from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     import torch
@@ -36,9 +37,8 @@ class Rows:
 class Stored:
     """One read-out under one condition, float [layers, samples, width]; takes slices of layers.
 
-    Every file is held against its checksum, and against its samples, once. Where all layers of all
-    samples take more than `block_bytes`, as many layers as do not are read and held, until others
-    are asked for.
+    Every file is held against its samples, once. Where all layers of all samples take more than
+    `block_bytes`, as many layers as do not are read and held, until others are asked for.
 
     Args:
         name: of the tensor in the files, each [rows, layers, width].
@@ -50,8 +50,8 @@ class Stored:
         layers_at_once: how many layers that is.
 
     Raises:
-        Damaged: a file is not there, not as it was written, or of other samples; or, once they are
-            read, layers hold what is no number, with layer and sample.
+        AnchorscopeError: a file is not there, cannot be read or is of other samples; or, once they
+            are read, layers hold what is no number, with layer and sample.
         KeyError: a file does not hold the tensor.
     """
 
@@ -66,10 +66,7 @@ class Stored:
         self.name, self.batches, self.samples = name, batches, samples
         self._held = range(0)
         self._block: torch.Tensor | None = None
-        layers, width = {
-            tuple(partial.read(batch.path, [name], samples=batch.samples)[name].shape[1:])
-            for batch in batches
-        }.pop()
+        layers, width = {self._shape(batch) for batch in batches}.pop()
         self.shape = (layers, len(samples), width)
         self.layers_at_once = max(1, block_bytes // (4 * width * max(1, len(samples))))
 
@@ -94,15 +91,38 @@ class Stored:
 
         out = torch.empty((stop - start, *self.shape[1:]))
         for batch in self.batches:
-            states = partial.layers(batch.path, self.name, slice(start, stop))[batch.rows]
+            with partial.opened(batch.path) as file:
+                states = file.get_slice(self.name)[:, start:stop][batch.rows]
             if not torch.isfinite(states).all():
                 raise self._not_finite(states, batch, start)
             out[:, batch.places] = states.transpose(0, 1).float()
         return out
 
-    def _not_finite(self, states: torch.Tensor, batch: Rows, start: int) -> partial.Damaged:
+    def _shape(self, batch: Rows) -> tuple[int, int]:
+        """Layers and width of a file, by its head."""
+        if not partial.finished(batch.path, batch.samples):
+            raise _broken(
+                "the batch is not there, or not of the samples that the index says", batch
+            )
+        with partial.opened(batch.path) as file:
+            if self.name not in file.keys():  # noqa: SIM118
+                raise KeyError(self.name)
+            _, layers, width = file.get_slice(self.name).get_shape()
+        return layers, width
+
+    def _not_finite(self, states: torch.Tensor, batch: Rows, start: int) -> AnchorscopeError:
         """Measuring refuses such states, so somebody else has put them there."""
         row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
         sample = self.samples[batch.places[row]]
-        what = f"{self.name} of sample {sample} is not finite at layer {start + layer}"
-        return partial.Damaged(batch.path, what)
+        return _broken(
+            f"{self.name} of sample {sample} is not finite at layer {start + layer}", batch
+        )
+
+
+def _broken(what: str, batch: Rows) -> AnchorscopeError:
+    return AnchorscopeError(
+        what,
+        batch.path,
+        "delete its folder and run snakemake again",
+        see="unreadable-product",
+    )

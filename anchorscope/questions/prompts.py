@@ -96,6 +96,17 @@ def build(
     return frame, _counts(rows, examples=_shown(few_shot, examples) if head else 0)
 
 
+def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
+    """The questions of a run: the first `limit`, and with the finder `offline` their text alone."""
+    questions = sampled.head(limit) if limit else sampled
+    if finder == "offline":
+        titles: pd.Series[Any] = pd.Series(
+            [[] for _ in range(len(questions))], questions.index, dtype=object
+        )
+        questions = questions.assign(subject=None, property=None, anchors=None, titles=titles)
+    return questions
+
+
 def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.DataFrame:
     """The examples to show: short answers first, spread over relations, in an order of the seed."""
     order = sorted(

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from safetensors import SafetensorError
 
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -51,6 +52,29 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+@contextmanager
+def readable(path: str | Path, what: str) -> Iterator[None]:
+    """Say of a file that a library cannot read which one it is, and what to do.
+
+    Args:
+        path: the file.
+        what: it is, such as `table`.
+
+    Raises:
+        AnchorscopeError: the block cannot read it.
+    """
+    try:
+        yield
+    except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise AnchorscopeError(
+            f"cannot read the {what}: {said}",
+            path,
+            "delete it, of batches with their folder, and run snakemake again",
+            see="unreadable-product",
+        ) from error
+
+
 def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
     """Write a table; list columns stay lists."""
     with atomic(path) as draft:
@@ -80,15 +104,8 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
     Raises:
         AnchorscopeError: the file is no parquet file.
     """
-    try:
+    with readable(path, "table"):
         table = pq.read_table(path)
-    except (pa.ArrowException, OSError) as error:
-        raise AnchorscopeError(
-            f"cannot read the table: {error}",
-            path,
-            "delete the file and run snakemake again",
-            see="unreadable-product",
-        ) from error
     frame = table.to_pandas()
     for field in table.schema:
         kind = field.type
@@ -116,16 +133,8 @@ def read_csv(path: str | Path) -> pd.DataFrame:
     Raises:
         AnchorscopeError: the file is empty, or no CSV table.
     """
-    try:
+    with readable(path, "table"):
         frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    except (ValueError, OSError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise AnchorscopeError(
-            f"cannot read the table: {said}",
-            path,
-            "delete the file and run snakemake again",
-            see="unreadable-product",
-        ) from error
     return _each_text(frame, lambda text: text[1:] if _INERT.match(text) else text)
 
 
@@ -176,15 +185,8 @@ def read_json(path: str | Path) -> Any:
     Raises:
         AnchorscopeError: the file is no JSON.
     """
-    try:
+    with readable(path, "record"):
         return json.loads(Path(path).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise AnchorscopeError(
-            f"cannot read the record: {error}",
-            path,
-            "delete the file and run snakemake again",
-            see="unreadable-product",
-        ) from error
 
 
 def sha256(path: Path) -> str:

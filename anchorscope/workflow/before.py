@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.config.settings import Config
-from anchorscope.storage import checksums, stale
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import cluster
 from anchorscope.workflow.devices import ON_CPU, gpus_here
@@ -33,14 +32,12 @@ def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
         studies: of the run, by their roots.
 
     Raises:
-        AnchorscopeError: folders that cannot be written, products of another config, activations
-            that do not fit on the disk, jobs of an earlier run in the cluster's queue.
+        AnchorscopeError: folders that cannot be written, activations that do not fit on the
+            disk, jobs of an earlier run in the cluster's queue.
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
     check_writable(scratch())
-    running = set(jobs)
-    refuse_stale(job for job in workflow.dag.jobs if job not in running)
     with_model = [job for job in jobs if job.rule.name in ("answers", "activations", "scores")]
     here = not on_a_cluster(workflow) and not gpus_here() and os.environ.get(ON_CPU) != "1"
     if here and (said := without_gpu(config, [job.wildcards.model for job in with_model])):
@@ -58,13 +55,6 @@ def _added(job: Any, studies: Mapping[str, Study]) -> int:
     there = sum(path.stat().st_size for path in Path(job.output[0]).rglob("*") if path.is_file())
     found = activation_bytes(studies[cell.root].config, cell.model, cell.dataset)
     return max(0, found - there)
-
-
-def refuse_stale(finished: Iterable[Any]) -> None:
-    """What is finished must be what this config makes: what runs now is made of it."""
-    for job in finished:
-        for record in [path for path in job.output if path.endswith(checksums.RECORD)][:1]:
-            stale.refuse(record, dict(job.params.items()))
 
 
 def without_gpu(config: Config, models: Iterable[str]) -> str | None:

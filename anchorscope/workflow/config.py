@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -134,11 +134,8 @@ def _schema_mistake(error: Any) -> Mistake:
     path = error["loc"]
     key, value, kind = ".".join(map(str, path)), error["input"], error["type"]
     if kind == "extra_forbidden":
-        section = _section_at(path[:-1])
-        valid = list(section.model_fields) if section else []
-        return Mistake(
-            key, f"unknown key `{path[-1]}` (value {_shown(value)})", nearest(path[-1], valid)
-        )
+        what = f"unknown key `{path[-1]}` (value {_shown(value)})"
+        return Mistake(key, what, nearest(path[-1], list(_section_at(path[:-1]).model_fields)))
     if kind == "missing":
         return Mistake(key, f"the key `{path[-1]}` is missing", "add it; " + _SEE)
     if kind == "literal_error":
@@ -163,33 +160,19 @@ def _remedy(kind: str, value: Any) -> str:
     return _SEE
 
 
-def _section_at(path: tuple[int | str, ...]) -> type[Section] | None:
-    """The config model that lies at a path of keys."""
-    found: Any = Config
+def _section_at(path: tuple[int | str, ...]) -> type[Section]:
+    """The section that lies at a path of keys."""
+    found: type[Section] = Config
     for part in path:
-        if isinstance(found, type) and issubclass(found, Section):
-            field = found.model_fields.get(str(part))
-            found = _inner(field.annotation) if field else None
-        else:
-            found = _inner(found)
-    return found if isinstance(found, type) and issubclass(found, Section) else None
+        if part in found.model_fields:  # else it is a name of the user's own
+            annotation = found.model_fields[str(part)].annotation
+            inner = [a for a in (annotation, *get_args(annotation)) if _is_section(a)]
+            found = inner[0] if inner else found
+    return found
 
 
-def _inner(annotation: Any) -> Any:
-    """The section in `Section | None`; a dict stays until its key is passed."""
-    arguments = get_args(annotation)
-    if get_origin(annotation) is dict:
-        return _Values(arguments[1])
-    if isinstance(annotation, _Values):
-        return annotation.section
-    return next((a for a in arguments if a is not type(None)), annotation)
-
-
-@dataclass(frozen=True)
-class _Values:
-    """A mapping from the user's own keys to sections."""
-
-    section: Any
+def _is_section(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
 
 
 def _cross_mistakes(config: Config) -> Iterator[Mistake]:
@@ -231,22 +214,20 @@ def _folder_mistakes(config: Config) -> Iterator[Mistake]:
 
 
 def _place_mistakes(config: Config) -> Iterator[Mistake]:
-    """Paths that lead out of the project into a folder that nobody declared."""
-    declared: list[str | Path] = [".", PROJECT, *config.data_folders]
+    """Paths, and links in a folder of rows or weights, that lead to where nobody declared."""
+    from huggingface_hub import constants
+
+    declared: list[str | Path] = [".", PROJECT, *config.data_folders, constants.HF_HUB_CACHE]
     declared += [config.data_folder] if config.data_folder else []
-    declared.append(_hub_cache())
     for key, path in _places(config):
         if not _leads_into(path, declared):
             what = f"wrong value {_shown(path)}: this leads out of the project"
             do = f"declare its folder, `data_folders: [{PurePosixPath(path).parent}]`"
             yield Mistake(key, what, f"{do}, or keep it in the project", "outside")
-            continue
-        for file in _read_in(config, key, path):
-            if not _leads_into(str(file), declared):
-                what = f"wrong value {_shown(path)}: {file.name} in it leads out of the project"
-                do = f"declare where it leads, `data_folders: [{file.resolve().parent}]`"
-                yield Mistake(key, what, f"{do}, or put a copy there", "outside")
-                break
+        elif out := [f for f in _read_in(config, key, path) if not _leads_into(str(f), declared)]:
+            what = f"wrong value {_shown(path)}: {out[0].name} in it leads out of the project"
+            do = f"declare where it leads, `data_folders: [{out[0].resolve().parent}]`"
+            yield Mistake(key, what, f"{do}, or put a copy there", "outside")
 
 
 def _read_in(config: Config, key: str, path: str) -> list[Path]:
@@ -287,12 +268,6 @@ def _leads_into(path: str, folders: Iterable[str | Path]) -> bool:
         return inside(path, folders)
     except (OSError, ValueError, RuntimeError):  # nothing that the system could open
         return False
-
-
-def _hub_cache() -> str:
-    from huggingface_hub import constants
-
-    return str(constants.HF_HUB_CACHE)
 
 
 def _hub_mistakes(key: str, hub: str | None) -> Iterator[Mistake]:

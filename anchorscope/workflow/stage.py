@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from anchorscope.storage import checksums, partial
+from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.progress import Lines
 from anchorscope.storage.provenance import beside, check_funnel, check_inputs
@@ -36,12 +36,10 @@ def stage(snakemake: Any) -> Iterator[None]:
     _log_to(*snakemake.log[:1])
     try:
         inputs = list(getattr(snakemake, "input", ()))
-        checksums.verify(inputs)
         check_inputs(inputs)
         check_losses(inputs, getattr(snakemake, "config", {}))
         partial.drop(inputs)
         yield
-        checksums.seal(getattr(snakemake, "output", ()))
     except Exception as error:
         known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
         if known is None:

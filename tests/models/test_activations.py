@@ -317,7 +317,7 @@ def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
     }
     assert stats["rows_per_sample"]["knockout"] == 1 and stats["rows_per_sample"]["random"] == 2
     assert stats["tokens"] < stats["padded_tokens"]
-    assert f"{n} of {n} samples" in caplog.text and "0:00 left" in caplog.text
+    assert f"{n} of {n} samples" in caplog.text
 
 
 def test_what_is_read_back_is_what_was_measured_in_the_order_of_the_answers(load, tmp_path):
@@ -438,10 +438,10 @@ def test_what_was_not_measured_or_is_broken_is_said_plainly(load, tmp_path):
     with pytest.raises(AnchorscopeError, match=r"noop.0/mlp.final was not measured"):
         activations.read(folder, "mlp/final", "noop")
     (folder / "batch-00000.safetensors").write_bytes(b"short")
-    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+    with pytest.raises(AnchorscopeError, match="cannot read the batch"):
         activations.read(folder, "mlp/final", "clean")
     (folder / "batch-00000.safetensors").unlink()
-    with pytest.raises(AnchorscopeError, match="batch is damaged"):
+    with pytest.raises(AnchorscopeError, match="batch is not there"):
         activations.read(folder, "mlp/final", "clean")
 
 

@@ -10,13 +10,10 @@ from conftest import ALL_FAMILIES, CORPUS
 from instrument import TOKENIZER, measured, planned
 from test_sharing import CUTS, HEAD, behind_heads
 
-from anchorscope.models import generation, hidden_states, models
+from anchorscope.models import generation, models
 from anchorscope.probes import probes, scores
-from anchorscope.storage import transfer
 
 DEVICE = "cuda"
-SLEEP = 10**9
-"""Cycles that a GPU is kept busy, some half a second."""
 FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
 BFLOAT16 = 0.15
 """How far rounding may carry a state, as a share of its length; on a CPU it is 0.02 to 0.08."""
@@ -79,53 +76,6 @@ def test_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(checkpoi
     for (sample, name), vectors in found.items():
         if name.startswith("random"):
             assert torch.equal(vectors, found[sample, "clean.0/mlp.final"])
-
-
-def test_what_is_sent_down_arrives_when_it_was_computed_and_nobody_waits_before():
-    sent = torch.arange(1 << 20, device=DEVICE)
-    # Once before: to get memory, streams and kernels may itself wait for the GPU.
-    transfer.down({"x": sent * 3, "flags": sent > 3}).wait()
-    torch.cuda._sleep(SLEEP)
-    sent = sent * 3
-    arriving = transfer.down({"x": sent, "flags": sent > 3})
-    assert arriving.under_way and not torch.cuda.current_stream().query()
-    assert all(tensor.is_pinned() for tensor in arriving._near.values())
-    found = arriving.wait()
-    assert torch.equal(found["x"], 3 * torch.arange(1 << 20))
-    assert torch.equal(found["flags"], found["x"] > 3)
-
-
-def test_what_is_sent_up_is_there_for_what_is_computed_next():
-    rows = torch.arange(1000).expand(50, -1)  # all in the same memory
-    sent = [rows, *(rows + n for n in range(1, 5))]
-    held = [(tensor.contiguous().pin_memory(), tensor.to(DEVICE)) for tensor in sent]
-    del held  # memory for all of them is at hand now
-    torch.cuda._sleep(SLEEP)
-    found = [transfer.up(tensor, DEVICE) for tensor in sent]
-    assert not torch.cuda.current_stream().query()
-    assert all(torch.equal(one.cpu(), other) for one, other in zip(found, sent, strict=True))
-
-
-@pytest.mark.parametrize("family", ["llama", "qwen3"])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_gpu_is_given_its_passes_without_a_wait(checkpoint, family, dtype):
-    """`noop` apart: there the model itself looks at the mask that it is given."""
-    _, loaded = both(checkpoint, family, dtype)
-    cuts = {name: how for name, how in CUTS.items() if name != "noop"}
-    plan = planned(behind_heads(loaded.tokenizer), conditions=cuts, batch_tokens=1500)
-    assert len(plan.batches) > 2
-    given = hidden_states._Passes.given
-
-    def unwaited(passes, batch):
-        torch.cuda.set_sync_debug_mode("error")  # an error from any call that waits
-        try:
-            return given(passes, batch)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hidden_states._Passes, "given", unwaited)
-        assert measured(loaded, plan)
 
 
 @pytest.mark.parametrize("head", [HEAD, ""])

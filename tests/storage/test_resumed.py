@@ -13,9 +13,9 @@ import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
 from anchorscope.calibration import verdicts
-from anchorscope.models import activations, generation, models
-from anchorscope.storage import partial
+from anchorscope.models import activations, generation
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.storage.room import Room
 
 PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
@@ -82,30 +82,12 @@ def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
 
 
-def test_what_is_finished_needs_no_pass_and_no_weights(
-    cell: Any, tmp_path: Path, checkpoint: Any
-) -> None:
+def test_what_is_finished_needs_no_pass(cell: Any, tmp_path: Path) -> None:
     loaded, plan = cell
     whole = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
-    empty = models.load(checkpoint("llama", TOKENIZER["llama"]), weights=False)
-    assert {weights.device.type for weights in empty.model.parameters()} == {"meta"}
-    assert empty.model.config.to_dict() == loaded.model.config.to_dict()
-    assert activations.write(tmp_path / "cell", empty, plan, READOUTS) == whole
-    with pytest.raises((NotImplementedError, RuntimeError)):
-        activations.write(tmp_path / "other", empty, plan, READOUTS)
-
-
-def test_a_damaged_batch_alone_is_measured_anew(cell: Any, tmp_path: Path) -> None:
-    loaded, plan = cell
-    activations.write(tmp_path / "cell", loaded, plan, READOUTS)
-    before = states(tmp_path / "cell")
-    path = tmp_path / "cell/batch-00001.safetensors"
-    content = path.read_bytes()
-    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     with counted(loaded.model) as rows:
-        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
-    assert 0 < len(rows) <= 3
-    assert same(states(tmp_path / "cell"), before)
+        assert activations.write(tmp_path / "cell", loaded, plan, READOUTS) == whole
+    assert not rows
 
 
 def test_batches_that_changed_places_are_refused_and_measured_anew(
@@ -129,19 +111,16 @@ def test_batches_that_changed_places_are_refused_and_measured_anew(
     assert rows and same(states(folder), before)
 
 
-def test_a_batch_of_nobody_knows_which_samples_is_measured_anew(cell: Any, tmp_path: Path) -> None:
-    """One that was written before batches said it."""
+def test_an_index_whose_rows_changed_places_is_refused(cell: Any, tmp_path: Path) -> None:
+    """It says which row is whose: with another one every number would be another sample's."""
     loaded, plan = cell
     activations.write(tmp_path, loaded, plan, READOUTS)
-    before, path = states(tmp_path), partial.batch(tmp_path, 1)
-    notes = partial.notes(path)
-    del notes["samples"]
-    partial.save(partial.read(path), path, **notes)
+    index = read_parquet(tmp_path / "index.parquet")
+    both = index.index[index["batch"] == index["batch"].mode()[0]][:2]
+    index.loc[both, "row"] = index.loc[both[::-1], "row"].to_numpy()
+    write_parquet(index, tmp_path / "index.parquet")
     with pytest.raises(AnchorscopeError, match="not of the samples"):
         activations.read(tmp_path, "mlp/final", "clean")
-    with counted(loaded.model) as rows:
-        activations.write(tmp_path, loaded, plan, READOUTS)
-    assert 0 < len(rows) <= 3 and same(states(tmp_path), before)
 
 
 def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Path) -> None:

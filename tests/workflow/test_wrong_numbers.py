@@ -18,7 +18,7 @@ import pytest
 from anchorscope.models import activations, answers, models
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
-from anchorscope.storage import checksums, files, provenance
+from anchorscope.storage import files, provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.provenance import (
     BEYOND_LIMIT,
@@ -327,98 +327,6 @@ def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
     from anchorscope.workflow.stage import MOST_DROPPED
 
     assert Config.model_fields["most_dropped"].default == MOST_DROPPED
-
-
-@pytest.mark.parametrize("damage", ["edited", "flipped"])
-def test_a_product_changed_since_it_was_written_is_refused_by_the_next_stage(
-    tmp_path: Path, damage: str
-) -> None:
-    from anchorscope.workflow.stage import stage
-
-    made = product(tmp_path / "answers.csv", "one", rule="answers")
-    made.write_text("id,label\na,1\n", encoding="utf-8")
-    checksums.seal([made, provenance.beside(made)])
-    job = SimpleNamespace(rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[made])
-    with stage(job):
-        pass
-    text = made.read_text(encoding="utf-8")
-    made.write_text(text.replace("1", "0") if damage == "edited" else text.replace("a,", "c,"))
-    with pytest.raises(SystemExit), stage(job):
-        raise AssertionError("the stage has begun")
-    log = (tmp_path / "log").read_text(encoding="utf-8")
-    assert "not what was written" in log and "answers.csv" in log
-
-
-def test_a_job_s_files_are_sealed_when_it_ends_well(tmp_path: Path) -> None:
-    from anchorscope.workflow.stage import stage
-
-    made = product(tmp_path / "scores.csv", "one", rule="scores")
-    other = tmp_path / "text.csv"
-    other.write_text("b", encoding="utf-8")
-    outputs = [made, other, provenance.beside(made)]
-    job = SimpleNamespace(
-        rule="scores", log=[str(tmp_path / "log")], wildcards={}, input=[], output=outputs
-    )
-    with stage(job):
-        pass
-    sealed = provenance.read(made)[checksums.KEY]
-    assert set(sealed) == {"scores.csv", "text.csv"}
-    assert sealed["text.csv"] == files.digest([other])
-
-
-def sealed(folder: Path, first: str, *others: str) -> list[Path]:
-    """The products of one rule, in a folder, with one record."""
-    made = [folder / name for name in (first, *others)]
-    for path in made:
-        path.write_text("v\n1\n", encoding="utf-8")
-    provenance.record(made[0], identity="one", settings={})
-    checksums.seal([*made, provenance.beside(made[0])])
-    return made
-
-
-@pytest.mark.parametrize("damage", ["edited", "missing bytes"])
-@pytest.mark.parametrize("number", range(6))
-def test_every_product_of_a_rule_is_held_against_the_record_that_seals_it(
-    tmp_path: Path, damage: str, number: int
-) -> None:
-    """Not only the first, beside which the record lies."""
-    ends = [".csv", ".contrasts.csv", ".controls.csv", ".interchange.csv", ".density.csv"]
-    made = sealed(tmp_path, *[f"popqa{end}" for end in ends], "popqa-floors.csv")
-    others = sealed(tmp_path, "popqa-2.csv", "popqa-2.interchange.csv")
-    checksums.verify([*made, *others])
-    made[number].write_text("v\n9\n" if damage == "edited" else "v\n", encoding="utf-8")
-    checksums.verify([*made[:number], *made[number + 1 :], *others])
-    with pytest.raises(AnchorscopeError, match="not what was written") as caught:
-        checksums.verify(made)
-    assert caught.value.where == made[number]
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"sha256": []}'])
-def test_a_broken_record_of_another_product_stops_nobody(tmp_path: Path, text: str) -> None:
-    made = sealed(tmp_path, "popqa.csv", "popqa.interchange.csv")
-    (tmp_path / "other.csv.provenance.json").write_text(text, encoding="utf-8")
-    checksums.verify(made)
-    made[1].write_text("v\n9\n", encoding="utf-8")
-    with pytest.raises(AnchorscopeError, match="not what was written"):
-        checksums.verify(made)
-
-
-def test_an_index_changed_since_is_named_and_its_batches_wait(tmp_path: Path) -> None:
-    """It says which row is whose: with another one every number would be another sample's."""
-    product, waits = tmp_path / "popqa", tmp_path / ".partial" / "popqa+1"
-    product.mkdir()
-    (product / "batch-00000.safetensors").write_bytes(b"states")
-    index = pd.DataFrame({"id": ["a", "b"], "batch": 0, "row": [0, 1]})
-    files.write_parquet(index, product / "index.parquet")
-    provenance.record(product, identity="one", settings={}, waits=str(waits))
-    checksums.seal([product, provenance.beside(product)])
-    (product / ".snakemake_timestamp").touch()
-    checksums.verify([product])
-    files.write_parquet(index.assign(row=[1, 0]), product / "index.parquet")
-    with pytest.raises(AnchorscopeError, match="index.parquet"):
-        checksums.verify([product])
-    assert not product.exists() and not (waits / "index.parquet").exists()
-    assert (waits / "batch-00000.safetensors").read_bytes() == b"states"
 
 
 @pytest.mark.parametrize(

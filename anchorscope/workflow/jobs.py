@@ -1,0 +1,119 @@
+"""What scripts do around the library for a job on a model or on probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.models import activations
+from anchorscope.models.models import Loaded, check_tokens, load, positions
+from anchorscope.probes import draws, fitting, floors, scores, stored
+from anchorscope.probes.samples import kept
+from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts
+from anchorscope.storage.progress import Progress
+from anchorscope.workflow.devices import best_device
+from anchorscope.workflow.stage import log, use_threads
+
+
+def device_of(snakemake: Any) -> str:
+    """The device that a job has asked for; torch keeps to the threads of its rule."""
+    use_threads(snakemake)
+    return best_device(snakemake.resources.device, snakemake.resources.gpu)
+
+
+def model_of(snakemake: Any) -> tuple[dict[str, Any], Loaded]:
+    """Where the model of a job lies, see `checkpoints.locate`, and the model on its device."""
+    located = read_json(snakemake.input.model)
+    device = device_of(snakemake)
+    return located, load(located["path"], dtype=snakemake.params.dtype, device=device)
+
+
+def plan_of(snakemake: Any, loaded: Loaded) -> activations.Plan:
+    """The passes of a cell.
+
+    Raises:
+        AnchorscopeError: the answers are of another tokenizer, or no probe could be fitted to them.
+    """
+    chosen, path = snakemake.params, snakemake.input.answers
+    answers = read_parquet(path)
+    check_tokens(loaded.tokenizer, answers, path)
+    # Not in `params` but for the partners: other folds need no new passes otherwise.
+    probe = snakemake.config.get("probe") or {}
+    settings = fitting.Settings(**{**probe, "seed": chosen.seed})
+    planned = activations.plan(
+        answers,
+        conditions=chosen.conditions,
+        batch_tokens=chosen.batch_tokens,
+        window=loaded.window,
+        max_positions=positions(loaded.model.config),
+        blocks=chosen.blocks,
+        seed=chosen.seed,
+        # A partner is of the sample's own fold: the probe has not learned from it then.
+        fold=lambda table: fitting.design(table, settings, path).fold,
+    )
+    # What no probe could be fitted to is not measured either.
+    measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
+    fitting.design(measured, settings, path)
+    return planned
+
+
+def write_scores(
+    written: Any,
+    folder: str,
+    answers: pd.DataFrame,
+    settings: fitting.Settings,
+    *,
+    readouts: Sequence[str],
+    conditions: Mapping[str, Any],
+    device: str,
+    may_be_empty: bool = False,
+) -> None:
+    """Fit the probes of a cell, and write scores, floors, draws and probes.
+
+    Args:
+        written: the paths, under these names.
+        folder: of the activations.
+        answers: those that were measured.
+        settings: of the probes.
+        readouts, conditions: scored.
+        device: where probes are fitted.
+        may_be_empty: whether tables without rows are written where no folds can be cut.
+
+    Raises:
+        AnchorscopeError: no folds can be cut.
+    """
+    why_not = fitting.obstacle(kept(answers), settings) if may_be_empty else None
+    if why_not:
+        log.warning("%s: no scores", why_not)
+        write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
+        write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
+        draws.none().write(written.draws)
+        stored.write(written.probes, [], np.array([]), {})
+        return
+    drawn = scores.drawn(answers, settings)
+    fitted: dict[str, fitting.Fitted] = {}
+    measured = activations.conditions_of(conditions)
+    tables = (
+        frame
+        for readout in Progress(readouts, unit="read-outs")
+        for frame in scores.frames(
+            partial(activations.read, folder, readout),
+            answers,
+            readout,
+            measured,
+            settings,
+            draws=drawn,
+            fitted=fitted,
+            device=device,
+        )
+    )
+    write_parquet_parts(tables, written.scores)
+    drawn.write(written.draws)
+    stored.write(
+        written.probes, list(drawn.ids), fitting.design(kept(answers), settings).fold, fitted
+    )
+    write_parquet(floors.floors(answers, settings), written.floors)

@@ -1,0 +1,134 @@
+"""Studies, and where their products lie: each makes anew what its settings change."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import workflow
+import yaml
+
+from anchorscope.config.settings import Config
+from anchorscope.storage.files import write_json
+from anchorscope.workflow import studies
+from anchorscope.workflow.config import load
+from anchorscope.workflow.paths import Paths
+
+BASE = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
+
+
+def config(**changes: Any) -> Config:
+    return load(workflow.merged(BASE, changes))
+
+
+def cell(root: str, model: str = "qwen3-8b", dataset: str = "nq") -> Any:
+    return SimpleNamespace(root=root, model=model, dataset=dataset)
+
+
+@pytest.fixture
+def paths() -> Paths:
+    return Paths(config(), workflow.PROJECT)
+
+
+def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths: Paths) -> None:
+    for root, own in {"results": "answers", "results/sensitivity/prior-natural": "scores"}.items():
+        there = cell(root)
+        assert paths.product("answers", ".x")(there) == "results/answers/qwen3-8b/nq.x"
+        assert paths.product(own)(there) == f"{root}/{own}/qwen3-8b/nq"
+
+
+def test_a_model_may_read_the_answers_of_another() -> None:
+    reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
+    answers = Paths(reads, workflow.PROJECT).answers(cell("results", "mine"))
+    assert answers == "results/answers/qwen3-8b/nq.parquet"
+
+
+def test_a_limit_moves_cells_and_leaves_models_and_data() -> None:
+    paths = Paths(config(limit=50), workflow.PROJECT)
+    assert (paths.results, paths.root) == ("results", "results/limit-50")
+    assert paths.pictures("demo")[0] == "results/limit-50/figures/demo.vl.json"
+
+
+def test_a_figure_has_a_picture_of_every_other_read_out(paths: Paths) -> None:
+    assert len(paths.views_of("demo")) == 5 * 2, "controls and probes"
+    several = Paths(config(readouts=["mlp/final", "attn/final"]), workflow.PROJECT)
+    assert "results/figures/demo.attn-final.svg" in several.views_of("demo")
+    assert "results/figures/demo.readouts.svg" in several.views_of("demo")
+    assert "results/figures/demo.mlp-final.svg" not in several.views_of("demo")
+
+
+def test_products_of_variants_come_study_by_study(paths: Paths) -> None:
+    found = paths.of_variants("curve")
+    cells = len({path.split("/delta_p/")[1] for path in found})
+    assert found[:cells] == [p for p in found if p.startswith("results/delta_p/")]
+    assert all(path.startswith("results/sensitivity/") for path in found[cells:])
+
+
+def test_a_trained_checkpoint_is_made_unless_the_shipped_one_has_its_recipe(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    paths, name = Paths(config(), tmp_path), "calibration-llama"
+    shipped = tmp_path / "resources" / "models" / name
+    shipped.mkdir(parents=True)
+    assert paths.checkpoint(cell("", name)) == f"results/models/{name}"
+    write_json({"recipe": paths.config.recipe_hash(name)}, shipped / "recipe.json")
+    assert paths.checkpoint(cell("", name)) == str(shipped)
+
+
+def test_calibration_measures_more_of_the_same_answers(paths: Paths) -> None:
+    study = paths.studies["results/calibration"]
+    assert not study.owns("answers")
+    assert study.owns("activations")
+    assert len(study.config.readouts) == 12
+    conditions = study.config.conditions
+    assert conditions.random is not None
+    assert conditions.random.draws == config().calibration.random_draws
+    assert conditions.matched is not None and conditions.placebo is not None
+    assert conditions.replicate is not None
+    assert conditions.question == config().conditions.question
+    assert study.config.probe == config().probe.model_copy(update={"refits": 0})
+
+
+def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
+    whole = config()
+    entry = whole.models["calibration-llama"].model_copy(update={"prompt": "few_shot"})
+    changed = whole.model_copy(update={"models": {**whole.models, "calibration-llama": entry}})
+    assert studies.of(changed)["results/calibration"].owns("prompts")
+
+
+@pytest.mark.parametrize(
+    ("variant", "first"),
+    [
+        ("penalty-0.1", "scores"),
+        ("penalty-10", "scores"),
+        ("prior-natural", "scores"),
+        ("disjoint-subject-answer", "scores"),
+        ("anchors-subject", "prompts"),
+        ("blocks-answer", "activations"),
+        ("finder-offline", "prompts"),
+    ],
+)
+def test_a_variant_starts_where_its_choice_first_matters(
+    paths: Paths, variant: str, first: str
+) -> None:
+    study = paths.studies[f"results/sensitivity/{variant}"]
+    assert study.first == first
+    assert study.config != config()
+
+
+def test_a_config_without_the_calibration_models_has_no_such_cells() -> None:
+    raw = workflow.merged(BASE, {})
+    raw["figures"] = dict(raw["figures"])
+    del raw["calibration"], raw["sensitivity"], raw["figures"]["demo"]
+    raw["models"] = {name: model for name, model in raw["models"].items() if "hub" in model}
+    raw["targets"] = ["llama-3.2"]
+    own = load(raw)
+    assert own.calibrated() == []
+    assert "results/calibration" in studies.of(own)
+
+
+def test_variants_and_no_other_study_vary(paths: Paths) -> None:
+    varied = [root for root in paths.studies if studies.varies(root)]
+    assert varied == [*studies.sensitivity_roots(config()).values()]
