@@ -179,15 +179,11 @@ def main(given: Sequence[str] | None = None) -> None:
     table.to_csv(chosen.out / "bench.csv", index=False)
     (chosen.out / "bench.json").write_text(json.dumps(notes, indent=1) + "\n", encoding="utf-8")
     _drawn(table, notes, chosen.out)
-    print(found := page.results(table, notes))
-    if chosen.page:
-        page.put(chosen.page, "bench", found)
+    print(page.results(table, notes))
     if chosen.peers:
         import scaling
 
-        found = scaling.main(chosen.out, quick=chosen.quick, kind=chosen.clock)
-        if chosen.page:
-            page.put(chosen.page, "scaling", found)
+        scaling.main(chosen.out, quick=chosen.quick, kind=chosen.clock)
 
 
 def _measured(
@@ -244,7 +240,6 @@ def _arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--compile", action="store_true", help="on a GPU: torch.compile, too")
-    parser.add_argument("--page", type=Path, help="put the results into this Markdown page")
     parser.add_argument("--out", type=Path, default=Path("results/benchmarks"))
     parser.add_argument("--workloads", nargs="+", default=["plain", "prefix", "hidden"])
     parser.add_argument("--stages", nargs="+", default=list(ways.STAGES[:3]))

@@ -1,9 +1,8 @@
-"""The results as Markdown, and where they stand in docs/performance.md."""
+"""The results as Markdown."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -62,17 +61,3 @@ def floor(shares: Mapping[str, Mapping[str, float]]) -> str:
         for name, one in shares.items()
     ]
     return table(head, rows)
-
-
-def put(path: Path, name: str, text: str) -> None:
-    """Put a text between `<!-- name -->` and `<!-- /name -->` of a page.
-
-    Raises:
-        ValueError: the page has no such place.
-    """
-    page = path.read_text(encoding="utf-8")
-    before, start, rest = page.partition(f"<!-- {name} -->\n")
-    _, end, after = rest.partition(f"<!-- /{name} -->")
-    if not (start and end):
-        raise ValueError(f"{path} has no place for {name}")
-    path.write_text(f"{before}{start}{text}\n{end}{after}", encoding="utf-8")

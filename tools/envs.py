@@ -22,7 +22,9 @@ LOCK = ROOT / "requirements.lock"
 NOT_LOCKED = re.compile(r"anchorscope|pip|nvidia-.*|cuda-.*|triton")
 """Ourselves, pip, and what torch brings along on machines with a GPU, different on each."""
 
-COMMON = ["datasets", "numpy", "pandas", "pyarrow", "pydantic", "pyyaml", "transformers"]
+COMMON = (
+    "datasets numpy pandas psutil pyarrow pydantic pyyaml scikit-learn tenacity tqdm transformers"
+).split()
 ENVIRONMENTS = {
     "base": (
         "questions, prompts, ΔP, tables and figures",

@@ -45,11 +45,11 @@ def unpacked(png: bytes) -> np.ndarray:
 def test_every_picture_that_a_page_shows_has_a_figure_it_is_made_from() -> None:
     shown = set()
     for page in (PROJECT / "README.md", *PROJECT.glob("docs/*.md")):
-        found = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text("utf-8"))
+        found = re.findall(r"!\[[^\]]*\]\(([^)]+\.png)\)", page.read_text("utf-8"))
         shown |= {(page.parent / path).resolve() for path in found}
     made = {*pictures.PRODUCTS, *pictures.REAL_ROWS}
     assert shown == {pictures.IMAGES / f"{name}.png" for name in made}
-    assert shown == set(pictures.IMAGES.glob("*"))
+    assert shown == set(pictures.IMAGES.glob("*.png"))
 
 
 def test_those_figures_are_products_of_the_workflow(fresh: Workspace) -> None:

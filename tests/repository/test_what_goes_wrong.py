@@ -1,20 +1,18 @@
-"""Every error leads into the page of errors, and the page to nothing that is not there."""
+"""Every error leads into the page of errors, and every reason to drop a sample is on it."""
 
 from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
+from workflow import PROJECT
 
 from anchorscope.models import answers
 from anchorscope.questions import prompts
 from anchorscope.storage import errors
-from anchorscope.storage.errors import AnchorscopeError
 
-ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / errors.PAGE).read_text(encoding="utf-8")
+TEXT = (PROJECT / errors.PAGE).read_text(encoding="utf-8")
 ANCHORS = re.findall(r'<a id="([^"]+)"></a>', TEXT)
 
 
@@ -22,7 +20,7 @@ def calls() -> list[tuple[str, ast.Call]]:
     """Every call in the library, with its place."""
     return [
         (f"{path.name}:{node.lineno}", node)
-        for path in sorted((ROOT / "anchorscope").rglob("*.py"))
+        for path in sorted((PROJECT / "anchorscope").rglob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Call)
     ]
@@ -34,39 +32,23 @@ def sees(call: ast.Call) -> list[ast.expr]:
     return [keyword.value for keyword in call.keywords if keyword.arg == "see"] + mistake
 
 
-def test_every_anchor_that_an_error_names_is_on_the_page() -> None:
+def test_every_error_names_an_anchor_of_the_page() -> None:
+    raised = [found for found in calls() if getattr(found[1].func, "id", "") == "AnchorscopeError"]
+    assert [place for place, call in raised if not sees(call)] == []
     named = [
         (place, see.value)
         for place, call in calls()
         for see in sees(call)
-        if isinstance(see, ast.Constant)
+        if isinstance(see, ast.Constant) and see.value is not None
     ]
     assert len(named) > 50
-    assert [(place, see) for place, see in named if see is not None and see not in ANCHORS] == []
+    assert [one for one in named if one[1] not in ANCHORS] == []
 
 
-def test_every_error_leads_to_the_page() -> None:
-    raised = [found for found in calls() if getattr(found[1].func, "id", "") == "AnchorscopeError"]
-    assert raised
-    assert [place for place, call in raised if not sees(call)] == []
-
-
-def test_the_anchors_of_the_page_are_different() -> None:
+def test_every_entry_has_one_anchor_of_its_own_and_cause_and_cure() -> None:
     assert len(ANCHORS) == len(set(ANCHORS))
-
-
-def test_links_inside_the_page_lead_somewhere() -> None:
-    titles = {title.lower().replace(" ", "-") for title in re.findall(r"^#+ (.+)$", TEXT, re.M)}
-    links = re.findall(r"\]\(#([^)]+)\)", TEXT)
-    assert links and set(links) <= titles | set(ANCHORS)
-    files = re.findall(r"\]\(([\w./-]+\.md)\)", TEXT)
-    assert files and all((ROOT / "docs" / name).is_file() for name in files)
-
-
-def test_every_entry_has_symptom_cause_and_cure() -> None:
-    for entry in TEXT.split('<a id="')[1:]:
-        for part in ("**Symptom**", "**Cause**", "**Cure**"):
-            assert part in entry, entry[:40]
+    for entry in TEXT.split("\n### ")[1:]:
+        assert "**Cause**: " in entry and "**Cure**: " in entry, entry[:40]
 
 
 @pytest.mark.parametrize(
@@ -89,5 +71,5 @@ def test_every_reason_to_drop_a_sample_is_explained(reason: str) -> None:
 
 
 def test_an_error_says_where_it_is_explained() -> None:
-    error = AnchorscopeError("it is gated", "owner/name", "ask", see="gated")
+    error = errors.AnchorscopeError("it is gated", "owner/name", "ask", see="gated")
     assert str(error).splitlines()[-1] == "  see:   docs/what-goes-wrong.md#gated"
