@@ -9,6 +9,7 @@ sys.path.insert(0, workflow.basedir)
 
 from snakemake.exceptions import WorkflowError
 
+from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import report_settings
 from anchorscope.workflow import before, cluster, studies
@@ -38,6 +39,9 @@ jobs = Jobs(cfg, site, here=on_this_machine)
 # Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}/}.
 shown = Shown(cfg)
 RESULTS, ROOT = cfg.results, cfg.root
+EXPERIMENTS = registry.EXPERIMENTS
+# Picture behind a figure's name -> experiment and view.
+VIEWS_OF_EXPERIMENTS = registry.pictures()
 
 
 def one_of(names):

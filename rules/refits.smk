@@ -8,7 +8,7 @@ rule refits:
     input:
         answers=paths.answers,
         activations=paths.product("activations"),
-        probes=lambda w: f"{paths.home(w, 'scores')}/probes/{w.model}/{w.dataset}.safetensors",
+        probes=paths.probes,
     output:
         refits=f"{{root}}/refits/{{model}}/{{dataset}}.csv",
         provenance=f"{{root}}/refits/{{model}}/{{dataset}}.csv.provenance.json",

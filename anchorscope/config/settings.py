@@ -272,6 +272,10 @@ class Config(Section):
         "every grouping that was measured.",
     )
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
+    experiments: dict[str, dict[str, Any]] = Field(
+        default_factory=dict,
+        description="Settings of experiments by name; see docs/experiments.md.",
+    )
     chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
     calibration: Calibration = Field(
         default_factory=Calibration, description="Cells measured against known truth."

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from anchorscope.config.catalogue import Dataset, Figure, Model
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Config
+from anchorscope.experiments import registry
 from anchorscope.models import budget
 from anchorscope.questions.hub import is_id
 from anchorscope.questions.reading import data_files, local_files
@@ -77,6 +78,7 @@ def load(raw: Mapping[str, Any], source: str = "config.yaml") -> Config:
         mistakes += _cross_mistakes(config)
     if mistakes:
         raise _error(mistakes, source)
+    registry.check(config)
     return config
 
 

@@ -65,6 +65,11 @@ class Paths:
         model = self.config.models[wildcards.model].answers_of or wildcards.model
         return f"{self.home(wildcards, 'answers')}/answers/{model}/{wildcards.dataset}.parquet"
 
+    def probes(self, wildcards: Any) -> str:
+        """The stored probes of a cell."""
+        root = self.home(wildcards, "scores")
+        return f"{root}/probes/{wildcards.model}/{wildcards.dataset}.safetensors"
+
     def pictures(self, stem: str) -> list[str]:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
 

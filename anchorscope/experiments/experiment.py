@@ -1,0 +1,49 @@
+"""What an experiment is: one record, from which targets, config, rules and pages are derived."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import ModuleType
+
+from anchorscope.config.settings import Section
+from anchorscope.models.interventions import Intervention
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment. Its folder `anchorscope/experiments/<name>/` holds three modules more.
+
+    - `measure.measure(cell, settings)` passes a cell's samples, see `scored.Cell`, and returns a
+      row for each sample, condition, read-out and layer.
+    - `table.table(scores, answers, rows, ...)` makes a cell's table from them.
+    - `figure.chart(table, view, ...)` draws one of `views`.
+
+    Attributes:
+        name: of its target, its section of the config's `experiments`, and its products.
+        label: as a title.
+        about: what it does and what controls it, in a sentence or two.
+        interventions: its conditions beside `clean`.
+        settings: the model of its section in the config.
+        views: view → title of the picture; the first is `<figure>.<name>`, the others
+            `<figure>.<name>-<view>`.
+        columns: column of its table → what it holds.
+    """
+
+    name: str
+    label: str
+    about: str
+    interventions: tuple[Intervention, ...]
+    settings: type[Section]
+    views: Mapping[str, str]
+    columns: Mapping[str, str]
+
+    def module(self, part: str) -> ModuleType:
+        """`measure`, `table` or `figure` of its folder, imported when needed."""
+        return importlib.import_module(f"anchorscope.experiments.{self.name}.{part}")
+
+    def stems(self) -> dict[str, str]:
+        """View → how its pictures are named behind the figure's name."""
+        first, *others = self.views
+        return {first: self.name} | {view: f"{self.name}-{view}" for view in others}

@@ -1,0 +1,116 @@
+"""Passes of an experiment, scored by the cell's stored probes as they come.
+
+Nothing is fitted again and no hidden state is written. A clean row goes with every batch: in half
+precision the shape of a call changes results, and so the effect is taken against the clean pass
+of the same call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.models.hidden_states import measure
+from anchorscope.models.interventions import CLEAN, Intervention
+from anchorscope.models.models import Loaded
+from anchorscope.models.passes import Sample, arrange
+from anchorscope.models.planning import sample_of
+from anchorscope.probes.stored import Stored
+from anchorscope.storage.provenance import Counts
+
+COLUMNS = ("id", "condition", "readout", "layer", "s")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What an experiment measures.
+
+    Attributes:
+        loaded: the model.
+        answers: the samples measured in the main run, see `activations.measured`.
+        probes: fitted to them.
+        readouts: such as `mlp/final`.
+        batch_tokens: most rows × padded length of a pass.
+        seed: of partners and random choices.
+    """
+
+    loaded: Loaded
+    answers: pd.DataFrame
+    probes: Stored
+    readouts: Sequence[str]
+    batch_tokens: int
+    seed: int = 0
+
+    @property
+    def samples(self) -> dict[str, Sample]:
+        """Id → sample, as it was passed."""
+        found = (sample_of(record) for record in self.answers.to_dict("records"))
+        return {sample.id: sample for sample in found}
+
+    @property
+    def folds(self) -> dict[str, int]:
+        """Id → outer fold of the probes."""
+        ids = map(str, self.probes.ids)
+        return dict(zip(ids, map(int, self.probes.fold), strict=True))
+
+    def score(
+        self, samples: Sequence[Sample], interventions: Sequence[Intervention]
+    ) -> pd.DataFrame:
+        """Pass samples under some interventions, and clean, and score every layer.
+
+        Args:
+            samples: with their answers behind the prompts that the interventions want, where there
+                are such; others are passed without these.
+            interventions: beside `clean`.
+
+        Returns:
+            `COLUMNS`: s is the calibrated logit of the probe of the sample's fold, float64.
+        """
+        chosen = [(one, 0) for one in (CLEAN, *interventions)]
+        planned = arrange(
+            samples,
+            chosen,
+            Counts(len(samples), len(samples)),
+            batch_tokens=self.batch_tokens,
+            seed=self.seed,
+        )
+        frames = [pd.DataFrame(columns=list(COLUMNS))]
+        for batch, tensors in measure(self.loaded, planned, self.readouts):
+            ids = [planned.samples[number].id for number in batch.samples]
+            for name, states in tensors.items():
+                drawn, _, read = name.partition("/")
+                readout = read.replace(".", "/")
+                s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
+                frames.append(_long(s, ids, drawn.rpartition(".")[0], readout))
+        return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
+def _long(s: np.ndarray, ids: Sequence[str], condition: str, readout: str) -> pd.DataFrame:
+    """Scores [layers, rows] as `COLUMNS`."""
+    layers, rows = s.shape
+    given: dict[str, Any] = {"id": np.tile(np.array(ids, dtype=object), layers)}
+    given |= {"condition": condition, "readout": readout}
+    return pd.DataFrame(given | {"layer": np.repeat(np.arange(layers), rows), "s": s.ravel()})
+
+
+def apart(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
+    """How far the experiment's own clean scores are from the main run's at most, in logits."""
+    keys = ["id", "readout", "layer"]
+    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    both = rows[rows["condition"] == "clean"].merge(
+        clean[[*keys, "s"]].astype({"readout": str}), on=keys, suffixes=("", "_main")
+    )
+    return float((both["s"] - both["s_main"]).abs().max()) if len(both) else 0.0
+
+
+def matrices(rows: pd.DataFrame, readout: str, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
+    """Condition → s, float64 [layers, n], in the order of `ids`; NaN where not measured."""
+    found = {}
+    for condition, part in rows[rows["readout"] == readout].groupby("condition", sort=False):
+        wide = part.pivot_table(index="layer", columns="id", values="s", aggfunc="first")
+        found[str(condition)] = wide.reindex(columns=list(ids)).to_numpy(dtype=np.float64)
+    return found

@@ -1,0 +1,113 @@
+# Experiments: three rules serve all of them, from their records in anchorscope/experiments/.
+#
+# in:  answers, the model, the stored probes, the scores that form the groups
+# out: results/experiments/<experiment>/<model>/<dataset>.parquet   scores of the experiment's passes
+#      results/tables/<figure>.<experiment>.csv
+#      results/figures/<figure>.<experiment>.{vl.json,html,svg,pdf,png}
+
+
+localrules:
+    experiment_figure,
+
+
+rule experiment_measure:
+    input:
+        answers=paths.answers,
+        model=f"{RESULTS}/models/{{model}}.json",
+        probes=paths.probes,
+        scores=paths.product("scores", ".parquet"),
+    output:
+        rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
+        provenance=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet.provenance.json",
+    log:
+        f"{{root}}/logs/experiments/{{experiment}}/{{model}}/{{dataset}}.log",
+    benchmark:
+        f"{{root}}/benchmarks/experiments/{{experiment}}/{{model}}/{{dataset}}.tsv"
+    wildcard_constraints:
+        experiment=one_of(EXPERIMENTS),
+    conda:
+        "../envs/gpu.yaml"
+    threads: jobs.cores
+    resources:
+        **jobs.place(),
+        **jobs.asks("passes"),
+    params:
+        dtype=lambda w: cfg.models[w.model].dtype,
+        settings=lambda w: registry.settings_of(cfg, w.experiment).model_dump(mode="json"),
+        readouts=cfg.drawn_readouts,
+        batch_tokens=cfg.batch_tokens,
+        seed=cfg.seed,
+    message:
+        "{wildcards.experiment} of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"
+    script:
+        "../scripts/experiment_measure.py"
+
+
+rule experiment_table:
+    input:
+        rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
+        scores=paths.of_figure("scores", ".parquet"),
+        answers=lambda w: [
+            f"{ROOT}/answers/{cfg.models[model].answers_of or model}/{dataset}.parquet"
+            for model, dataset in cfg.cells(w.figure)
+        ],
+    output:
+        table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
+        provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/experiment_table/{{figure}}.{{experiment}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/experiment_table/{{figure}}.{{experiment}}.tsv"
+    wildcard_constraints:
+        experiment=one_of(EXPERIMENTS),
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=lambda w: cfg.cells(w.figure),
+        bootstrap=cfg.bootstrap.model_dump(mode="json"),
+        seed=cfg.seed,
+    message:
+        "table of {wildcards.experiment} of {wildcards.figure}"
+    script:
+        "../scripts/experiment_table.py"
+
+
+rule experiment_figure:
+    input:
+        table=lambda w: f"{ROOT}/tables/{w.figure}.{VIEWS_OF_EXPERIMENTS[w.picture][0]}.csv",
+    output:
+        **drawn("{figure}.{picture}", "experiment", "Experiments"),
+        provenance=f"{ROOT}/figures/{{figure}}.{{picture}}.provenance.json",
+    log:
+        f"{ROOT}/logs/experiment_figure/{{figure}}.{{picture}}.log",
+    benchmark:
+        f"{ROOT}/benchmarks/experiment_figure/{{figure}}.{{picture}}.tsv"
+    wildcard_constraints:
+        picture=one_of(VIEWS_OF_EXPERIMENTS),
+    conda:
+        "../envs/base.yaml"
+    params:
+        view=lambda w: VIEWS_OF_EXPERIMENTS[w.picture],
+        models=lambda w: cfg.figures[w.figure].models,
+        datasets=lambda w: cfg.figures[w.figure].datasets,
+        label=lambda w: cfg.labels_of(cfg.cells(w.figure)),
+        readout=lambda w: cfg.figures[w.figure].readout,
+        level=cfg.bootstrap.level,
+        chart=cfg.chart.model_dump(mode="json"),
+    message:
+        "figure {wildcards.figure}, {wildcards.picture}: drawing"
+    script:
+        "../scripts/experiment_figure.py"
+
+
+for experiment in EXPERIMENTS.values():
+
+    rule:
+        name:
+            experiment.name
+        input:
+            [
+                paths.pictures(f"{figure}.{stem}")
+                for figure in cfg.targets
+                for stem in experiment.stems().values()
+            ],
