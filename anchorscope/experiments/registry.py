@@ -5,10 +5,11 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from anchorscope.config.settings import Config, Section
+from anchorscope.experiments import patching
 from anchorscope.experiments.experiment import Experiment
 from anchorscope.storage.errors import AnchorscopeError
 
-EXPERIMENTS: dict[str, Experiment] = {}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (patching.EXPERIMENT,)}
 """Name → record. A new experiment is a folder and its record here."""
 
 

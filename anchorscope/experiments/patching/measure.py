@@ -1,0 +1,147 @@
+"""The passes of patching: whose tokens replace a sample's, and the scores behind them."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import pandas as pd
+
+from anchorscope.experiments.patching import ARMS, RANDOM, Settings
+from anchorscope.experiments.scored import COLUMNS, Cell
+from anchorscope.models import partners
+from anchorscope.models.interventions import random_tokens, runs
+from anchorscope.models.passes import Sample
+
+FACTS = ("partner", "changed", "source")
+
+
+def measure(cell: Cell, settings: Settings) -> pd.DataFrame:
+    """Score the samples of a cell behind replaced question tokens.
+
+    A partner is of the sample's own relation and fold (see `partners.interchange`), and its E_Q has
+    as many spans as the sample's: the first replaces the first, and so on, whatever their lengths.
+
+    Returns:
+        `scored.COLUMNS` of `clean`, the arms and the control, and with them `partner`, the id of
+        the sample whose tokens were put in; `changed`, the share of the replaced ids that are not
+        what they were; `source`, see `partners.Interchange`.
+    """
+    found = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
+    samples = cell.samples
+    unlike = _Unlike(cell, samples)
+    patched, facts = [], []
+    for id_, sample in samples.items():
+        others: dict[str, Sample] = {}
+        for arm, one in ARMS.items():
+            partner = samples.get(found.arms[arm].get(id_, ""))
+            if partner is None or len(runs(partner.eq_tokens)) != len(runs(sample.eq_tokens)):
+                continue
+            others[one.name] = exact(sample, partner)
+            facts.append((id_, one.name, partner.id, _changed(sample, partner), found.source))
+        if others and (donor := unlike.donor(id_)) is not None:
+            others[RANDOM.name], share = control(sample, donor, f"{cell.seed}/{id_}")
+            facts.append((id_, RANDOM.name, donor.id, share, found.source))
+            patched.append(replace(sample, others=others))
+    rows = cell.score(patched, (*ARMS.values(), RANDOM)) if patched else _none()
+    return rows.merge(pd.DataFrame(facts, columns=["id", "condition", *FACTS]), how="left")
+
+
+def _none() -> pd.DataFrame:
+    return pd.DataFrame(columns=list(COLUMNS))
+
+
+def exact(sample: Sample, partner: Sample) -> Sample:
+    """A sample with the spans of its E_Q replaced by its partner's, in turn."""
+    ids = partner.input_ids
+    tokens = [[ids[place] for place in run] for run in runs(partner.eq_tokens)]
+    return with_spans(sample, runs(sample.eq_tokens), tokens, partner.id)
+
+
+def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
+    """A sample with as many tokens outside E_Q replaced, one by one, by such tokens of a donor.
+
+    Returns:
+        The sample, and the share of the replaced ids that are not what they were.
+    """
+    places, _ = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
+    outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
+    first = _draws(key).randrange(len(outside))
+    tokens = [outside[(first + n) % len(outside)] for n in range(len(places))]
+    changed = [sample.input_ids[at] != token for at, token in zip(places, tokens, strict=True)]
+    moved = with_spans(sample, [[at] for at in places], [[token] for token in tokens], donor.id)
+    return moved, sum(changed) / len(changed) if changed else 0.0
+
+
+def with_spans(
+    sample: Sample, spans: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]], partner: str
+) -> Sample:
+    """A sample with some spans of its prompt replaced; all that lies behind them moves along.
+
+    Args:
+        sample: as it is passed.
+        spans: token indices of each, consecutive, first to last, before the answer.
+        tokens: the ids that stand there instead, of any length but none.
+        partner: id of the sample that they come from.
+    """
+    ids: list[int] = []
+    places: dict[int, list[int]] = {}  # old index → new ones; a replaced span's lie at its first
+    instead = {span[0]: new for span, new in zip(spans, tokens, strict=True)}
+    inside = {place for span in spans for place in span[1:]}
+    for place, token in enumerate(sample.input_ids):
+        new = [] if place in inside else list(instead.get(place, [token]))
+        places[place] = list(range(len(ids), len(ids) + len(new)))
+        ids += new
+
+    def moved(old: Iterable[int]) -> tuple[int, ...]:
+        return tuple(new for place in old for new in places[place])
+
+    return replace(
+        sample,
+        input_ids=tuple(ids),
+        positions={name: places[place][0] for name, place in sample.positions.items()},
+        question_tokens=moved(sample.question_tokens),
+        eq_tokens=moved(sample.eq_tokens),
+        answer_start=places[sample.answer_start][0],
+        partner=partner,
+        others={},
+    )
+
+
+def _changed(sample: Sample, partner: Sample) -> float:
+    """The share of spans of E_Q whose tokens are not what they were."""
+    pairs = list(zip(_texts(sample), _texts(partner), strict=True))
+    return sum(one != other for one, other in pairs) / len(pairs)
+
+
+def _texts(sample: Sample) -> list[list[int]]:
+    return [[sample.input_ids[place] for place in run] for run in runs(sample.eq_tokens)]
+
+
+class _Unlike:
+    """Questions of another relation, or another template of the only one, in a sample's fold."""
+
+    def __init__(self, cell: Cell, samples: Mapping[str, Sample]) -> None:
+        asked, _ = partners.known(cell.answers)
+        kinds = {one.id: (one.relation, one.template) for one in asked if one.id in samples}
+        several = len({relation for relation, _ in kinds.values()}) > 1
+        self.kind = {id_: kind[0] if several else kind[1] for id_, kind in kinds.items()}
+        self.samples, self.folds, self.seed = samples, cell.folds, cell.seed
+
+    def donor(self, id_: str) -> Sample | None:
+        """One of them, chosen by the seed and the id; None where there is none."""
+        found = [
+            other
+            for other, kind in self.kind.items()
+            if kind != self.kind[id_]
+            and self.folds[other] == self.folds[id_]
+            and {*self.samples[other].question_tokens} - {*self.samples[other].eq_tokens}
+        ]
+        return self.samples[_draws(f"{self.seed}/{id_}/donor").choice(found)] if found else None
+
+
+def _draws(key: str) -> random.Random:
+    # hash() differs between runs of Python, so the seed is a digest.
+    return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))

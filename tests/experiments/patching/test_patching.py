@@ -1,0 +1,197 @@
+"""Patching: replaced tokens against the prompt said again, flips worked out by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from instrument import answers_table
+
+from anchorscope.experiments import registry, scored
+from anchorscope.experiments.patching import EXPERIMENT, figure, measure
+from anchorscope.experiments.patching import table as tables
+from anchorscope.models import models
+from anchorscope.models.interventions import runs
+from anchorscope.models.passes import Sample
+from anchorscope.storage.errors import AnchorscopeError
+
+
+def sample(id_: str = "a", eq: tuple[int, ...] = (3, 4, 7), first: int = 100) -> Sample:
+    """Twelve tokens, a question of 2...8, an answer from 10 on."""
+    return Sample(
+        id=id_,
+        input_ids=tuple(range(first, first + 12)),
+        positions={"final": 11, "before_answer": 9, "last_answer": 10, "prompt_end": 9},
+        question_tokens=tuple(range(2, 9)),
+        eq_tokens=eq,
+        answer_start=10,
+    )
+
+
+def test_exact_tokens_are_replaced_span_by_span_whatever_their_lengths() -> None:
+    moved = measure.exact(sample(), sample("b", eq=(2, 5, 6, 7), first=200))
+    assert moved.input_ids == (100, 101, 102, 202, 105, 106, 205, 206, 207, *range(108, 112))
+    assert moved.eq_tokens == (3, 6, 7, 8)
+    assert moved.question_tokens == tuple(range(2, 10))
+    assert moved.positions == {
+        "final": 12, "before_answer": 10, "last_answer": 11, "prompt_end": 10
+    }  # fmt: skip
+    assert moved.answer_start == 11 and moved.partner == "b"
+
+
+@given(st.sets(st.integers(2, 8), min_size=1, max_size=5), st.integers(0, 50))
+def test_the_control_replaces_as_many_tokens_outside(eq: set[int], key: int) -> None:
+    one = sample(eq=tuple(sorted(eq)))
+    moved, changed = measure.control(one, sample("b", first=200), str(key))
+    differ = [n for n in range(12) if moved.input_ids[n] != one.input_ids[n]]
+    assert len(differ) == min(len(eq), 7 - len(eq)) and not {*differ} & eq
+    assert {*differ} <= {*one.question_tokens} and changed == 1.0
+    outside = {200 + n for n in (2, 5, 6, 8)}
+    assert {moved.input_ids[n] for n in differ} <= outside
+
+
+def test_a_control_that_changes_nothing_says_so() -> None:
+    one = replace(sample(), input_ids=(7,) * 12)
+    assert measure.control(one, one, "x")[1] == 0.0
+    one = sample()
+    same = measure.with_spans(one, runs(one.eq_tokens), [[103, 104], [107]], "a")
+    assert same.input_ids == one.input_ids and same.eq_tokens == one.eq_tokens
+
+
+class Sums:
+    """Stands in for stored probes: s is the mean of the states."""
+
+    def __init__(self, ids: list[str]) -> None:
+        self.ids, self.fold = np.array(ids, dtype=object), np.zeros(len(ids), dtype=int)
+
+    def logits(self, states: torch.Tensor, readout: str, ids: list[str]) -> np.ndarray:
+        return np.asarray(states.double().mean(-1))
+
+
+def relations(loaded: Any) -> pd.DataFrame:
+    """Answers of the corpus, two relations of four questions each, right and wrong ones."""
+    answers = answers_table(loaded.tokenizer).head(8)
+    n = np.arange(len(answers))
+    return answers.assign(
+        question=[f"what is it of s{i}?" for i in n],
+        subject=[f"s{i}" for i in n],
+        relation=np.where(n % 2, "trade", "town"),
+        ea_text=[f"gold{i // 2}" if i < 4 else "nothing" for i in n],
+        golds=[[f"gold{i // 2}"] for i in n],
+        label=(n >= 4).astype(int),
+    )
+
+
+def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> None:
+    loaded = models.load(checkpoint("llama", "metaspace"))
+    answers = relations(loaded)
+    cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
+    rows = measure.measure(cell, EXPERIMENT.settings())
+    assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
+    samples = cell.samples
+    for (id_, condition), part in rows.groupby(["id", "condition"]):
+        one = samples[id_]
+        if condition == "patch-random":
+            continue
+        if condition != "clean":
+            assert (
+                answers.set_index("id").loc[part["partner"].iloc[0], "relation"]
+                == (answers.set_index("id").loc[id_, "relation"])
+            )
+            one = measure.exact(one, samples[part["partner"].iloc[0]])
+        with torch.inference_mode():
+            out = loaded.model.base_model(
+                torch.tensor([one.input_ids]), output_hidden_states=True, use_cache=False
+            )
+        last = len(out.hidden_states) - 2  # the last layer's is normalised
+        s = part.set_index("layer")["s"]
+        for layer in range(last):
+            state = out.hidden_states[layer + 1][0, one.positions["final"]]
+            assert s[layer] == pytest.approx(float(state.double().mean()), abs=1e-5)
+    assert scored.apart(rows, rows.assign(probe="clean")) == 0.0
+
+
+IDS = ["a", "b", "c", "d"]
+CLEAN = {"a": -1.0, "b": -1.0, "c": -1.0, "d": 1.0}  # a, b, c are called right, d wrong
+CUT = {"a": 1.0, "b": 1.0, "c": -1.0, "d": 1.0}  # a and b are Q-Anchored
+EXACT = {"a": 1.0, "b": -1.0, "c": 1.0, "d": -1.0}
+OTHER = {"a": -1.0, "b": -1.0, "c": 1.0, "d": 1.0}
+PARTNER = {"a": "b", "b": "d", "c": "a", "d": "a"}  # the probe classes b's and d's otherwise
+
+
+def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
+    frame = pd.DataFrame({"id": [*s], "readout": "mlp/final", "layer": 0, "s": [*s.values()]})
+    return frame.assign(condition=condition, **more)
+
+
+def by_hand(**drop: Any) -> pd.DataFrame:
+    main = {"draw": 0, "probe": "clean", "fold": 0, "inner_auc": np.nan}
+    scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
+    facts = {"partner": None, "changed": 1.0, "source": "relations"}
+    rows = pd.concat(
+        [
+            long("clean", CLEAN, **facts),
+            long("patch-matched", EXACT, **facts | {"partner": [PARTNER[x] for x in IDS]}),
+            long("patch-published", EXACT, **facts | {"partner": ["d"] * 4}),
+            long("patch-random", OTHER, **facts | {"changed": drop.get("changed", [1.0] * 4)}),
+        ]
+    )
+    answers = pd.DataFrame(
+        {"id": IDS, "question": IDS, "subject": IDS, "label": [0, 0, 0, 1], "dropped": None}
+    )
+    return tables.table(scores, answers, rows, draws=50)
+
+
+def at(table: pd.DataFrame, arm: str, anchor: str) -> pd.Series:
+    chosen = table[(table["arm"] == arm) & (table["label"] == "all") & (table["anchor"] == anchor)]
+    return chosen.iloc[0]
+
+
+def test_flips_are_those_worked_out_by_hand() -> None:
+    table = by_hand()
+    assert list(table) == list(tables.COLUMNS)
+    exact = at(table, "matched", "Q")
+    assert (exact["n"], exact["n_paired"], exact["flips"], exact["random"]) == (2, 1, 1.0, 0.0)
+    other = at(table, "matched", "A")
+    assert (other["n_paired"], other["flips"], other["random"], other["contrast"]) == (1, 1, 1, 0)
+    published = at(table, "published", "all")
+    assert published["n_paired"] == 3 and published["flips"] == pytest.approx(2 / 3)
+
+
+def test_samples_whose_control_changed_nothing_leave_the_contrast() -> None:
+    table = by_hand(changed=[0.0, 1.0, 1.0, 1.0])
+    assert at(table, "matched", "Q")["n_paired"] == 0
+    assert np.isnan(at(table, "matched", "Q")["flips"])
+
+
+def test_every_column_is_explained_and_every_view_drawn() -> None:
+    cells = by_hand().assign(model="m", dataset="d")[list(EXPERIMENT.columns)]
+    for view, title in EXPERIMENT.views.items():
+        drawn = figure.chart(
+            cells,
+            view,
+            title=title,
+            panels=[("m", "Model")],
+            datasets=[("d", "Data")],
+            readout=("mlp", "final"),
+        )
+        assert isinstance(drawn, alt.TopLevelMixin) and drawn.to_dict()["concat"]
+
+
+def test_settings_of_no_experiment_are_refused() -> None:
+    def config(**sections: Any) -> Any:
+        return SimpleNamespace(experiments=sections)
+
+    registry.check(config(patching={}))
+    with pytest.raises(AnchorscopeError, match="no experiment 'patch'"):
+        registry.check(config(patch={}))
+    with pytest.raises(AnchorscopeError, match=r"experiments\.patching\.arm"):
+        registry.check(config(patching={"arm": 1}))
