@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ import yaml
 
 from anchorscope.models import models
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic
 from anchorscope.workflow import config as config_module
 from anchorscope.workflow.resources import in_cache
 
@@ -143,11 +141,3 @@ def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
         raise AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}", see="config")
     config_module.load(after, source)
     return new
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a config file; a link stays a link, and the file's mode what it is."""
-    path = path.resolve()
-    with atomic(path) as draft:
-        draft.write_text(text, encoding="utf-8")
-        shutil.copymode(path, draft)

@@ -216,13 +216,9 @@ def _offline(what: str, rows: Dataset | None) -> Finding:
     do = "unset it, or fetch where there is network, with the same HF_HOME"
     if rows is not None and rows.hub is not None:
         commit = revisions.known_commit(rows.hub, rows.revision)
-        if commit is None:
-            what = f"{what}: nobody can say which commit this is, and HF_HUB_OFFLINE is set"
-            do = f"{do} and the same revisions.lock.yaml; or set `revision` to a commit"
-            return Finding("error", "hub", what, do)
-        what += f" at commit {commit[:7]}"
-        if reading.prepared(rows.hub, rows.config, commit):
-            return Finding("ok", "hub", f"{what}: its rows are in the cache")
+        if commit and reading.prepared(rows.hub, rows.config, commit):
+            return Finding("ok", "hub", f"{what} at commit {commit[:7]}: its rows are in the cache")
+        do += " and revisions.lock.yaml"
     return Finding("error", "hub", f"{what} is not here, and HF_HUB_OFFLINE is set", do)
 
 

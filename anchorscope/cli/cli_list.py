@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from anchorscope.config.catalogue import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.workflow.paths import PICTURES
+
+SHOWN = {
+    "models": ("name", "source", "prompt", "measured_on"),
+    "datasets": ("name", "source", "measured_with"),
+    "figures": ("name", "cells", "cells_built", "pictures"),
+}
+"""What the tables show."""
 
 
 def catalogue(config: Config) -> dict[str, list[dict[str, Any]]]:
@@ -40,21 +46,17 @@ def catalogue(config: Config) -> dict[str, list[dict[str, Any]]]:
         "figures": [
             {
                 "name": name,
-                "models": entry.models,
-                "datasets": entry.datasets,
-                "readout": entry.readout,
                 "cells": len(config.cells(name)),
                 "cells_built": len(built & set(config.cells(name))),
-                "pictures": _pictures(config, name),
+                "pictures": [
+                    str(path)
+                    for path in sorted(Path(config.root, "figures").glob(f"{name}.*"))
+                    if path.name.removeprefix(f"{name}.") in PICTURES
+                ],
             }
             for name, entry in config.figures.items()
         ],
     }
-
-
-def _pictures(config: Config, figure: str) -> list[str]:
-    paths = [Path(config.root, "figures", f"{figure}.{kind}") for kind in PICTURES]
-    return [str(path) for path in paths if path.is_file()]
 
 
 def source(entry: Model | Dataset) -> str:
@@ -66,32 +68,15 @@ def source(entry: Model | Dataset) -> str:
 
 def text(found: dict[str, list[dict[str, Any]]]) -> str:
     """The catalogue as three tables."""
-    models = [
-        (row["name"], row["source"], row["prompt"], _names(row["measured_on"]))
-        for row in found["models"]
-    ]
-    datasets = [
-        (row["name"], row["source"], _names(row["measured_with"])) for row in found["datasets"]
-    ]
-    figures = [
-        (row["name"], f"{row['cells_built']} of {row['cells']} cells", _names(row["pictures"][:1]))
-        for row in found["figures"]
-    ]
-    parts = (
-        (("MODEL", "SOURCE", "PROMPT", "MEASURED ON"), models),
-        (("DATASET", "SOURCE", "MEASURED WITH"), datasets),
-        (("FIGURE", "BUILT", "PICTURE"), figures),
-    )
-    return "\n\n".join(columns([head, *rows]) for head, rows in parts)
+    parts = []
+    for part, keys in SHOWN.items():
+        rows = [[_word(row[key]) for key in keys] for row in found[part]]
+        rows.insert(0, [key.replace("_", " ").upper() for key in keys])
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        padded = [map(str.ljust, row, widths) for row in rows]
+        parts.append("\n".join("  ".join(row).rstrip() for row in padded))
+    return "\n\n".join(parts)
 
 
-def _names(names: Sequence[str]) -> str:
-    return ", ".join(names) or "-"
-
-
-def columns(rows: Iterable[Sequence[str]]) -> str:
-    """Rows of texts, each column as wide as its widest."""
-    rows = list(rows)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(t.ljust(w) for t, w in zip(row, widths, strict=True)) for row in rows)
-    return "\n".join(line.rstrip() for line in lines)
+def _word(value: Any) -> str:
+    return (", ".join(value) or "-") if isinstance(value, list) else str(value)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from shutil import copymode
 from typing import Annotated, Any, Literal
 
 import typer
@@ -17,6 +18,7 @@ import yaml
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
+from anchorscope.storage.files import atomic
 from anchorscope.workflow import config
 
 MAIN = "config.yaml"
@@ -158,7 +160,9 @@ def add_model(
     path = Path(MAIN)
     new = cli_add.inserted(path.read_text(encoding="utf-8"), entry, MAIN)
     if write:
-        cli_add.write(path, new)
+        with atomic(path.resolve()) as draft:
+            draft.write_text(new, encoding="utf-8")
+            copymode(path, draft)
     found = {"key": entry.key, "entry": entry.values, "notes": entry.notes, "written": write}
     typer.echo(_json(found) if as_json else cli_add.yaml_of(entry).rstrip())
     done = f"written to {MAIN}" if write else f"not written; --write puts it into {MAIN}"
@@ -170,7 +174,7 @@ def read(files: Sequence[Path]) -> Config:
     """The checked config: config.yaml of this folder, and further files merged over it.
 
     Raises:
-        AnchorscopeError: no config.yaml here, a file that is missing or no YAML, a mistake in it.
+        AnchorscopeError: a file is missing or no YAML, or there is a mistake in it.
     """
     from snakemake.utils import update_config
 
@@ -235,7 +239,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(_json({"error": error.format_message(), "where": None, "do": do, "see": None}))
         return 2
     return ended if isinstance(ended, int) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -8,8 +8,6 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
 
@@ -84,36 +82,25 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("models/qwen3-8b/promt", "chat", ["models.qwen3-8b.promt", '"chat"', "`prompt`"]),
         ("datasets/nq/fields/anwers", "a", ["datasets.nq.fields.anwers", "`answers`"]),
         ("models/qwen3-8b/resources/gpu", 2, ["models.qwen3-8b.resources.gpu", "`gpus`"]),
-        ("models/calibration-llama/train/step", 2, ["train.step", "`steps`"]),
         ("conditions/radnom", {}, ["conditions.radnom", "`random`"]),
         ("sample_size", -3, ["key sample_size", "-3", "greater than or equal to 1"]),
-        ("sample_size", 0, ["key sample_size", "0"]),
-        ("datasets/nq/sample_size", -3, ["key datasets.nq.sample_size", "-3"]),
-        ("limit", -1, ["key limit", "-1"]),
         ("sample_size", "200", ["key sample_size", '"200"', "without quotes"]),
-        ("sample_size", 2.5, ["key sample_size", "2.5"]),
         ("seed", True, ["key seed", "true", "integer"]),
-        ("models/qwen3-8b/gated", "yes", ["models.qwen3-8b.gated", '"yes"']),
         ("models/qwen3-8b/revision", 1234, ["models.qwen3-8b.revision", '"1234"']),
         ("targets", "demo", ["key targets", '"demo"', "[demo]"]),
         ("models", None, ["key models", "null"]),
         ("figures", MISSING, ["`figures` is missing"]),
-        ("models/qwen3-8b", None, ["models.qwen3-8b", "null"]),
         ("probe/grid", [1.0, -1.0], ["probe.grid.1", "-1.0"]),
-        ("probe/grid", [float("inf")], ["probe.grid.0"]),
         ("probe/grid", [1.0, 1.0], ["key probe.grid", "2 times"]),
         ("bootstrap/level", 95, ["bootstrap.level", "95", "less than 1"]),
         ("models/qwen3-8b/prompt", "chatt", ["models.qwen3-8b.prompt", "did you mean `chat`"]),
-        ("anchors", "subjects", ["key anchors", "`subject`"]),
         ("readouts", ["mlp/finale"], ["readouts.0", "did you mean `mlp/final`"]),
         ("conditions", {"random": {}}, ["conditions.knockout", "missing"]),
         ("figures/demo/models", ["calibration-lama"], ["figures.demo.models", "-llama`?"]),
         ("figures/demo/datasets", ["pop-qa"], ["figures.demo.datasets", "`popqa`"]),
-        ("figures/demo/models", [], ["figures.demo.models"]),
         ("figures/demo/models", ["qwen3-8b", "qwen3-8b"], ["figures.demo.models", "2 times"]),
         ("figures/demo/readout", "attn/final", ["figures.demo.readout", "readouts", "mlp/final"]),
         ("targets", ["dmo"], ["key targets", "`dmo`", "did you mean `demo`"]),
-        ("targets", [], ["key targets"]),
         ("models/qwen3-8b/local", "x", ["models.qwen3-8b", "hub and local", "`hub: null`"]),
         ("models/qwen3-8b/hub", MISSING, ["models.qwen3-8b", "found none"]),
         ("datasets/nq/world", {"style": "search"}, ["datasets.nq", "hub and world"]),
@@ -130,13 +117,11 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("calibration/models", ["qwen3-8b"], ["calibration.models", "not trained here"]),
         ("calibration/datasets", ["nq"], ["calibration.datasets", "no world"]),
         ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
-        ("calibration/models", ["calibration-lama"], ["calibration.models", "-llama`?"]),
         ("calibration/nulls/shuffled/dataset", "world", ["nulls.shuffled", "`world`"]),
         ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
         ("models/qwen3-8b/answers_of", "qwen3-9b", ["answers_of", "`qwen3-8b`"]),
         ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
         ("results", ".", ["key results", '"."']),
-        ("results", "resources/mine", ["key results", "resources/mine"]),
         ("results", "{model}", ["key results", "{model}"]),
     ],
 )
@@ -153,18 +138,14 @@ def test_a_mistake_names_its_key_its_value_and_the_remedy(
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        *[(name, "reserved") for name in ("all", "retrain", "ship", "calibration", "controls")],
-        *[(name, "reserved") for name in ("report", "retrain-seeds", "figure", "answers")],
+        *[(name, "reserved") for name in ("all", "retrain-seeds", "report", "answers")],
         ("My_Figure", "`my-figure`"),
         ("a/b", "`a-b`"),
-        ("..", "file names"),
         ("a..b", "`a.b`"),
         (".hidden", "`hidden`"),
-        ("", "file names"),
         ("für", "`f-r`"),
         ("demo\n", "file names"),
         ("demo.contrasts", ".contrasts"),
-        ("a.json", "`a-json`"),
         (3, "quotes"),
         (True, "quotes"),
     ],
@@ -200,31 +181,6 @@ def test_all_mistakes_come_in_one_error() -> None:
 def test_a_file_that_is_no_config_is_refused(raw: Any) -> None:
     with pytest.raises(AnchorscopeError, match="expected keys"):
         load(raw)
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=5), inner, max_size=2)
-    ),
-    max_leaves=4,
-)
-keys = [
-    *(key for key in SHIPPED),
-    *(f"{part}/{key}" for part in ("probe", "conditions", "chart") for key in SHIPPED[part]),
-    *(f"{part}/demo" for part in KINDS),
-    *("models/qwen3-8b/train", "datasets/nq/fields", "datasets/nq/few_shot", "figures/demo/models"),
-]
-
-
-@settings(max_examples=200, deadline=None)
-@given(path=st.sampled_from(keys), value=json_values)
-def test_any_value_at_any_key_is_taken_or_explained(path: str, value: Any) -> None:
-    """Never another exception than ours, and its message names the file."""
-    try:
-        load(changed(path, value))
-    except AnchorscopeError as error:
-        assert "config.yaml" in str(error)
 
 
 def test_yaml_reads_1e_4_as_text_and_we_do_not() -> None:
@@ -284,11 +240,6 @@ def test_a_merged_source_can_be_taken_away() -> None:
     raw = changed("models/llama-3.2-1b/hub", None)
     raw["models"]["llama-3.2-1b"]["local"] = "checkpoints/small"
     assert load(raw).models["llama-3.2-1b"].local == "checkpoints/small"
-
-
-def test_a_model_needs_two_lines() -> None:
-    config = load(changed("models/mine", {"local": "folder"}))
-    assert config.models["mine"].label == "mine"
 
 
 def test_the_root_follows_the_limit() -> None:
@@ -376,11 +327,6 @@ def test_a_recipe_over_real_rows_depends_on_their_sample() -> None:
 
     hashes = [config(*key).recipe_hash("mine") for key in ((100,), (200,), (100, 1))]
     assert len(set(hashes)) == 3
-
-
-def test_a_model_that_is_not_trained_has_no_recipe() -> None:
-    with pytest.raises(AnchorscopeError, match="no recipe"):
-        load(SHIPPED).recipe_hash("qwen3-8b")
 
 
 def test_worlds_of_a_trained_model_are_given_in_full() -> None:

@@ -253,28 +253,6 @@ def test_resume_after_a_kill_cancels_the_orphans_and_writes_nothing_twice(
     assert {name: after[name] for name in before} == before
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "message", "remedy"),
-    [
-        ("gpu_partition: accelerated", "gpu_partition: acelerated", "no partition `acelerated`",
-         "did you mean `accelerated`"),
-        ("gpu_type: fake", "gpu_type: h200", "no node of this partition has a h200 GPU",
-         "accelerated \\(1 fake a node\\)"),
-        ("slurm-status-command: squeue", "slurm-status-command: sacct", "keeps no accounts of jobs",
-         "set it to squeue"),
-    ],
-)  # fmt: skip
-def test_what_the_cluster_cannot_give_is_said_before_the_queue(
-    clone: Clone, old: str, new: str, message: str, remedy: str
-) -> None:
-    clone.edit(old, new)
-    assert clone.run() != 0
-    assert re.search(message, clone.said())
-    assert re.search(remedy, clone.said())
-    assert clone.jobs() == []
-    assert not clone.locked()
-
-
 def test_nothing_is_left_running(cluster: onenode.OneNode) -> None:
     """What lives of this cluster's processes are its own daemons."""
     daemons = {daemon.pid for daemon in cluster.daemons}
