@@ -139,6 +139,15 @@ def test_what_cannot_be_measured_is_refused_in_words(
         measure(load, change.pop("table", rows()), **change)
 
 
+def test_attention_that_ignores_masks_is_refused(
+    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = load("llama").model.config
+    monkeypatch.setattr(config, "_attn_implementation_internal", "flash_attention_2")
+    with pytest.raises(AnchorscopeError, match="flash_attention_2"):
+        measure(load, rows())
+
+
 def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(NOTEBOOK.parent)
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
