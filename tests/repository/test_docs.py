@@ -147,12 +147,6 @@ def test_every_anchorscope_command_is_understood_and_works_where_it_needs_nothin
             assert cli.main(given) == 0, f"{one}\n{capsys.readouterr()}"
 
 
-def test_every_python_command_names_a_program_that_is_there() -> None:
-    for one in of("python"):
-        name = one.words[2].replace(".", "/") + ".py" if one.words[1] == "-m" else one.words[1]
-        assert (PROJECT / name).is_file(), one
-
-
 @cache
 def anchors(page: Path) -> set[str]:
     """What a link may lead to on a page: headings, as Markdown viewers name them, and `<a id>`."""
@@ -197,10 +191,6 @@ def test_the_columns_of_a_product_are_those_of_the_code(module: str, name: str, 
     assert sorted(documented) == sorted(getattr(importlib.import_module(module), name))
 
 
-def test_every_list_of_columns_is_read() -> None:
-    assert len(COLUMNS) == PRODUCTS.count("<!-- columns: ") > 15
-
-
 @cache
 def patterns() -> list[re.Pattern[str]]:
     """Paths of the first table of the products page."""
@@ -232,7 +222,8 @@ def test_everything_in_a_results_folder_is_documented(tiny_run: Workspace) -> No
     assert [path for path in shown if not documented(path.as_posix())] == []
 
 
-def test_every_rule_is_on_the_products_page() -> None:
+def test_every_rule_and_list_of_columns_is_on_the_products_page() -> None:
+    assert len(COLUMNS) == PRODUCTS.count("<!-- columns: ") > 15
     text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
     targets = {"calibration", "controls", "report", "sensitivity", "reproduction", "retrain"}

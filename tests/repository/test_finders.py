@@ -10,7 +10,7 @@ from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
 from anchorscope.anchors.question_words import Span
 from tools import finders
-from tools.finders import agreement, misses, reason, shown, usable
+from tools.finders import agreement, misses, usable
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 
@@ -42,34 +42,6 @@ def test_precision_recall_and_exact_spans_are_those_counted_by_hand() -> None:
     assert list(misses(rows)) == ["cut at small words", "more than the name"]
 
 
-def test_no_rows_give_no_figures() -> None:
-    nothing = agreement([])
-    assert nothing.rows == 0 and nothing.exact != nothing.exact
-
-
-NAME = "Who then is it that they once called Little Big Man of the 2 hills at last?"
-
-
-@pytest.mark.parametrize(
-    ("subject", "found", "why"),
-    [
-        ("Little Big Man", [], "nothing found"),
-        ("Little Big Man", ["Who"], "another place"),
-        ("Little Big Man", ["called Little"], "more than the name"),
-        ("Little Big Man", ["Little Big Man", "Who"], "more than the name"),
-        ("Little Big Man", ["Little"], "without a capitalised word"),
-        ("Big Man of the 2", ["Big Man"], "without its words in lower case"),
-        ("Man of the 2", ["Man of the"], "without its number"),
-        ("Man of the 2 hills", ["Man", "2 hills"], "cut at small words"),
-        ("2 hills", ["2", "hills"], "cut at punctuation"),
-        ("that they once called Little Big Man of the", ["Big"],
-         "the name is more than half of the words"),
-    ],
-)  # fmt: skip
-def test_every_miss_has_one_reason(subject: str, found: list[str], why: str) -> None:
-    assert reason(NAME, spans(NAME, subject), spans(NAME, *found)) == why
-
-
 def test_usable_is_something_on_at_most_half_of_the_words() -> None:
     question = "Who wrote Anna Karenina?"
     rows = [
@@ -88,12 +60,6 @@ def test_usable_is_something_on_at_most_half_of_the_words() -> None:
     assert result.examples["more than half of the words"] == ["Who [wrote Anna Karenina]?"]
 
 
-def test_shown_spans_are_bracketed_by_role() -> None:
-    question = "What is George\u2028Rankin's occupation?"
-    marked = spans(question, "George\u2028Rankin") + spans(question, "occupation", role=PROPERTY)
-    assert shown(question, marked) == "What is [George Rankin]'s {occupation}?"
-
-
 def test_the_report_covers_what_is_there_and_names_what_is_not(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -107,22 +73,6 @@ def test_the_report_covers_what_is_there_and_names_what_is_not(
     assert "NQ: `offline`: usable 1.000 of 2 rows" in said, "equal questions are rows, too"
     assert "TriviaQA: no subfolder trivia_qa, not measured" in said
     assert "gold word" not in said
-
-
-def test_a_folder_without_rows_stops_with_what_is_expected(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
-    assert finders.main([str(tmp_path / "absent")]) == 1
-    assert "popqa, trivia_qa, hotpot_qa, nq_open" in capsys.readouterr().err
-
-
-def test_answers_change_nothing(tmp_path: Path) -> None:
-    rows = {}
-    for answer in ("hamlet", "Q"):
-        write(tmp_path, "nq_open/validation.jsonl", {"question": "who is it", "answer": answer})
-        rows[answer] = finders.rows_of(tmp_path, finders.SOURCES["NQ"])
-    assert rows["hamlet"] == rows["Q"]
-    assert set(rows["Q"][0]) == {"question", "subject", "property", "relation", "titles"}
 
 
 def test_on_real_popqa_nine_in_ten_subjects_are_found_exactly() -> None:
