@@ -187,6 +187,7 @@ def _measure(
     axis = alt.Axis(
         title=None,
         values=list(range(len(readouts))),
+        tickCount=len(readouts),
         labelExpr=f"{names}[datum.value]" if last else "''",
         labelAngle=-40,
         labelAlign="right",

@@ -248,14 +248,14 @@ def _measure(
     views: list[Any] = [empty_note("not measured", look, look.panel_width, look.panel_height)]
     if rows:
         views = _also_layers(also, x, y, shared, look) if also else []
-        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS))
+        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS), also)
     return alt.LayerChart(layer=views, width=look.panel_width, height=look.panel_height)
 
 
 def _also_layers(
     rows: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
 ) -> list[alt.Chart]:
-    """Dashed and dotted lines with hollow markers, and tooltips."""
+    """Dashed and dotted lines with hollow markers."""
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "measure:N"])
     views = []
     for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
@@ -263,9 +263,7 @@ def _also_layers(
             strokeWidth=0.6 * look.line_width, strokeDash=dash, opacity=0.8
         )
         views.append(line.encode(x, y, color=shared.colour))
-    views.append(marker_layer(data, x, y, shared, 0.45 * look.marker_size, hollow=True))
-    points = data.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
-    return [*views, points.encode(x, y, tooltip=tooltips(**TIPS))]
+    return [*views, marker_layer(data, x, y, shared, 0.45 * look.marker_size, hollow=True)]
 
 
 def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerChart:

@@ -263,7 +263,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
     return Encodings(
         alt.Color(**colour),
         alt.ColorValue(NO_SIGNAL, condition=seen),
-        alt.FillValue("white", condition=seen | {"legend": None}),
+        alt.FillValue("white", condition=seen),
         alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
     )
@@ -310,8 +310,12 @@ def line_layers(
     shared: Encodings,
     look: Style,
     tips: Sequence[alt.Tooltip],
+    also: Sequence[dict[str, Any]] = (),
 ) -> list[alt.Chart]:
-    """Bands where there are any, lines, markers and legend of rows with value, low and high."""
+    """Bands where there are any, lines, markers and legend of rows with value, low and high.
+
+    Rows of `also` have tooltips alone: the caller draws their lines.
+    """
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "run:N"])
     width, drawn = 0.75 * look.line_width, []
     if any(row["low"] is not None for row in rows):
@@ -321,7 +325,8 @@ def line_layers(
     line = data.mark_line(strokeWidth=width)
     drawn.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
     drawn.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
-    drawn.append(key_layer(data, x, y, shared, look).encode(tooltip=list(tips)))
+    told = alt.Chart(pd.DataFrame([*rows, *also]))
+    drawn.append(key_layer(told, x, y, shared, look).encode(tooltip=list(tips)))
     return drawn
 
 
@@ -356,14 +361,14 @@ def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
 
 def wrapped(text: str, width: float, character: float) -> str | list[str]:
     """A text as it is, or as lines that fit a width; `character`: that of one."""
-    lines = _balanced(text, max(12, int(width / character)))
+    lines = balanced(text, max(12, int(width / character)))
     return lines if len(lines) > 1 else text
 
 
 def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParams:
     """What a row of panels shows, above its first panel; above the others as many blank lines."""
     size = 0.88 * look.label_size
-    lines = _balanced(text, max(20, int((look.panel_width + look.spacing) / (0.5 * size))))
+    lines = balanced(text, max(20, int((look.panel_width + look.spacing) / (0.5 * size))))
     lines = lines if shown else [" "] * len(lines)
     return alt.TitleParams(
         lines if len(lines) > 1 else lines[0],
@@ -404,7 +409,7 @@ def few(items: Sequence[str], most: int = NOTES_SHOWN) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _balanced(text: str, most: int) -> list[str]:
+def balanced(text: str, most: int) -> list[str]:
     """Lines of at most `most` characters and about equal length."""
     lines = textwrap.wrap(text, most)
     if len(lines) < 2:
@@ -416,8 +421,8 @@ def _balanced(text: str, most: int) -> list[str]:
 def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> alt.TitleParams:
     """The title with the caption's sentences below it, each balanced over lines that fit."""
     wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
-    lines = [line for part in caption for line in _balanced(part, wrap)]
-    heading = _balanced(text, max(16, int(width / (0.6 * look.title_size))))
+    lines = [line for part in caption for line in balanced(part, wrap)]
+    heading = balanced(text, max(16, int(width / (0.6 * look.title_size))))
     return alt.TitleParams(
         heading if len(heading) > 1 else text,
         subtitle=lines,

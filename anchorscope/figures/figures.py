@@ -9,7 +9,6 @@ share of Q-Anchored right answers that follow a matched question.
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +27,8 @@ from anchorscope.figures.figure_data import (
     unseen_note,
 )
 from anchorscope.figures.figure_data import NUMBERS as COLUMNS
-from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width
-from anchorscope.figures.figure_page import Choice, PanelChoice, page
+from anchorscope.figures.figure_fit import as_pdf, as_svg, fitted, printed_width
+from anchorscope.figures.figure_page import Axis, Choice, page
 from anchorscope.figures.figure_style import (
     AUC_BANDS,
     BANDS,
@@ -204,18 +203,16 @@ def _choice(
     site, position, condition, grouping = key
     rows, _ = select(table, (site, position), grouping)
     columns = [panel_of(rows, model, label, datasets, condition) for model, label in panels]
-    drawn = []
+    drawn: list[list[Row]] = []
+    axes: list[Axis] = []
     for panel in columns:
-        domain = delta_range(panel.curves)
-        drawn += [
-            PanelChoice(panel.curves, domain, list(delta_ticks(*domain))),
-            PanelChoice(panel.flips, *SHARES),
-            *([PanelChoice(panel.follows, *SHARES)] if follows else []),
-        ]
+        ends = delta_range(panel.curves)
+        drawn += [panel.curves, panel.flips, panel.follows][: 2 + follows]
+        axes += [(ends, delta_ticks(*ends)), SHARES, SHARES][: 2 + follows]
     readout = f"{site}/{position}"
     caption = told(columns, f"Read-out {readout}", grouping, level, condition)
     note = flip_note(rows, condition)
-    return Choice(readout, condition, grouping, title, caption, drawn, {"said": note})
+    return Choice(readout, condition, grouping, title, caption, note, drawn, axes)
 
 
 def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
@@ -231,7 +228,7 @@ def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
     return min(-20, low), max(5, high + (5 if high % 20 == 0 else 0))
 
 
-def delta_ticks(low: float, high: float) -> list[int]:
+def delta_ticks(low: float, high: float) -> list[float]:
     """Every 20 percentage points from `low` to `high`."""
     return list(range(20 * math.ceil(low / 20), math.floor(high) + 1, 20))
 
@@ -373,17 +370,6 @@ def _untold(columns: Sequence[Panel]) -> list[str]:
     return said + [f"{what}: {few(items)}." for what, items in notes if items]
 
 
-RUNTIME = "window.vegaEmbed = vegaEmbed;"
-
-
-@lru_cache
-def _runtime() -> str:
-    """The script that draws: Vega, Vega-Lite and their embedding."""
-    import vl_convert
-
-    return vl_convert.javascript_bundle(RUNTIME, VERSION)
-
-
 def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
     """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
 
@@ -408,7 +394,7 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
         ) from error
     makers: dict[str, Callable[[], str | bytes]] = {
         ".vl.json": lambda: text,
-        ".html": lambda: page(spec, svg, _runtime(), views),
+        ".html": lambda: page(spec, svg, Path(stem).name, views),
         ".svg": lambda: svg,
         ".pdf": lambda: as_pdf(svg, printed_width(spec)),
         ".png": lambda: vl_convert.svg_to_png(svg, scale=300 / 96 if printed_width(spec) else 2),
