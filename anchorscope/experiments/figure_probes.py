@@ -1,7 +1,7 @@
 """The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,16 +9,21 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figures.figure_data import (
+    Pair,
     Row,
     at_readout,
+    cells_of,
     distinct,
+    layer_count,
     line_rows,
+    missing_note,
     number,
     require,
+    rows_at,
     select,
     true,
-    unseen_at,
     unseen_note,
+    values_of,
 )
 from anchorscope.figures.figure_fit import fitted
 from anchorscope.figures.figure_style import (
@@ -35,7 +40,7 @@ from anchorscope.figures.figure_style import (
     few,
     figure_of,
     layer_axis,
-    line_layers,
+    line_panel,
     marker_layer,
     marker_of,
     one_legend,
@@ -45,12 +50,10 @@ from anchorscope.figures.figure_style import (
     sample_count,
     series_name,
     style_of,
-    tooltips,
     value_axis,
 )
 from anchorscope.figures.figures import GROUPINGS
 
-Pair = tuple[str, str]
 CONTROLS = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
     "floor_auc prompt_end_auc added_auc added_low added_high ece"
@@ -68,6 +71,8 @@ HUMPS = (
     "AUC, calibration error and density in the colour of the Q-Anchored line. "
     "Two humps in a density do not show two mechanisms."
 )
+# measures of a cell as a whole
+CELLS = {"auc": values_of("probe_auc", "auc_low", "auc_high"), "ece": values_of("ece")}
 # what a row of panels shows, title and number format of its y axis
 MEASURES = {
     "auc": ("", "Probe AUC", ".1f"),
@@ -120,7 +125,7 @@ def probes_chart(
     require(density, DENSITY)
     checked = at_readout(controls, readout)
     rows, grouping = select(curve, readout, grouping)
-    humps = density[(density["site"] == readout[0]) & (density["position"] == readout[1])]
+    humps = rows_at(density, readout)
     columns = [_column(checked, rows, humps, model, datasets) for model in panels]
     across = columns_across(len(columns), look.columns)
     width = across * (look.panel_width + look.spacing + 40)
@@ -128,14 +133,19 @@ def probes_chart(
     small = replace(look, panel_height=round(0.45 * look.panel_height))
     shown = [name for name in MEASURES if any(one.measures[name] for one in columns)] or ["auc"]
     views = [_views(one, shown, shared, small, i % across == 0) for i, one in enumerate(columns)]
-    basics = (
-        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
-        f"n\u00a0=\u00a0{sample_count(_sizes(checked, panels, datasets))} samples a cell; "
-        f"bands: pointwise {100 * level:g}\u00a0% {AUC_BANDS}."
-    )
+    cells = cells_of(checked, panels, datasets)
+    sizes = [int(cell["n"].max()) for cell in cells.values() if len(cell)]
     before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
-    caption = [basics, KEY.format(before=before), *_added(checked, panels, datasets)]
-    caption += [*_untold(checked, panels, datasets), HUMPS]
+    caption = [
+        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
+        f"n\u00a0=\u00a0{sample_count(sizes)} samples a cell; "
+        f"bands: pointwise {100 * level:g}\u00a0% {AUC_BANDS}.",
+        KEY.format(before=before),
+        *_added(cells),
+        *unseen_note(cells),
+        *missing_note([name for name, cell in cells.items() if cell.empty]),
+        HUMPS,
+    ]
     return figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
@@ -149,19 +159,18 @@ def _column(
     """One model's rows of the three tables."""
     key, label = model
     mine, groups, humps = (table[table["model"] == key] for table in (controls, curve, density))
-    layers = int(mine["layer"].max()) + 1 if len(mine) else 1
+    layers = layer_count(mine)
     column = Column(label, layers, {name: [] for name in MEASURES}, [], [])
     for i, (dataset, name) in enumerate(datasets):
         cell = mine[mine["dataset"] == dataset]
         common: Row = {"model": label, "dataset": name, "marker": marker_of(i)}
         shown = common | {"series": series_name("Q", name)}
-        band = ("auc_low", "auc_high")
-        for measure, name, ends in (("auc", "probe_auc", band), ("ece", "ece", None)):
+        for measure, numbers in CELLS.items():
             told = shown | {"measure": _named(measure)}
-            column.measures[measure].extend(line_rows(cell, name, told, layers, i, band=ends))
+            column.measures[measure].extend(line_rows(cell, numbers, told, layers, i))
         for source, said, dash in ALSO:
             told = shown | {"measure": said, "dotted": dash == DOTTED}
-            column.also.extend(line_rows(cell, source, told, layers, i, probe=False))
+            column.also.extend(line_rows(cell, values_of(source), told, layers, i, probe=False))
         _add_groups(column, groups[groups["dataset"] == dataset], common, i)
         seen = set(cell["layer"][true(cell["signal"])])
         column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i, seen))
@@ -178,7 +187,8 @@ def _add_groups(column: Column, cell: pd.DataFrame, common: Row, i: int) -> None
             if name in group:
                 kept = group.assign(**{name: group[name].mask(true(group["thin"]))})
                 told = shown | {"measure": _named(measure)}
-                rows = line_rows(kept, name, told, column.layers, i + 4 * j, factor=factor)
+                numbers = values_of(name, factor=factor)
+                rows = line_rows(kept, numbers, told, column.layers, i + 4 * j)
                 column.measures[measure].extend(rows)
 
 
@@ -218,7 +228,9 @@ def _views(
         y = value_axis("value", title, domain, ticks, look, number=form)
         x = layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
         size = replace(look, panel_height=round(1.6 * look.panel_height)) if name == "auc" else look
-        view = _measure(rows, column.also if name == "auc" else [], x, y, shared, size)
+        also = column.also if name == "auc" else []
+        under = _also_layers(also, x, y, shared, look) if also else []
+        view = line_panel(rows, x, y, shared, size, TIPS, also=also, under=under)
         heading = row_heading(said, look, shown=first) if k else panel_heading(column.label, look)
         views.append(view.properties(title=heading))
     said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
@@ -239,17 +251,6 @@ def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[f
     step = 10 ** math.floor(math.log10(high))
     step = step / 2 if high < 2 * step else 2 * step if high >= 5 * step else step
     return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
-
-
-def _measure(
-    rows: Sequence[Row], also: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
-) -> alt.LayerChart:
-    """One measure of one model by layer; under its lines, dashed and dotted, those of `also`."""
-    views: list[Any] = [empty_note("not measured", look, look.panel_width, look.panel_height)]
-    if rows:
-        views = _also_layers(also, x, y, shared, look) if also else []
-        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS), also)
-    return alt.LayerChart(layer=views, width=look.panel_width, height=look.panel_height)
 
 
 def _also_layers(
@@ -291,42 +292,13 @@ def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerCh
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 
-def _sizes(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[int]:
-    drawn = controls["model"].isin([m for m, _ in panels])
-    drawn &= controls["dataset"].isin([d for d, _ in datasets])
-    return [int(n) for n in controls[drawn].groupby(["model", "dataset"])["n"].max()]
-
-
-def _cells(
-    controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]
-) -> list[tuple[str, str, pd.DataFrame]]:
-    """Model, dataset and rows of every cell."""
-    by_cell = dict(iter(controls.groupby(["model", "dataset"])))
-    return [
-        (label, name, by_cell.get((model, dataset), controls.iloc[:0]))
-        for model, label in panels
-        for dataset, name in datasets
-    ]
-
-
-def _added(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
+def _added(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     """What reading the answer adds to the AUC at the headline layer, cell by cell."""
     said = []
-    for model, dataset, cell in _cells(controls, panels, datasets):
+    for name, cell in cells.items():
         head = cell[true(cell["headline"])].dropna(subset=["added_auc"])
         for ends in head[["added_auc", "added_low", "added_high"]].to_numpy():
             value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
-            said.append(f"{model} on {dataset} {value}\u00a0[{low},\u00a0{high}]")
+            said.append(f"{name} {value}\u00a0[{low},\u00a0{high}]")
     where = "AUC that reading the answer adds at the headline layer"
     return [f"{where}: {few(said, 8)}."] if said else []
-
-
-def _untold(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
-    """Where there is no signal, and cells that were not measured."""
-    cells = [(f"{a} on {b}", cell) for a, b, cell in _cells(controls, panels, datasets)]
-    known = [(name, cell) for name, cell in cells if len(cell)]
-    weak = [(name, where) for name, cell in known for where in unseen_at(cell)]
-    blank = [name for name, cell in known if not true(cell["cell_signal"]).any()]
-    missing = [name for name, cell in cells if cell.empty]
-    said = unseen_note(weak, blank, len(known))
-    return said + ([f"Not measured: {few(missing)}."] if missing else [])

@@ -109,7 +109,7 @@ def _grid(rows: pd.DataFrame) -> list[list[Pair]]:
 
 
 def _count(every: Sequence[Panel]) -> str:
-    measured = {panel.label.rpartition(" at ")[2] for panel in every if panel.samples}
+    measured = {panel.label.rpartition(" at ")[2] for panel in every if panel.cells}
     return f"{len(measured)} read-out{'s' if len(measured) != 1 else ''}"
 
 

@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -303,31 +303,36 @@ def marker_layer(
     return drawn if hollow else drawn.encode(fill=shared.fill)
 
 
-def line_layers(
+def line_panel(
     rows: Sequence[dict[str, Any]],
     x: alt.X,
     y: alt.Y,
     shared: Encodings,
     look: Style,
-    tips: Sequence[alt.Tooltip],
+    tips: Mapping[str, tuple[str, str]],
+    *,
     also: Sequence[dict[str, Any]] = (),
-) -> list[alt.Chart]:
+    under: Sequence[alt.Chart] = (),
+) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
-    Rows of `also` have tooltips alone: the caller draws their lines.
+    Below them lie the layers of `under`; rows of `also` have tooltips alone.
     """
+    width, height, views = look.panel_width, look.panel_height, list(under)
+    if not rows:
+        views.append(empty_note("not measured", look, width, height))
+        return alt.LayerChart(layer=views, width=width, height=height)
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "run:N"])
-    width, drawn = 0.75 * look.line_width, []
     if any(row["low"] is not None for row in rows):
         low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
         area = data.transform_filter("datum.low !== null").mark_area(opacity=look.band_opacity)
-        drawn.append(area.encode(x, low, y2="high:Q", color=shared.colour))
-    line = data.mark_line(strokeWidth=width)
-    drawn.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
-    drawn.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
+        views.append(area.encode(x, low, y2="high:Q", color=shared.colour))
+    line = data.mark_line(strokeWidth=0.75 * look.line_width)
+    views.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
+    views.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
     told = alt.Chart(pd.DataFrame([*rows, *also]))
-    drawn.append(key_layer(told, x, y, shared, look).encode(tooltip=list(tips)))
-    return drawn
+    views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
+    return alt.LayerChart(layer=views, width=width, height=height)
 
 
 def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:

@@ -21,7 +21,9 @@ from anchorscope.figures.figure_data import (
     Panel,
     Row,
     distinct,
+    missing_note,
     panel_of,
+    sample_size,
     select,
     true,
     unseen_note,
@@ -329,15 +331,23 @@ def told(
             "groups formed by the knockout's flips, of samples with a counted pair; lower row: "
             "right answers"
         )
-    counts = [count for panel in columns for count in panel.samples]
+    cells = {name: cell for panel in columns for name, cell in panel.cells.items()}
+    counts = [sample_size(cell, condition) for cell in cells.values()]
     paired = [count for panel in columns for count in panel.paired]
     lower = f", lower row: n\u00a0=\u00a0{sample_count(paired)} paired samples" if paired else ""
+    refitted = any("inflation" not in c or (c["inflation"] > 1).any() for c in cells.values())
     basics = (
         f"{subject}; {groups}; n\u00a0=\u00a0{sample_count(counts)} samples a cell{lower}; "
-        f"bands: pointwise {100 * level:g}\u00a0% "
-        f"{BANDS if any(any(panel.refitted) for panel in columns) else AUC_BANDS}."
+        f"bands: pointwise {100 * level:g}\u00a0% {BANDS if refitted else AUC_BANDS}."
     )
-    return [basics, *_followed(columns), *_untold(columns)]
+    thin = [name for panel in columns for name in panel.thin]
+    return [
+        basics,
+        *_followed(columns),
+        *unseen_note(cells),
+        *([f"Not drawn, too few samples: {few(thin)}."] if thin else []),
+        *missing_note([name for panel in columns for name in panel.missing]),
+    ]
 
 
 def _followed(columns: Sequence[Panel]) -> list[str]:
@@ -356,18 +366,6 @@ def _followed(columns: Sequence[Panel]) -> list[str]:
         f"{said}; headline layer: n\u00a0=\u00a0{sample_count([n for n, _ in covered])} pairs, "
         f"{span(shares)}\u00a0% of the Q-Anchored right answers."
     ]
-
-
-def _untold(columns: Sequence[Panel]) -> list[str]:
-    """The caption's last sentences: what is grey, and what is not drawn."""
-    weak = [cell for panel in columns for cell in panel.weak]
-    blank = [name for panel in columns for name in panel.blank]
-    said = unseen_note(weak, blank, sum(len(panel.samples) for panel in columns))
-    notes = (
-        ("Not drawn, too few samples", [t for p in columns for t in p.thin]),
-        ("Not measured", [m for p in columns for m in p.missing]),
-    )
-    return said + [f"{what}: {few(items)}." for what, items in notes if items]
 
 
 def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
