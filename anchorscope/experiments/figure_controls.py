@@ -7,70 +7,35 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_data import (
-    Pair,
-    Row,
-    Source,
-    at_readout,
-    cell_of,
-    cells_of,
-    distinct,
-    layer_count,
-    layer_list,
-    line_rows,
-    missing_note,
-    require,
-    rows_at,
-    true,
-    unseen_note,
-    values_of,
-)
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
+from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import fitted
-from anchorscope.figures.figure_style import (
-    BANDS,
-    INK,
-    SOFT,
-    Encodings,
-    Figure,
-    Series,
-    Style,
-    columns_across,
-    encodings,
-    few,
-    figure_of,
-    layer_axis,
-    line_panel,
-    one_legend,
-    panel_heading,
-    sample_count,
-    style_of,
-    value_axis,
-    wrapped,
-)
+from anchorscope.figures.figure_style import Figure, Style
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one colour, one kind of pass
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
 RED = "#d55e00"
 FLIPS = {
-    "flip_share": Series("Flips: knockout", BLUE, [1, 0], "circle"),
-    "random_flip_share": Series("Flips: random", ORANGE, [1.5, 2.5], "square"),
-    "question_flip_share": Series("Flips: question", GREEN, [8, 3], "triangle-up"),
-    "replicate_flip_share": Series("Flips: replicate", PURPLE, [8, 2, 2, 2], "diamond"),
-    "offset_flip_share": Series("Flips: offset refitted", SKY, [4, 2], "triangle-down"),
-    "null_share": Series("Flips: by chance", SOFT, [1.5, 2.5], "cross"),
+    "flip_share": draw.Series("Flips: knockout", BLUE, [1, 0], "circle"),
+    "random_flip_share": draw.Series("Flips: random", ORANGE, [1.5, 2.5], "square"),
+    "question_flip_share": draw.Series("Flips: question", GREEN, [8, 3], "triangle-up"),
+    "replicate_flip_share": draw.Series("Flips: replicate", PURPLE, [8, 2, 2, 2], "diamond"),
+    "offset_flip_share": draw.Series("Flips: offset refitted", SKY, [4, 2], "triangle-down"),
+    "null_share": draw.Series("Flips: by chance", draw.SOFT, [1.5, 2.5], "cross"),
 }
 AUCS = {
-    "probe_auc": Series("AUC: clean", INK, [1, 0], "circle"),
-    "auc_knockout": Series("AUC: knocked out", BLUE, [8, 3], "triangle-right"),
-    "auc_refit": Series("AUC: refitted", SKY, [4, 2], "triangle-down"),
-    "prompt_end_auc": Series("AUC: prompt's end", GREEN, [1.5, 2.5], "diamond"),
-    "auc_shuffled": Series("AUC: shuffled labels", SOFT, [1.5, 2.5], "cross"),
-    "floor_auc": Series("AUC: hardest floor", RED, [10, 3, 2, 3], None),
+    "probe_auc": draw.Series("AUC: clean", draw.INK, [1, 0], "circle"),
+    "auc_knockout": draw.Series("AUC: knocked out", BLUE, [8, 3], "triangle-right"),
+    "auc_refit": draw.Series("AUC: refitted", SKY, [4, 2], "triangle-down"),
+    "prompt_end_auc": draw.Series("AUC: prompt's end", GREEN, [1.5, 2.5], "diamond"),
+    "auc_shuffled": draw.Series("AUC: shuffled labels", draw.SOFT, [1.5, 2.5], "cross"),
+    "floor_auc": draw.Series("AUC: hardest floor", RED, [10, 3, 2, 3], None),
 }
 # contrasts of right answers put behind another question
 FOLLOWS = {
-    "matched": Series("Follow: matched", PURPLE, [1, 0], "circle"),
-    "placebo": Series("Follow: placebo", ORANGE, [1.5, 2.5], "square"),
+    "matched": draw.Series("Follow: matched", PURPLE, [1, 0], "circle"),
+    "placebo": draw.Series("Follow: placebo", ORANGE, [1.5, 2.5], "square"),
 }
 # of these the read-out's probe tells nothing: they stay in colour where it has no signal
 APART = ("prompt_end_auc", "auc_shuffled", "floor_auc")
@@ -82,7 +47,7 @@ CONTRAST = (
     "model dataset site position contrast quantity layer n estimate ci_low ci_high no_effect signal"
 )
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
-SIZE: dict[str, Source] = {"n": ("n", 1, 0)}
+SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
 Cells = dict[str, pd.DataFrame]
 
 
@@ -114,14 +79,16 @@ def controls_chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
-    require(controls, NEEDED)
-    require(contrasts, CONTRAST)
-    rows = at_readout(controls, readout)
-    pairs = rows_at(contrasts, readout)
+    look = draw.style_of(style)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    data.require(controls, NEEDED)
+    data.require(contrasts, CONTRAST)
+    rows = data.at_readout(controls, readout)
+    pairs = data.rows_at(contrasts, readout)
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
-    across = columns_across(len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns)
+    across = draw.columns_across(
+        len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns
+    )
     small = replace(
         look,
         panel_width=look.panel_width // (2 if across > 2 else 1),
@@ -130,12 +97,12 @@ def controls_chart(
     width = across * (small.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     known = {name for name in rows if rows[name].notna().any()} | set(follow["contrast"])
     shown = [series for name, series in (FLIPS | FOLLOWS | AUCS).items() if name in known]
-    shared = encodings(shown, look, width)
+    shared = draw.encodings(shown, look, width)
     lowest = _lowest(rows)
     views = [
         _cell(
-            cell_of(rows, model, dataset),
-            cell_of(follow, model, dataset) if len(follow) else None,
+            data.cell_of(rows, model, dataset),
+            data.cell_of(follow, model, dataset) if len(follow) else None,
             label,
             name,
             shared,
@@ -146,9 +113,9 @@ def controls_chart(
         for i, (model, label) in enumerate(panels)
         for j, (dataset, name) in enumerate(datasets)
     ]
-    cells, paired = (cells_of(found, panels, datasets) for found in (rows, pairs))
+    cells, paired = (data.cells_of(found, panels, datasets) for found in (rows, pairs))
     caption = _caption(cells, paired, readout, level)
-    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
 def _lowest(rows: pd.DataFrame) -> float:
@@ -162,7 +129,7 @@ def _cell(
     follow: pd.DataFrame | None,
     model: str,
     dataset: str,
-    shared: Encodings,
+    shared: draw.Encodings,
     look: Style,
     lowest: float,
     first: bool,
@@ -171,7 +138,7 @@ def _cell(
 
     Only the first of a row carries the labels of the y axes.
     """
-    layers = layer_count(cell)
+    layers = data.layer_count(cell)
     common = {"model": model, "dataset": dataset}
     tenths = [k / 10 for k in range(round(10 * lowest), 11) if k % 2 == 0]
     shares = ((0, 100), [0, 50, 100], "d")
@@ -184,43 +151,45 @@ def _cell(
     views = []
     for title, ends, ticks, form, rows in panels:
         last = title == "AUC"
-        x = layer_axis(layers, "Layer" if last else None, labels=last)
-        y = value_axis(
+        x = draw.layer_axis(layers, "Layer" if last else None, labels=last)
+        y = draw.value_axis(
             "value", title if first else None, ends, ticks, look, number=form, labels=first
         )
         heads = [
             alt.Chart(alt.Data(values=[{"layer": int(layer)}]))
-            .mark_rule(color=SOFT, strokeWidth=0.8, opacity=0.7)
+            .mark_rule(color=draw.SOFT, strokeWidth=0.8, opacity=0.7)
             .encode(x)
-            for layer in cell["layer"][true(cell["headline"])]
+            for layer in cell["layer"][data.true(cell["headline"])]
         ]
-        views.append(line_panel(rows, x, y, shared, look, TIPS, under=heads))
+        views.append(draw.line_panel(rows, x, y, shared, look, TIPS, under=heads))
     views[0] = views[0].properties(title=_heading(cell, model, dataset, look))
-    return alt.VConcatChart(vconcat=views, spacing=8, resolve=one_legend())
+    return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
 
 def _heading(cell: pd.DataFrame, model: str, dataset: str, look: Style) -> alt.TitleParams:
     """The dataset above the model, which says so where it has no signal."""
-    unseen = len(cell) > 0 and not true(cell["cell_signal"]).any()
+    unseen = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
     size = 0.88 * look.label_size
-    return panel_heading(
+    return draw.panel_heading(
         dataset,
         look,
-        color=SOFT if unseen else INK,
-        subtitle=wrapped(f"{model}, no signal" if unseen else model, look.panel_width, 0.5 * size),
+        color=draw.SOFT if unseen else draw.INK,
+        subtitle=draw.wrapped(
+            f"{model}, no signal" if unseen else model, look.panel_width, 0.5 * size
+        ),
         subtitleFontSize=size,
-        subtitleColor=SOFT,
+        subtitleColor=draw.SOFT,
     )
 
 
-def _lines(cell: pd.DataFrame, lines: dict[str, Series], common: Row) -> list[Row]:
+def _lines(cell: pd.DataFrame, lines: dict[str, draw.Series], common: Row) -> list[Row]:
     """The rows of a panel; shares become percent."""
     found = []
     for i, (column, series) in enumerate(lines.items()):
         shown = common | {"series": series.name, "marker": series.marker}
         low, high = ("auc_low", "auc_high") if column == "probe_auc" else ("", "")
-        numbers = values_of(column, low, high, factor=100 if lines is FLIPS else 1) | SIZE
-        rows = line_rows(cell, numbers, shown, len(cell), i, probe=column not in APART)
+        numbers = data.values_of(column, low, high, factor=100 if lines is FLIPS else 1) | SIZE
+        rows = data.line_rows(cell, numbers, shown, len(cell), i, probe=column not in APART)
         found += [row | {"mark": row["mark"] and series.marker is not None} for row in rows]
     return found
 
@@ -228,11 +197,11 @@ def _lines(cell: pd.DataFrame, lines: dict[str, Series], common: Row) -> list[Ro
 def _follow_lines(follow: pd.DataFrame, common: Row, layers: int) -> list[Row]:
     """The rows of the panel of right answers behind another question, in percent."""
     found: list[Row] = []
-    numbers = values_of("estimate", "ci_low", "ci_high") | SIZE
+    numbers = data.values_of("estimate", "ci_low", "ci_high") | SIZE
     for i, (contrast, series) in enumerate(FOLLOWS.items()):
         rows = follow[follow["contrast"] == contrast]
         shown = common | {"series": series.name, "marker": series.marker}
-        found += line_rows(rows, numbers, shown, layers, 4 * i)
+        found += data.line_rows(rows, numbers, shown, layers, 4 * i)
     return found
 
 
@@ -240,15 +209,15 @@ def _caption(cells: Cells, contrasts: Cells, readout: Pair, level: float) -> lis
     """Read-out, n and interval; noise floor; whether random tokens have an effect; no signal."""
     counts = [int(found["n"].max()) for found in cells.values() if len(found)]
     return [
-        f"Read-out {'/'.join(readout)}; n\u00a0=\u00a0{sample_count(counts)} samples a cell; "
+        f"Read-out {'/'.join(readout)}; {draw.size_note(counts)} samples a cell; "
         f"upright line: headline layer; "
-        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}, "
+        f"bands: pointwise {100 * level:g}\u00a0% {draw.BANDS}, "
         "those of AUCs with the probes held fixed.",
         _floor(pd.concat(list(cells.values()))),
         _equivalence(contrasts),
         *_following(contrasts, cells),
-        *unseen_note(cells),
-        *missing_note([name for name, found in cells.items() if found.empty]),
+        *data.unseen_note(cells),
+        *data.missing_note([name for name, found in cells.items() if found.empty]),
     ]
 
 
@@ -272,28 +241,32 @@ def _equivalence(contrasts: Cells) -> str:
     }
     if not any(map(len, here.values())):
         return "Effect of random tokens: not measured."
-    known = {name: seen for name, rows in here.items() if len(seen := rows[true(rows["signal"])])}
+    known = {
+        name: seen for name, rows in here.items() if len(seen := rows[data.true(rows["signal"])])
+    }
     if not known:
         return "Effect of random tokens: not interpretable, no layer has a signal."
     open_at = {
-        name: [int(layer) for layer in rows["layer"][~true(rows["no_effect"])]]
+        name: [int(layer) for layer in rows["layer"][~data.true(rows["no_effect"])]]
         for name, rows in known.items()
     }
-    shown = [f"{name} at {layer_list(layers)}" for name, layers in open_at.items() if layers]
+    shown = [f"{name} at {data.layer_list(layers)}" for name, layers in open_at.items() if layers]
     text = (
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "
         f"at every layer with a signal in {len(known) - len(shown)} of {len(known)} cells"
     )
-    return f"{text}; not shown for {few(shown)}." if shown else f"{text}."
+    return f"{text}; not shown for {draw.few(shown)}." if shown else f"{text}."
 
 
 def _following(contrasts: Cells, cells: Cells) -> list[str]:
     """In how many cells right answers surely follow a matched question more than a placebo."""
     surely = []
     for name, rows in contrasts.items():
-        heads = cells[name]["layer"][true(cells[name]["headline"])]
+        heads = cells[name]["layer"][data.true(cells[name]["headline"])]
         here = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
-        here = here[here["layer"].isin(heads) & true(here["signal"])].dropna(subset=["estimate"])
+        here = here[here["layer"].isin(heads) & data.true(here["signal"])].dropna(
+            subset=["estimate"]
+        )
         if len(here):
             surely.append(here["ci_low"].gt(0).any())
     if not surely:

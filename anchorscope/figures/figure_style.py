@@ -126,15 +126,10 @@ def columns_across(count: int, most: int) -> int:
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
-def layer_ticks(layers: int) -> list[int]:
-    """Major ticks of the layer axis: every 5 up to 30 layers, 10 up to 50, 20 beyond."""
-    step = 5 if layers <= 30 else 10 if layers <= 50 else 20
-    return list(range(0, max(layers, 1), step))
-
-
 def layer_axis(layers: int, title: str | None, *, labels: bool = True) -> alt.X:
-    """The x channel of a panel of so many layers."""
-    ticks = layer_ticks(layers)
+    """The x channel of a panel: a tick every 5 layers up to 30, every 10 up to 50, then 20."""
+    step = 5 if layers <= 30 else 10 if layers <= 50 else 20
+    ticks = list(range(0, max(layers, 1), step))
     axis = alt.Axis(
         values=ticks, tickCount=len(ticks), title=title, format="d", grid=False, labels=labels
     )
@@ -190,11 +185,6 @@ def _outline(marker: str, r: float) -> str:
         "cross": [*half, *((-x, -y) for x, y in half)],
     }[marker]
     return "M" + "L".join(f"{x},{y}" for x, y in corners * 11) + "Z"
-
-
-def legend_symbol(marker: str | None, line: bool = True) -> str:
-    """A piece of line with its marker, or one of both, as the SVG path of a legend entry."""
-    return ("M-1,0L1,0" if line else "") + (_outline(marker, 0.25) if marker else "")
 
 
 @dataclass(frozen=True)
@@ -256,7 +246,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         columnPadding=2.2 * look.label_size,
     )
     dashes = [list(one.dash) for one in series]
-    shapes = [legend_symbol(one.marker, one.line) for one in series]
+    shapes = [_symbol(one) for one in series]
     colour: dict[str, Any] = {"field": "series", "type": "nominal", "legend": legend.to_dict()}
     colour["scale"] = {"domain": names, "range": [one.colour for one in series]}
     seen: dict[str, Any] = {"test": "datum.signal", **colour}
@@ -267,6 +257,12 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
     )
+
+
+def _symbol(series: Series) -> str:
+    """A piece of line with its marker, or one of both, as the SVG path of a legend entry."""
+    line = "M-1,0L1,0" if series.line else ""
+    return line + (_outline(series.marker, 0.25) if series.marker else "")
 
 
 def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
@@ -320,7 +316,7 @@ def line_panel(
     """
     width, height, views = look.panel_width, look.panel_height, list(under)
     if not rows:
-        views.append(empty_note("not measured", look, width, height))
+        views.append(empty_note("not measured", width, height, look))
         return alt.LayerChart(layer=views, width=width, height=height)
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "run:N"])
     if any(row["low"] is not None for row in rows):
@@ -343,18 +339,17 @@ def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:
     )
 
 
-def rule_at(y: alt.Y, name: str, value: float = 0, **mark: Any) -> alt.Chart:
-    """A horizontal line at a value of the y channel `name`."""
-    look: dict[str, Any] = {"color": SOFT, "strokeWidth": 0.8} | mark
-    return alt.Chart(alt.Data(values=[{name: value}])).mark_rule(**look).encode(y)
+def zero_rule(y: alt.Y, name: str) -> alt.Chart:
+    """A horizontal line at 0 of the y channel `name`."""
+    rule = alt.Chart(alt.Data(values=[{name: 0}])).mark_rule(color=SOFT, strokeWidth=0.8)
+    return rule.encode(y)
 
 
-def empty_note(text: str, look: Style, width: float, height: float) -> alt.Chart:
+def empty_note(text: str, width: float, height: float, look: Style) -> alt.Chart:
     """Words in the middle of a panel without data."""
-    nothing = alt.Chart(alt.Data(values=[{}]))
-    return nothing.mark_text(text=text, color=SOFT, fontSize=look.label_size).encode(
-        x=alt.value(width / 2), y=alt.value(height / 2)
-    )
+    note = alt.Chart(alt.Data(values=[{}]))
+    note = note.mark_text(text=text, color=SOFT, fontSize=look.label_size)
+    return note.encode(x=alt.value(width / 2), y=alt.value(height / 2))
 
 
 def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
@@ -387,24 +382,24 @@ def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParam
 
 def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:
     """Model, dataset and layer, then each field as (title, number format or "")."""
-    tips = [alt.Tooltip("model:N", title="model"), alt.Tooltip("dataset:N", title="dataset")]
-    tips.append(alt.Tooltip("layer:Q", title="layer", format="d"))
-    for name, (title, number) in fields.items():
-        tip = alt.Tooltip(f"{name}:Q", title=title, format=number)
-        tips.append(tip if number else alt.Tooltip(f"{name}:N", title=title))
-    return tips
+    every = {"model": ("model", ""), "dataset": ("dataset", ""), "layer": ("layer", "d")} | fields
+    return [
+        alt.Tooltip(f"{name}:Q", title=title, format=number)
+        if number
+        else alt.Tooltip(f"{name}:N", title=title)
+        for name, (title, number) in every.items()
+    ]
 
 
 def sample_count(counts: Sequence[int]) -> str:
     """`900`, or `812 to 1,000` where cells differ."""
-    least, most = min(counts, default=0), max(counts, default=0)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def span(values: Sequence[float]) -> str:
-    """Whole numbers: `38 to 77`, or `77` where all are that."""
-    ends = dict.fromkeys(f"{end:.0f}" for end in (min(values, default=0), max(values, default=0)))
+    ends = dict.fromkeys(f"{end:,}" for end in (min(counts, default=0), max(counts, default=0)))
     return " to ".join(ends)
+
+
+def size_note(counts: Sequence[int]) -> str:
+    """The same in a caption."""
+    return f"n\u00a0=\u00a0{sample_count(counts)}"
 
 
 def few(items: Sequence[str], most: int = NOTES_SHOWN) -> str:
@@ -443,22 +438,13 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
 
 def config_of(look: Style) -> dict[str, Any]:
     """The specification's `config`."""
-    axis = {
-        "labelFontSize": look.label_size,
-        "titleFontSize": look.label_size,
-        "titleFontWeight": "normal",
-        "labelColor": INK,
-        "titleColor": INK,
-        "gridColor": FAINT,
-        "domainColor": SOFT,
-        "tickColor": SOFT,
-        "labelFlush": False,
-    }
-    legend = {"labelFontSize": look.label_size, "labelColor": INK, "offset": 8}
+    size = {"labelFontSize": look.label_size, "labelColor": INK}
+    axis = size | {"titleFontSize": look.label_size, "titleFontWeight": "normal"}
+    axis |= {"titleColor": INK, "gridColor": FAINT, "labelFlush": False}
     return {
         "font": look.font,
-        "axis": axis,
-        "legend": legend,
+        "axis": axis | {"domainColor": SOFT, "tickColor": SOFT},
+        "legend": size | {"offset": 8},
         "title": {"color": INK},
         "view": {"stroke": "#cccccc"},
     }
@@ -472,14 +458,12 @@ def figure_of(
     caption: Sequence[str],
     look: Style,
     width: float,
-    row_gap: float | None = None,
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
-    rows = look.spacing if row_gap is None else row_gap
     return Figure(
         concat=list(views),
         columns=across,
-        spacing={"row": rows, "column": 0.7 * look.spacing},
+        spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=one_legend(),
         title=title_of(title, caption, look, width),
         config=config_of(look),
