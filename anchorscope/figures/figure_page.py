@@ -5,10 +5,7 @@ All of it is Vega-Lite's own: the page's script only embeds the specification, a
 
 from __future__ import annotations
 
-import base64
 import copy
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,24 +22,10 @@ Row = dict[str, Any]
 Spec = dict[str, Any]
 Axis = tuple[tuple[float, float], list[float]]
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
-SCRIPT = """
-const page = JSON.parse(document.getElementById("page").textContent);
-window.drawn = vegaEmbed("#figure", page.spec, page.options);
-"""
-OPTIONS = {
-    "mode": "vega-lite",
-    "renderer": "svg",
-    "ast": True,  # expressions are interpreted: the page's policy forbids `eval`
-    "bind": "#switches",
-    "scaleFactor": {"png": 2},
-    "actions": {"export": True, "source": True, "compiled": False, "editor": False},
-}
-HELP = (
-    "Point at a mark for its numbers.",
-    "Click a name in the legend to single it out, with Shift several; double-click shows all.",
-    "Drag moves along the layers, Ctrl and scroll zooms; double-click shows all.",
-)
 FADED = 0.1
+POINTED = {"fields": ["layer"], "nearest": True, "on": "pointermove", "clear": "pointerout"}
+WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
+IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
 ZOOMED = "isArray(zoom.layer)"
 SWITCHES = {"readout": "Read-out", "condition": "Control", "grouping": "Grouping"}
 NAMES = {
@@ -89,20 +72,8 @@ def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str
     """
     live = interactive(spec, choices, size_of(svg)[0])
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
-    return template.render(
-        title=_words(spec.get("title")),
-        policy=" ".join(map(_allowed, (_runtime(), SCRIPT))),
-        help=" ".join(HELP[: 3 if "zoom" in json.dumps(live["params"]) else 2]),
-        page={"spec": live, "options": OPTIONS | {"downloadFileName": name}},
-        runtime=_runtime(),
-        script=SCRIPT,
-    )
-
-
-def _allowed(script: str) -> str:
-    """What lets this script run and no other, in the words of a content security policy."""
-    digest = hashlib.sha256(script.encode("utf-8")).digest()
-    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+    title = _words(spec.get("title"))
+    return template.render(title=title, name=name, spec=live, runtime=_runtime())
 
 
 def _words(title: Any) -> str:
@@ -130,28 +101,26 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
     for p, panel in enumerate(panels):
         _enliven(panel, p)
     named = [view for panel in panels for view in panel["layer"] if "name" in view]
+    if not named:
+        return live  # nothing was measured
+    panels[0]["layer"].insert(
+        0, _legend(next(view for view in named if "color" in view["encoding"]))
+    )
+    live["params"] = [_selection("singled", ["legend"], {"fields": ["series"]}, bind="legend")]
     layered = [view["name"] for view in named if view["name"].startswith("layer")]
-    key = next(view for view in named if "color" in view["encoding"])
-    panels[0]["layer"].insert(0, _legend(key))
-    live["params"] = [
-        {"name": "singled", "views": ["legend"], "bind": "legend"}
-        | {"select": {"type": "point", "fields": ["series"]}},
-    ]
     if layered:
-        point = {"type": "point", "fields": ["layer"], "nearest": True}
-        ends = {
-            "type": "interval",
-            "encodings": ["x"],
-            "zoom": "wheel![event.ctrlKey || event.metaKey]",
-        }
         live["params"] += [
-            {"name": "at", "views": layered}
-            | {"select": point | {"on": "pointermove", "clear": "pointerout"}},
-            {"name": "zoom", "views": layered, "bind": "scales", "select": ends},
+            _selection("at", layered, POINTED),
+            _selection("zoom", layered, IN_SIGHT, bind="scales"),
         ]
     if len(choices) > 1:
         _switch(live, panels, choices, width)
     return live
+
+
+def _selection(name: str, views: Sequence[str], select: Row, **more: str) -> Row:
+    """A selection made in these views."""
+    return {"name": name, "views": views, "select": {"type": "point"} | select} | more
 
 
 def _panels(node: Any) -> Iterator[Spec]:
@@ -194,13 +163,12 @@ def _enliven(panel: Spec, p: int) -> None:
 
 def _legend(key: Spec) -> Spec:
     """An unseen view that comes before all others: Vega-Lite ties a legend to the first one's."""
-    channels = {name: key["encoding"].get(name) for name in ("color", "strokeDash", "shape")}
-    encoding = {name: channel for name, channel in channels.items() if channel}
+    channels = ("color", "strokeDash", "shape")
     return {
         "name": "legend",
         "data": {"values": [{}]},
         "mark": {"type": "point", "filled": True, "opacity": 0},
-        "encoding": encoding,
+        "encoding": {k: key["encoding"][k] for k in channels if k in key["encoding"]},
     }
 
 
@@ -257,6 +225,8 @@ def _select(choices: Sequence[Choice], name: str) -> Row:
 def _switch_panel(live: Spec, panel: Spec, p: int, choices: Sequence[Choice]) -> None:
     """One panel's data: an object a line, whose points are flattened once it is chosen."""
     rows = [row | {"view": k} for k, one in enumerate(choices) for row in one.rows[p]]
+    if not rows:
+        return
     table = pd.DataFrame(rows).astype(object)
     series = [name for name in SERIES if name in table]
     points = [name for name in table if name not in series]
@@ -264,14 +234,14 @@ def _switch_panel(live: Spec, panel: Spec, p: int, choices: Sequence[Choice]) ->
     live["datasets"][f"rows{p}"] = lines.to_dict("records")
     panel["data"] = {"name": f"rows{p}"}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
+    panel["layer"] = [view for view in panel["layer"] if view["mark"]["type"] != "text"]
+    axis = f"shown.axes[{p}]"
     for view in panel["layer"]:
         if "name" in view.get("data", {}):
             live["datasets"].pop(view.pop("data")["name"], None)
         y = view["encoding"].get("y", {})
         if "scale" in y:
-            y["scale"]["domain"] = {"expr": f"shown.axes[{p}][0]"}
+            y["scale"]["domain"] = {"expr": f"{axis}[0]"}
         if "values" in y.get("axis", {}):
-            y["axis"] |= {
-                "values": {"expr": f"shown.axes[{p}][1]"},
-                "tickCount": {"expr": f"length(shown.axes[{p}][1])"},
-            }
+            ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
+            y["axis"] |= ticks

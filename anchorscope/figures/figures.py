@@ -146,7 +146,7 @@ def choices(
     )
     views = []
     for site, position, condition, grouped in found:
-        rows, _ = data.select(table, (site, position), grouped)
+        rows = data.select(table, (site, position), grouped)[0]
         columns = [data.panel_of(rows, *model, datasets, condition) for model in panels]
         at = f"{site}/{position}"
         views.append(
