@@ -1,19 +1,11 @@
-"""Pages in a real browser: Debian's chromium, headless, with no network of any use to it.
+"""Pages in a real browser: the system's chromium, headless, driven by Playwright.
 
-`driven` opens a page that a test points at, clicks and types into as a reader does, through
-Playwright with the system's chromium. `looked` needs no driver: a test adds a script of its own to
-the page, which leaves what it saw in the document; chromium prints the document.
+`driven` opens a file for a test that points and clicks; `looked` runs a script in a page.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import html
-import json
-import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,30 +16,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CHROMIUM = shutil.which("chromium")
+CHROMIUM = shutil.which("chromium") if find_spec("playwright") else None
+ABSENT = "chromium or playwright is not on this machine"
+UNDRIVEN = ABSENT if CHROMIUM is None else None
+"""Why no page can be driven here; None where one can."""
 PATIENCE = 300_000
 """Milliseconds: a busy machine takes long to draw a page."""
-ABSENT = "there is no chromium on this machine"
-UNDRIVEN = (
-    ABSENT
-    if CHROMIUM is None
-    else None
-    if find_spec("playwright")
-    else "playwright is not installed: run `make setup`"
-)
-"""Why no page can be driven here; None where one can."""
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions",
-    "--enable-logging=stderr", "--virtual-time-budget=20000",
-)  # fmt: skip
-BEFORE = """
-window.seen = { errors: [], blocked: [] };
-addEventListener("error", (event) => seen.errors.push(String(event.message)));
-addEventListener("unhandledrejection", (event) => seen.errors.push(String(event.reason)));
-addEventListener("securitypolicyviolation", (event) => seen.blocked.push(event.blockedURI));
-"""
-AFTER = """
-addEventListener("load", async () => {
+LOOK = """async () => {
+  const seen = {};
   const $ = (name) => document.querySelector(name);
   const all = (name) => [...document.querySelectorAll(name)];
   const wait = (time = 200) => new Promise((done) => setTimeout(done, time));
@@ -56,47 +32,9 @@ addEventListener("load", async () => {
     for (const kind of ["input", "change"]) element.dispatchEvent(new Event(kind));
     await wait();
   };
-  try { %s } catch (error) { seen.errors.push(String(error)); }
-  seen.requests = performance.getEntriesByType("resource").map((entry) => entry.name)
-    .filter((name) => !name.startsWith("data:"));
-  seen.title = document.title;
-  document.body.append(Object.assign(document.createElement("pre"),
-    { id: "seen", textContent: JSON.stringify(seen) }));
-});
-"""
-
-
-def looked(page: str, script: str, folder: Path, width: int = 1400) -> dict[str, Any]:
-    """What the script, run in the finished page, left in `seen`; and what the console said.
-
-    The script knows `$`, `all` (elements by selector), `wait` and `set` (a form element's value).
-    """
-    path = folder / "page.html"
-    path.write_text(spied(page, script), encoding="utf-8")
-    for _ in range(3):
-        said = subprocess.run(
-            [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder / 'profile'}",
-             f"--window-size={width},1200", "--dump-dom", path.as_uri()],
-            capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
-        found = re.search(r'<pre id="seen">(.*?)</pre>', said.stdout, re.DOTALL)
-        if found:  # else chromium's clock ran out while a busy machine kept the page waiting
-            break
-    assert found, said.stderr[-2000:]
-    seen: dict[str, Any] = json.loads(html.unescape(found[1]))
-    seen["console"] = [line for line in said.stderr.splitlines() if ":CONSOLE" in line]
-    return seen
-
-
-def spied(page: str, script: str) -> str:
-    """The page with the test's own scripts, and they alone let in by its policy."""
-    scripts = [BEFORE, AFTER % script]
-    digests = [hashlib.sha256(one.encode()).digest() for one in scripts]
-    allowed = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests)
-    page = page.replace("script-src ", f"script-src {allowed} ", 1)
-    page = page.replace("<style>", f"<script>{scripts[0]}</script><style>", 1)
-    head, end, tail = page.rpartition("</body>")
-    return f"{head}<script>{scripts[1]}</script>{end}{tail}"
+  %s
+  return { ...seen, title: document.title };
+}"""
 
 
 @dataclass(frozen=True)
@@ -132,9 +70,7 @@ def browser() -> Iterator[Browser]:
 @contextmanager
 def driven(chromium: Browser, path: Path, width: int = 1400) -> Iterator[Opened]:
     """A file as a page of its own; nothing outside it can be reached."""
-    context = chromium.new_context(
-        viewport={"width": width, "height": 1200}, permissions=["clipboard-read", "clipboard-write"]
-    )
+    context = chromium.new_context(viewport={"width": width, "height": 1200})
     context.set_default_timeout(PATIENCE)
     try:
         opened = Opened(context.new_page())
@@ -146,6 +82,18 @@ def driven(chromium: Browser, path: Path, width: int = 1400) -> Iterator[Opened]
         yield opened
     finally:
         context.close()
+
+
+def looked(page: str, script: str, folder: Path, width: int = 1400) -> dict[str, Any]:
+    """What the script, run in the page, left in `seen`; and what the page did meanwhile.
+
+    The script knows `$`, `all` (elements by selector), `wait` and `set` (a form element's value).
+    """
+    path = folder / "page.html"
+    path.write_text(page, encoding="utf-8")
+    with browser() as chromium, driven(chromium, path, width) as opened:
+        seen: dict[str, Any] = opened.page.evaluate(LOOK % script)
+        return seen | {"wrong": opened.wrong, "asked": opened.asked}
 
 
 def _kept(wrong: list[str], kind: str, text: str) -> None:

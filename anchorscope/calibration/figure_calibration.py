@@ -9,31 +9,11 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
-from anchorscope.figures.figure_data import distinct, number, require, true
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_fit import fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
-from anchorscope.figures.figure_style import (
-    COLOURS,
-    FAINT,
-    INK,
-    SOFT,
-    UNSEEN,
-    Encodings,
-    Figure,
-    Series,
-    Style,
-    columns_across,
-    empty_note,
-    encodings,
-    few,
-    figure_of,
-    marker_of,
-    one_legend,
-    panel_heading,
-    sample_count,
-    style_of,
-    value_axis,
-)
+from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -82,21 +62,21 @@ def calibration_chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
-    require(calibration, NEEDED)
+    look = draw.style_of(style)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    data.require(calibration, NEEDED)
     grouping = grouping or "per_layer"
     rows = _headline(calibration, grouping)
     rows = rows[rows["dataset"].isin([key for key, _ in datasets])]
-    across = columns_across(len(panels), look.columns)
+    across = draw.columns_across(len(panels), look.columns)
     width = across * (look.panel_width + look.spacing + 40)
-    shared = encodings(_series(datasets), look, width)
+    shared = draw.encodings(_series(datasets), look, width)
     small = replace(look, panel_height=round(0.6 * look.panel_height))
     views = [
         _model(rows[rows["model"] == key], label, datasets, shared, small) for key, label in panels
     ]
     caption = _caption(rows, panels, datasets, grouping, level)
-    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
 def floors_of(column: str) -> tuple[float, float | None]:
@@ -117,20 +97,22 @@ def _headline(calibration: pd.DataFrame, grouping: str) -> pd.DataFrame:
             "name one of these, or build the calibration again",
             see="not-measured",
         )
-    return chosen[true(chosen["headline"])]
+    return chosen[data.true(chosen["headline"])]
 
 
-def _series(datasets: Sequence[Pair]) -> list[Series]:
+def _series(datasets: Sequence[Pair]) -> list[draw.Series]:
     """Data sets in the colours of their Q-Anchored lines, and the mean."""
     known = [
-        Series(label, COLOURS[2 * i % len(COLOURS)], [1, 0], marker_of(i), line=False)
+        draw.Series(
+            label, draw.COLOURS[2 * i % len(draw.COLOURS)], [1, 0], draw.marker_of(i), line=False
+        )
         for i, (_, label) in enumerate(datasets)
     ]
-    return [*known, Series(MEAN, INK, [1, 0], None)]
+    return [*known, draw.Series(MEAN, draw.INK, [1, 0], None)]
 
 
 def _model(
-    rows: pd.DataFrame, label: str, datasets: Sequence[Pair], shared: Encodings, look: Style
+    rows: pd.DataFrame, label: str, datasets: Sequence[Pair], shared: draw.Encodings, look: Style
 ) -> alt.VConcatChart:
     """The measures of one model below one another."""
     measured = set(rows["site"] + "/" + rows["position"])
@@ -140,8 +122,8 @@ def _model(
         points = _points(rows, column, readouts, label, datasets)
         last = len(views) == len(MEASURES) - 1
         views.append(_measure(points, column, readouts, shared, look, last=last))
-    views[0] = views[0].properties(title=panel_heading(label, look))
-    return alt.VConcatChart(vconcat=views, spacing=12, resolve=one_legend())
+    views[0] = views[0].properties(title=draw.panel_heading(label, look))
+    return alt.VConcatChart(vconcat=views, spacing=12, resolve=draw.one_legend())
 
 
 def _points(
@@ -156,26 +138,26 @@ def _points(
             if readout not in readouts or pd.isna(row[column]):
                 continue
             points.append(
-                {"model": label, "series": name, "readout": readout, "marker": marker_of(i)}
+                {"model": label, "series": name, "readout": readout, "marker": draw.marker_of(i)}
                 | {"measure": MEASURES[column]}
                 | {"at": round(readouts.index(readout) + aside, 3)}
-                | {"value": number(row[column], 4), "layer": int(row["layer"])}
-                | {"low": number(row.get(f"{column}_low"), 4)}
-                | {"high": number(row.get(f"{column}_high"), 4)}
+                | {"value": data.number(row[column], 4), "layer": int(row["layer"])}
+                | {"low": data.number(row.get(f"{column}_low"), 4)}
+                | {"high": data.number(row.get(f"{column}_high"), 4)}
                 | {"q": int(row["n_truth_q"]), "a": int(row["n_truth_a"]), "signal": _seen(row)}
             )
     return points
 
 
 def _seen(row: dict[Any, Any]) -> bool:
-    return "signal" not in row or bool(true(pd.Series([row["signal"]])).all())
+    return "signal" not in row or bool(data.true(pd.Series([row["signal"]])).all())
 
 
 def _measure(
     points: Sequence[Row],
     column: str,
     readouts: Sequence[str],
-    shared: Encodings,
+    shared: draw.Encodings,
     look: Style,
     *,
     last: bool,
@@ -187,6 +169,7 @@ def _measure(
     axis = alt.Axis(
         title=None,
         values=list(range(len(readouts))),
+        tickCount=len(readouts),
         labelExpr=f"{names}[datum.value]" if last else "''",
         labelAngle=-40,
         labelAlign="right",
@@ -196,7 +179,7 @@ def _measure(
         grid=False,
     )
     x = alt.X("at:Q", scale=ends, axis=axis)
-    y = value_axis("value", MEASURES[column], (0, 1), TICKS, look, number=".2f")
+    y = draw.value_axis("value", MEASURES[column], (0, 1), TICKS, look, number=".2f")
     layers: list[Any] = []
     if DEFAULT_READOUT in readouts:
         layers = [_shade(readouts, ends)]
@@ -204,14 +187,16 @@ def _measure(
     if points:
         layers += [*_marks(points, x, y, shared, look), _means(points, readouts, ends, y, look)]
     else:
-        layers.append(empty_note("not measured", look, width, height))
+        layers.append(draw.empty_note("not measured", width, height, look))
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 
 def _shade(readouts: Sequence[str], ends: alt.Scale) -> alt.Chart:
     """The default read-out's place."""
-    data = alt.Chart(alt.Data(values=[_place(readouts)]))
-    return data.mark_rect(color=FAINT, opacity=0.6).encode(alt.X("at:Q", scale=ends), x2="to:Q")
+    base = alt.Chart(alt.Data(values=[_place(readouts)]))
+    return base.mark_rect(color=draw.FAINT, opacity=0.6).encode(
+        alt.X("at:Q", scale=ends), x2="to:Q"
+    )
 
 
 def _place(readouts: Sequence[str]) -> Row:
@@ -229,16 +214,16 @@ def _floor(
     value: float, dash: list[float], readouts: Sequence[str], ends: alt.Scale, y: alt.Y
 ) -> alt.Chart:
     """A floor, at the read-out that has to reach it."""
-    data = alt.Chart(alt.Data(values=[_place(readouts) | {"value": value}]))
-    line = data.mark_rule(color=SOFT, strokeDash=dash, strokeWidth=1.2)
+    base = alt.Chart(alt.Data(values=[_place(readouts) | {"value": value}]))
+    line = base.mark_rule(color=draw.SOFT, strokeDash=dash, strokeWidth=1.2)
     return line.encode(alt.X("at:Q", scale=ends), y, x2="to:Q")
 
 
 def _marks(
-    points: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
+    points: Sequence[Row], x: alt.X, y: alt.Y, shared: draw.Encodings, look: Style
 ) -> list[alt.Chart]:
     """Intervals where there are any, points, and the invisible layer with legend and tooltips."""
-    data = alt.Chart(pd.DataFrame(list(points)))
+    base = alt.Chart(pd.DataFrame(list(points)))
     tips = [
         alt.Tooltip(f"{name}:{kind}", title=title)
         for name, kind, title in (
@@ -251,12 +236,12 @@ def _marks(
     drawn = []
     if any(row["low"] is not None for row in points):
         low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-        bars = data.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.7)
+        bars = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.7)
         drawn.append(bars.encode(x, low, y2="high:Q", color=shared.colour))
     shape = alt.Shape("marker:N", scale=None)
-    point = data.mark_point(filled=False, opacity=1, size=size, strokeWidth=1)
+    point = base.mark_point(filled=False, opacity=1, size=size, strokeWidth=1)
     drawn.append(point.encode(x, y, color=shared.colour, fill=shared.fill, shape=shape))
-    key = data.mark_point(filled=True, opacity=0, size=3 * size)
+    key = base.mark_point(filled=True, opacity=0, size=3 * size)
     drawn.append(key.encode(x, y, color=shared.legend, shape=shared.shape, tooltip=tips))
     return drawn
 
@@ -271,8 +256,8 @@ def _means(
         for k, name in enumerate(readouts)
         if name in means
     ]
-    data = alt.Chart(alt.Data(values=values))
-    line = data.mark_rule(color=INK, strokeWidth=0.75 * look.line_width)
+    base = alt.Chart(alt.Data(values=values))
+    line = base.mark_rule(color=draw.INK, strokeWidth=0.75 * look.line_width)
     return line.encode(alt.X("at:Q", scale=ends), y, x2="to:Q")
 
 
@@ -285,7 +270,7 @@ def _caption(
 ) -> list[str]:
     """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
     shown = rows[rows["model"].isin([key for key, _ in panels])]
-    sizes = [sample_count([int(n) for n in shown[f"n_truth_{name}"]]) for name in "qa"]
+    sizes = [draw.sample_count([int(n) for n in shown[f"n_truth_{name}"]]) for name in "qa"]
     told = [
         f"Headline layer of each read-out; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sizes[0]} samples of truth Q and {sizes[1]} of truth A a cell.",
@@ -306,8 +291,8 @@ def _caption(
                 if not _seen(row)
             ]
     blank = int(shown[list(MEASURES)].isna().sum().sum())
-    notes = ((f"{UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
-    told += [f"{what}: {few(items)}." for what, items in notes if items]
+    notes = ((f"{draw.UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
+    told += [f"{what}: {draw.few(items)}." for what, items in notes if items]
     return [*told, f"Left out: {blank} values without a sample of that truth."] if blank else told
 
 

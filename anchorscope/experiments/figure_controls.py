@@ -7,65 +7,35 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_data import (
-    Row,
-    at_readout,
-    distinct,
-    layer_list,
-    line_rows,
-    require,
-    true,
-    unseen_at,
-    unseen_note,
-)
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
+from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import fitted
-from anchorscope.figures.figure_style import (
-    BANDS,
-    INK,
-    SOFT,
-    Encodings,
-    Figure,
-    Series,
-    Style,
-    columns_across,
-    empty_note,
-    encodings,
-    few,
-    figure_of,
-    layer_axis,
-    line_layers,
-    one_legend,
-    panel_heading,
-    sample_count,
-    style_of,
-    tooltips,
-    value_axis,
-    wrapped,
-)
+from anchorscope.figures.figure_style import Figure, Style
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one colour, one kind of pass
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
 RED = "#d55e00"
 FLIPS = {
-    "flip_share": Series("Flips: knockout", BLUE, [1, 0], "circle"),
-    "random_flip_share": Series("Flips: random", ORANGE, [1.5, 2.5], "square"),
-    "question_flip_share": Series("Flips: question", GREEN, [8, 3], "triangle-up"),
-    "replicate_flip_share": Series("Flips: replicate", PURPLE, [8, 2, 2, 2], "diamond"),
-    "offset_flip_share": Series("Flips: offset refitted", SKY, [4, 2], "triangle-down"),
-    "null_share": Series("Flips: by chance", SOFT, [1.5, 2.5], "cross"),
+    "flip_share": draw.Series("Flips: knockout", BLUE, [1, 0], "circle"),
+    "random_flip_share": draw.Series("Flips: random", ORANGE, [1.5, 2.5], "square"),
+    "question_flip_share": draw.Series("Flips: question", GREEN, [8, 3], "triangle-up"),
+    "replicate_flip_share": draw.Series("Flips: replicate", PURPLE, [8, 2, 2, 2], "diamond"),
+    "offset_flip_share": draw.Series("Flips: offset refitted", SKY, [4, 2], "triangle-down"),
+    "null_share": draw.Series("Flips: by chance", draw.SOFT, [1.5, 2.5], "cross"),
 }
 AUCS = {
-    "probe_auc": Series("AUC: clean", INK, [1, 0], "circle"),
-    "auc_knockout": Series("AUC: knocked out", BLUE, [8, 3], "triangle-right"),
-    "auc_refit": Series("AUC: refitted", SKY, [4, 2], "triangle-down"),
-    "prompt_end_auc": Series("AUC: prompt's end", GREEN, [1.5, 2.5], "diamond"),
-    "auc_shuffled": Series("AUC: shuffled labels", SOFT, [1.5, 2.5], "cross"),
-    "floor_auc": Series("AUC: hardest floor", RED, [10, 3, 2, 3], None),
+    "probe_auc": draw.Series("AUC: clean", draw.INK, [1, 0], "circle"),
+    "auc_knockout": draw.Series("AUC: knocked out", BLUE, [8, 3], "triangle-right"),
+    "auc_refit": draw.Series("AUC: refitted", SKY, [4, 2], "triangle-down"),
+    "prompt_end_auc": draw.Series("AUC: prompt's end", GREEN, [1.5, 2.5], "diamond"),
+    "auc_shuffled": draw.Series("AUC: shuffled labels", draw.SOFT, [1.5, 2.5], "cross"),
+    "floor_auc": draw.Series("AUC: hardest floor", RED, [10, 3, 2, 3], None),
 }
 # contrasts of right answers put behind another question
 FOLLOWS = {
-    "matched": Series("Follow: matched", PURPLE, [1, 0], "circle"),
-    "placebo": Series("Follow: placebo", ORANGE, [1.5, 2.5], "square"),
+    "matched": draw.Series("Follow: matched", PURPLE, [1, 0], "circle"),
+    "placebo": draw.Series("Follow: placebo", ORANGE, [1.5, 2.5], "square"),
 }
 # of these the read-out's probe tells nothing: they stay in colour where it has no signal
 APART = ("prompt_end_auc", "auc_shuffled", "floor_auc")
@@ -76,8 +46,9 @@ NEEDED = (
 CONTRAST = (
     "model dataset site position contrast quantity layer n estimate ci_low ci_high no_effect signal"
 )
-Pair = tuple[str, str]
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
+SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
+Cells = dict[str, pd.DataFrame]
 
 
 @fitted
@@ -108,14 +79,16 @@ def controls_chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
-    require(controls, NEEDED)
-    require(contrasts, CONTRAST)
-    rows = at_readout(controls, readout)
-    pairs = contrasts[(contrasts["site"] == readout[0]) & (contrasts["position"] == readout[1])]
+    look = draw.style_of(style)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    data.require(controls, NEEDED)
+    data.require(contrasts, CONTRAST)
+    rows = data.at_readout(controls, readout)
+    pairs = data.rows_at(contrasts, readout)
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
-    across = columns_across(len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns)
+    across = draw.columns_across(
+        len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns
+    )
     small = replace(
         look,
         panel_width=look.panel_width // (2 if across > 2 else 1),
@@ -124,27 +97,25 @@ def controls_chart(
     width = across * (small.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     known = {name for name in rows if rows[name].notna().any()} | set(follow["contrast"])
     shown = [series for name, series in (FLIPS | FOLLOWS | AUCS).items() if name in known]
-    shared = encodings(shown, look, width)
+    shared = draw.encodings(shown, look, width)
     lowest = _lowest(rows)
-    cells = [(model, dataset) for model in panels for dataset in datasets]
     views = [
         _cell(
-            _rows(rows, *cell),
-            _rows(follow, *cell) if len(follow) else None,
-            cell,
+            data.cell_of(rows, model, dataset),
+            data.cell_of(follow, model, dataset) if len(follow) else None,
+            label,
+            name,
             shared,
             small,
             lowest,
-            i % across == 0,
+            (i * len(datasets) + j) % across == 0,
         )
-        for i, cell in enumerate(cells)
+        for i, (model, label) in enumerate(panels)
+        for j, (dataset, name) in enumerate(datasets)
     ]
-    caption = _caption(rows, pairs, readout, cells, level)
-    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
-
-
-def _rows(rows: pd.DataFrame, model: Pair, dataset: Pair) -> pd.DataFrame:
-    return rows[(rows["model"] == model[0]) & (rows["dataset"] == dataset[0])]
+    cells, paired = (data.cells_of(found, panels, datasets) for found in (rows, pairs))
+    caption = _caption(cells, paired, readout, level)
+    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
 def _lowest(rows: pd.DataFrame) -> float:
@@ -156,8 +127,9 @@ def _lowest(rows: pd.DataFrame) -> float:
 def _cell(
     cell: pd.DataFrame,
     follow: pd.DataFrame | None,
-    names: tuple[Pair, Pair],
-    shared: Encodings,
+    model: str,
+    dataset: str,
+    shared: draw.Encodings,
     look: Style,
     lowest: float,
     first: bool,
@@ -166,119 +138,87 @@ def _cell(
 
     Only the first of a row carries the labels of the y axes.
     """
-    (_, model), (_, dataset) = names
-    layers = int(cell["layer"].max()) + 1 if len(cell) else 1
-    ticks = [k / 10 for k in range(round(10 * lowest), 11) if k % 2 == 0]
-    shares, follows = (
-        value_axis("value", title if first else None, (0, 100), (0, 50, 100), look, labels=first)
-        for title in ("Flips (%)", "Follow (%)")
-    )
-    aucs = value_axis(
-        "value", "AUC" if first else None, (lowest, 1), ticks, look, number=".1f", labels=first
-    )
+    layers = data.layer_count(cell)
     common = {"model": model, "dataset": dataset}
-    above = _view(cell, _lines(cell, FLIPS, common), shares, layers, shared, look, None)
-    below = [_view(cell, _lines(cell, AUCS, common), aucs, layers, shared, look, "Layer")]
+    tenths = [k / 10 for k in range(round(10 * lowest), 11) if k % 2 == 0]
+    shares = ((0, 100), [0, 50, 100], "d")
+    panels: list[tuple[str, Sequence[float], Sequence[float], str, list[Row]]]
+    panels = [("Flips (%)", *shares, _lines(cell, FLIPS, common))]
     if follow is not None:
-        rows = _follow_lines(follow, common, layers)
-        below.insert(0, _view(cell, rows, follows, layers, shared, look, None))
-    unseen = len(cell) > 0 and not true(cell["cell_signal"]).any()
+        lines = _follow_lines(follow, common, layers)
+        panels.append(("Follow (%)", *shares, lines))
+    panels.append(("AUC", (lowest, 1), tenths, ".1f", _lines(cell, AUCS, common)))
+    views = []
+    for title, ends, ticks, form, rows in panels:
+        last = title == "AUC"
+        x = draw.layer_axis(layers, "Layer" if last else None, labels=last)
+        y = draw.value_axis(
+            "value", title if first else None, ends, ticks, look, number=form, labels=first
+        )
+        heads = [
+            alt.Chart(alt.Data(values=[{"layer": int(layer)}]))
+            .mark_rule(color=draw.SOFT, strokeWidth=0.8, opacity=0.7)
+            .encode(x)
+            for layer in cell["layer"][data.true(cell["headline"])]
+        ]
+        views.append(draw.line_panel(rows, x, y, shared, look, TIPS, under=heads))
+    views[0] = views[0].properties(title=_heading(cell, model, dataset, look))
+    return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
+
+
+def _heading(cell: pd.DataFrame, model: str, dataset: str, look: Style) -> alt.TitleParams:
+    """The dataset above the model, which says so where it has no signal."""
+    unseen = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
     size = 0.88 * look.label_size
-    heading = panel_heading(
+    return draw.panel_heading(
         dataset,
         look,
-        color=SOFT if unseen else INK,
-        subtitle=wrapped(f"{model}, no signal" if unseen else model, look.panel_width, 0.5 * size),
+        color=draw.SOFT if unseen else draw.INK,
+        subtitle=draw.wrapped(
+            f"{model}, no signal" if unseen else model, look.panel_width, 0.5 * size
+        ),
         subtitleFontSize=size,
-        subtitleColor=SOFT,
+        subtitleColor=draw.SOFT,
     )
-    views = [above.properties(title=heading), *below]
-    return alt.VConcatChart(vconcat=views, spacing=8, resolve=one_legend())
 
 
-def _lines(
-    cell: pd.DataFrame, lines: dict[str, Series], common: dict[str, Any]
-) -> list[dict[str, Any]]:
+def _lines(cell: pd.DataFrame, lines: dict[str, draw.Series], common: Row) -> list[Row]:
     """The rows of a panel; shares become percent."""
-    sizes = dict(zip(cell["layer"], cell["n"], strict=True))
     found = []
     for i, (column, series) in enumerate(lines.items()):
         shown = common | {"series": series.name, "marker": series.marker}
-        band = ("auc_low", "auc_high") if column == "probe_auc" else None
-        factor = 100 if lines is FLIPS else 1
-        own = column not in APART
-        rows = line_rows(cell, column, shown, len(cell), i, factor=factor, band=band, probe=own)
-        bare = series.marker is None
-        found += [
-            row | {"n": int(sizes[row["layer"]]), "mark": row["mark"] and not bare} for row in rows
-        ]
+        low, high = ("auc_low", "auc_high") if column == "probe_auc" else ("", "")
+        numbers = data.values_of(column, low, high, factor=100 if lines is FLIPS else 1) | SIZE
+        rows = data.line_rows(cell, numbers, shown, len(cell), i, probe=column not in APART)
+        found += [row | {"mark": row["mark"] and series.marker is not None} for row in rows]
     return found
 
 
 def _follow_lines(follow: pd.DataFrame, common: Row, layers: int) -> list[Row]:
     """The rows of the panel of right answers behind another question, in percent."""
     found: list[Row] = []
+    numbers = data.values_of("estimate", "ci_low", "ci_high") | SIZE
     for i, (contrast, series) in enumerate(FOLLOWS.items()):
         rows = follow[follow["contrast"] == contrast]
-        sizes = dict(zip(rows["layer"], rows["n"], strict=True))
         shown = common | {"series": series.name, "marker": series.marker}
-        lines = line_rows(rows, "estimate", shown, layers, 4 * i, band=("ci_low", "ci_high"))
-        found += [row | {"n": int(sizes[row["layer"]])} for row in lines]
+        found += data.line_rows(rows, numbers, shown, layers, 4 * i)
     return found
 
 
-def _view(
-    cell: pd.DataFrame,
-    rows: Sequence[dict[str, Any]],
-    y: alt.Y,
-    layers: int,
-    shared: Encodings,
-    look: Style,
-    title: str | None,
-) -> alt.LayerChart:
-    """One panel, with an upright line at the headline layer; `title` of the layer axis."""
-    x = layer_axis(layers, title, labels=title is not None)
-    width, height = look.panel_width, look.panel_height
-    views: list[Any] = []
-    for layer in cell["layer"][true(cell["headline"])]:
-        here = alt.Chart(alt.Data(values=[{"layer": int(layer)}]))
-        views.append(here.mark_rule(color=SOFT, strokeWidth=0.8, opacity=0.7).encode(x))
-    if rows:
-        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS))
-    else:
-        views.append(empty_note("not measured", look, width, height))
-    return alt.LayerChart(layer=views, width=width, height=height)
-
-
-def _caption(
-    rows: pd.DataFrame,
-    pairs: pd.DataFrame,
-    readout: Pair,
-    cells: Sequence[tuple[Pair, Pair]],
-    level: float,
-) -> list[str]:
+def _caption(cells: Cells, contrasts: Cells, readout: Pair, level: float) -> list[str]:
     """Read-out, n and interval; noise floor; whether random tokens have an effect; no signal."""
-    measured = {cell: _rows(rows, *cell) for cell in cells}
-    kept = {cell: found for cell, found in measured.items() if len(found)}
-    weak = [(_name(cell), where) for cell, found in kept.items() for where in unseen_at(found)]
-    blank = [_name(cell) for cell, found in kept.items() if not true(found["cell_signal"]).any()]
-    missing = [_name(cell) for cell in cells if cell not in kept]
-    counts = [int(found["n"].max()) for found in kept.values()]
-    told = [
-        f"Read-out {'/'.join(readout)}; n\u00a0=\u00a0{sample_count(counts)} samples a cell; "
+    counts = [int(found["n"].max()) for found in cells.values() if len(found)]
+    return [
+        f"Read-out {'/'.join(readout)}; {draw.size_note(counts)} samples a cell; "
         f"upright line: headline layer; "
-        f"bands: pointwise {100 * level:g}\u00a0% {BANDS}, "
+        f"bands: pointwise {100 * level:g}\u00a0% {draw.BANDS}, "
         "those of AUCs with the probes held fixed.",
-        _floor(pd.concat(list(kept.values())) if kept else rows.iloc[:0]),
-        _equivalence(pairs, cells),
-        *_following(pairs, rows, cells),
-        *unseen_note(weak, blank, len(kept)),
+        _floor(pd.concat(list(cells.values()))),
+        _equivalence(contrasts),
+        *_following(contrasts, cells),
+        *data.unseen_note(cells),
+        *data.missing_note([name for name, found in cells.items() if found.empty]),
     ]
-    return told + ([f"Not measured: {few(missing)}."] if missing else [])
-
-
-def _name(cell: tuple[Pair, Pair]) -> str:
-    return f"{cell[0][1]} on {cell[1][1]}"
 
 
 def _floor(rows: pd.DataFrame) -> str:
@@ -290,39 +230,45 @@ def _floor(rows: pd.DataFrame) -> str:
     return f"Noise floor (largest |ΔP| with nothing cut): {size}\u00a0points."
 
 
-def _equivalence(pairs: pd.DataFrame, cells: Sequence[tuple[Pair, Pair]]) -> str:
+def _equivalence(contrasts: Cells) -> str:
     """At which layers the mean ΔP under random tokens lies within ±5 points, and where not.
 
     Layers without a signal are left out: there nothing can be said.
     """
-    here = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
-    if here.empty:
+    here = {
+        name: rows[(rows["contrast"] == "random") & (rows["quantity"] == "delta_p")]
+        for name, rows in contrasts.items()
+    }
+    if not any(map(len, here.values())):
         return "Effect of random tokens: not measured."
-    here = here[true(here["signal"])]
-    known = {cell: found for cell in cells if len(found := _rows(here, *cell))}
+    known = {
+        name: seen for name, rows in here.items() if len(seen := rows[data.true(rows["signal"])])
+    }
     if not known:
         return "Effect of random tokens: not interpretable, no layer has a signal."
     open_at = {
-        cell: [int(layer) for layer in found["layer"][~true(found["no_effect"])]]
-        for cell, found in known.items()
+        name: [int(layer) for layer in rows["layer"][~data.true(rows["no_effect"])]]
+        for name, rows in known.items()
     }
-    shown = [f"{_name(cell)} at {layer_list(layers)}" for cell, layers in open_at.items() if layers]
+    shown = [f"{name} at {data.layer_list(layers)}" for name, layers in open_at.items() if layers]
     text = (
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "
         f"at every layer with a signal in {len(known) - len(shown)} of {len(known)} cells"
     )
-    return f"{text}; not shown for {few(shown)}." if shown else f"{text}."
+    return f"{text}; not shown for {draw.few(shown)}." if shown else f"{text}."
 
 
-def _following(
-    pairs: pd.DataFrame, controls: pd.DataFrame, cells: Sequence[tuple[Pair, Pair]]
-) -> list[str]:
+def _following(contrasts: Cells, cells: Cells) -> list[str]:
     """In how many cells right answers surely follow a matched question more than a placebo."""
-    here = pairs[(pairs["contrast"] == "matched-placebo") & (pairs["quantity"] == "share")]
-    heads = controls[true(controls["headline"])][["model", "dataset", "layer"]]
-    here = here.merge(heads, on=["model", "dataset", "layer"]).dropna(subset=["estimate"])
-    here = here[true(here["signal"])]
-    surely = [found["ci_low"].gt(0).any() for c in cells if len(found := _rows(here, *c))]
+    surely = []
+    for name, rows in contrasts.items():
+        heads = cells[name]["layer"][data.true(cells[name]["headline"])]
+        here = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
+        here = here[here["layer"].isin(heads) & data.true(here["signal"])].dropna(
+            subset=["estimate"]
+        )
+        if len(here):
+            surely.append(here["ci_low"].gt(0).any())
     if not surely:
         return []
     return [

@@ -1,56 +1,20 @@
 """The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_data import (
-    Row,
-    at_readout,
-    distinct,
-    line_rows,
-    number,
-    require,
-    select,
-    true,
-    unseen_at,
-    unseen_note,
-)
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
+from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import fitted
-from anchorscope.figures.figure_style import (
-    ANCHORS,
-    AUC_BANDS,
-    DASHES,
-    DOTTED,
-    Encodings,
-    Figure,
-    Style,
-    columns_across,
-    empty_note,
-    encodings,
-    few,
-    figure_of,
-    layer_axis,
-    line_layers,
-    marker_layer,
-    marker_of,
-    one_legend,
-    panel_heading,
-    paper_series,
-    row_heading,
-    sample_count,
-    series_name,
-    style_of,
-    tooltips,
-    value_axis,
-)
+from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
 
-Pair = tuple[str, str]
 CONTROLS = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
     "floor_auc prompt_end_auc added_auc added_low added_high ece"
@@ -59,8 +23,8 @@ DENSITY = "model dataset site position condition layer x density"
 TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
 # beside the read-out's own AUC: column, what it is, dash pattern
 ALSO = (
-    ("prompt_end_auc", "AUC at the prompt's end", DASHES["A"]),
-    ("floor_auc", "AUC of the hardest floor", DOTTED),
+    ("prompt_end_auc", "AUC at the prompt's end", draw.DASHES["A"]),
+    ("floor_auc", "AUC of the hardest floor", draw.DOTTED),
 )
 KEY = "AUC: solid this read-out,{before} dotted the hardest floor (what the text alone tells)."
 BEFORE = " dashed the same site at the prompt's end (before the answer is read),"
@@ -68,6 +32,8 @@ HUMPS = (
     "AUC, calibration error and density in the colour of the Q-Anchored line. "
     "Two humps in a density do not show two mechanisms."
 )
+# measures of a cell as a whole
+CELLS = {"auc": data.values_of("probe_auc", "auc_low", "auc_high"), "ece": data.values_of("ece")}
 # what a row of panels shows, title and number format of its y axis
 MEASURES = {
     "auc": ("", "Probe AUC", ".1f"),
@@ -114,29 +80,34 @@ def probes_chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
-    require(controls, CONTROLS)
-    require(density, DENSITY)
-    checked = at_readout(controls, readout)
-    rows, grouping = select(curve, readout, grouping)
-    humps = density[(density["site"] == readout[0]) & (density["position"] == readout[1])]
+    look = draw.style_of(style)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    data.require(controls, CONTROLS)
+    data.require(density, DENSITY)
+    checked = data.at_readout(controls, readout)
+    rows, grouping = data.select(curve, readout, grouping)
+    humps = data.rows_at(density, readout)
     columns = [_column(checked, rows, humps, model, datasets) for model in panels]
-    across = columns_across(len(columns), look.columns)
+    across = draw.columns_across(len(columns), look.columns)
     width = across * (look.panel_width + look.spacing + 40)
-    shared = encodings(paper_series(datasets), look, width)
+    shared = draw.encodings(draw.paper_series(datasets), look, width)
     small = replace(look, panel_height=round(0.45 * look.panel_height))
     shown = [name for name in MEASURES if any(one.measures[name] for one in columns)] or ["auc"]
     views = [_views(one, shown, shared, small, i % across == 0) for i, one in enumerate(columns)]
-    basics = (
-        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
-        f"n\u00a0=\u00a0{sample_count(_sizes(checked, panels, datasets))} samples a cell; "
-        f"bands: pointwise {100 * level:g}\u00a0% {AUC_BANDS}."
-    )
+    cells = data.cells_of(checked, panels, datasets)
+    sizes = [int(cell["n"].max()) for cell in cells.values() if len(cell)]
     before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
-    caption = [basics, KEY.format(before=before), *_added(checked, panels, datasets)]
-    caption += [*_untold(checked, panels, datasets), HUMPS]
-    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    caption = [
+        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
+        f"{draw.size_note(sizes)} samples a cell; "
+        f"bands: pointwise {100 * level:g}\u00a0% {draw.AUC_BANDS}.",
+        KEY.format(before=before),
+        *_added(cells),
+        *data.unseen_note(cells),
+        *data.missing_note([name for name, cell in cells.items() if cell.empty]),
+        HUMPS,
+    ]
+    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
 def _column(
@@ -149,21 +120,22 @@ def _column(
     """One model's rows of the three tables."""
     key, label = model
     mine, groups, humps = (table[table["model"] == key] for table in (controls, curve, density))
-    layers = int(mine["layer"].max()) + 1 if len(mine) else 1
+    layers = data.layer_count(mine)
     column = Column(label, layers, {name: [] for name in MEASURES}, [], [])
     for i, (dataset, name) in enumerate(datasets):
         cell = mine[mine["dataset"] == dataset]
-        common: Row = {"model": label, "dataset": name, "marker": marker_of(i)}
-        shown = common | {"series": series_name("Q", name)}
-        band = ("auc_low", "auc_high")
-        for measure, name, ends in (("auc", "probe_auc", band), ("ece", "ece", None)):
+        common: Row = {"model": label, "dataset": name, "marker": draw.marker_of(i)}
+        shown = common | {"series": draw.series_name("Q", name)}
+        for measure, numbers in CELLS.items():
             told = shown | {"measure": _named(measure)}
-            column.measures[measure].extend(line_rows(cell, name, told, layers, i, band=ends))
+            column.measures[measure].extend(data.line_rows(cell, numbers, told, layers, i))
         for source, said, dash in ALSO:
-            told = shown | {"measure": said, "dotted": dash == DOTTED}
-            column.also.extend(line_rows(cell, source, told, layers, i, probe=False))
+            told = shown | {"measure": said, "dotted": dash == draw.DOTTED}
+            column.also.extend(
+                data.line_rows(cell, data.values_of(source), told, layers, i, probe=False)
+            )
         _add_groups(column, groups[groups["dataset"] == dataset], common, i)
-        seen = set(cell["layer"][true(cell["signal"])])
+        seen = set(cell["layer"][data.true(cell["signal"])])
         column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i, seen))
     return column
 
@@ -171,14 +143,15 @@ def _column(
 def _add_groups(column: Column, cell: pd.DataFrame, common: Row, i: int) -> None:
     """Answer accuracy, in percent, and popularity of one cell's groups; thin ones left blank."""
     sources = (("accuracy", "answer_accuracy", 100), ("popularity", "popularity", 1))
-    for j, anchor in enumerate(ANCHORS):
+    for j, anchor in enumerate(draw.ANCHORS):
         group = cell[(cell["condition"] == "knockout") & (cell["anchor"] == anchor)]
-        shown = common | {"series": series_name(anchor, common["dataset"])}
+        shown = common | {"series": draw.series_name(anchor, common["dataset"])}
         for measure, name, factor in sources:
             if name in group:
-                kept = group.assign(**{name: group[name].mask(true(group["thin"]))})
+                kept = group.assign(**{name: group[name].mask(data.true(group["thin"]))})
                 told = shown | {"measure": _named(measure)}
-                rows = line_rows(kept, name, told, column.layers, i + 4 * j, factor=factor)
+                numbers = data.values_of(name, factor=factor)
+                rows = data.line_rows(kept, numbers, told, column.layers, i + 4 * j)
                 column.measures[measure].extend(rows)
 
 
@@ -199,7 +172,7 @@ def _density_rows(cell: pd.DataFrame, shown: Row, offset: int, seen: set[int]) -
         rows += [
             shown
             | {"measure": "density of Δlogit", "condition": condition, "layer": int(row["layer"])}
-            | {"x": number(row["x"], 4), "density": number(row["density"], 5)}
+            | {"x": data.number(row["x"], 4), "density": data.number(row["density"], 5)}
             | {"mark": k % step == offset * step // 4 % step, "signal": row["layer"] in seen}
             for k, row in enumerate(hump.sort_values("x").to_dict("records"))
         ]
@@ -207,7 +180,7 @@ def _density_rows(cell: pd.DataFrame, shown: Row, offset: int, seen: set[int]) -
 
 
 def _views(
-    column: Column, shown: Sequence[str], shared: Encodings, look: Style, first: bool
+    column: Column, shown: Sequence[str], shared: draw.Encodings, look: Style, first: bool
 ) -> alt.VConcatChart:
     """The panels of one model below one another; the first column's say what they show."""
     views = []
@@ -215,16 +188,22 @@ def _views(
         said, title, form = MEASURES[name]
         rows = column.measures[name]
         domain, ticks = _domain(name, rows + column.also if name == "auc" else rows)
-        y = value_axis("value", title, domain, ticks, look, number=form)
-        x = layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
+        y = draw.value_axis("value", title, domain, ticks, look, number=form)
+        x = draw.layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
         size = replace(look, panel_height=round(1.6 * look.panel_height)) if name == "auc" else look
-        view = _measure(rows, column.also if name == "auc" else [], x, y, shared, size)
-        heading = row_heading(said, look, shown=first) if k else panel_heading(column.label, look)
+        also = column.also if name == "auc" else []
+        under = _also_layers(also, x, y, shared, look) if also else []
+        view = draw.line_panel(rows, x, y, shared, size, TIPS, also=also, under=under)
+        heading = (
+            draw.row_heading(said, look, shown=first)
+            if k
+            else draw.panel_heading(column.label, look)
+        )
         views.append(view.properties(title=heading))
     said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
     density = _density(column.density, shared, look)
-    views.append(density.properties(title=row_heading(said, look, shown=first)))
-    return alt.VConcatChart(vconcat=views, spacing=12, resolve=one_legend())
+    views.append(density.properties(title=draw.row_heading(said, look, shown=first)))
+    return alt.VConcatChart(vconcat=views, spacing=12, resolve=draw.one_legend())
 
 
 def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[float]]:
@@ -241,40 +220,27 @@ def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[f
     return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
 
 
-def _measure(
-    rows: Sequence[Row], also: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
-) -> alt.LayerChart:
-    """One measure of one model by layer; under its lines, dashed and dotted, those of `also`."""
-    views: list[Any] = [empty_note("not measured", look, look.panel_width, look.panel_height)]
-    if rows:
-        views = _also_layers(also, x, y, shared, look) if also else []
-        views += line_layers(rows, x, y, shared, look, tooltips(**TIPS))
-    return alt.LayerChart(layer=views, width=look.panel_width, height=look.panel_height)
-
-
 def _also_layers(
-    rows: Sequence[Row], x: alt.X, y: alt.Y, shared: Encodings, look: Style
+    rows: Sequence[Row], x: alt.X, y: alt.Y, shared: draw.Encodings, look: Style
 ) -> list[alt.Chart]:
-    """Dashed and dotted lines with hollow markers, and tooltips."""
-    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "measure:N"])
+    """Dashed and dotted lines with hollow markers."""
+    base = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "measure:N"])
     views = []
     for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
-        line = data.transform_filter(test).mark_line(
+        line = base.transform_filter(test).mark_line(
             strokeWidth=0.6 * look.line_width, strokeDash=dash, opacity=0.8
         )
         views.append(line.encode(x, y, color=shared.colour))
-    views.append(marker_layer(data, x, y, shared, 0.45 * look.marker_size, hollow=True))
-    points = data.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
-    return [*views, points.encode(x, y, tooltip=tooltips(**TIPS))]
+    return [*views, draw.marker_layer(base, x, y, shared, 0.45 * look.marker_size, hollow=True)]
 
 
-def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerChart:
+def _density(rows: Sequence[Row], shared: draw.Encodings, look: Style) -> alt.LayerChart:
     """Densities of one model; square roots, so that a wide hump shows beside a narrow one."""
     width, height = look.panel_width, look.panel_height
     if not rows:
-        note = empty_note("not measured", look, width, height)
+        note = draw.empty_note("not measured", width, height, look)
         return alt.LayerChart(layer=[note], width=width, height=height)
-    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N"])
+    base = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N"])
     ends = [min(row["x"] for row in rows), max(row["x"] for row in rows)]
     x = alt.X("x:Q", title="Δlogit", scale=alt.Scale(domain=ends, nice=False))
     x["axis"] = alt.Axis(grid=False, tickCount=8)
@@ -283,52 +249,23 @@ def _density(rows: Sequence[Row], shared: Encodings, look: Style) -> alt.LayerCh
     y = alt.Y("density:Q", scale=alt.Scale(type="sqrt", domain=[0, 1.05 * top]), axis=axis)
     stroke = 0.75 * look.line_width
     layers: list[alt.Chart] = []
-    for condition, dash, opacity in (("random", DOTTED, 0.65), ("knockout", [1, 0], 1)):
-        here = data.transform_filter(f"datum.condition === '{condition}'")
+    for condition, dash, opacity in (("random", draw.DOTTED, 0.65), ("knockout", [1, 0], 1)):
+        here = base.transform_filter(f"datum.condition === '{condition}'")
         line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
         hollow = condition == "random"
         size = 0.5 * look.marker_size
         layers.append(line.encode(x, y, color=shared.colour))
-        layers.append(marker_layer(here, x, y, shared, size, hollow=hollow))
+        layers.append(draw.marker_layer(here, x, y, shared, size, hollow=hollow))
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 
-def _sizes(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[int]:
-    drawn = controls["model"].isin([m for m, _ in panels])
-    drawn &= controls["dataset"].isin([d for d, _ in datasets])
-    return [int(n) for n in controls[drawn].groupby(["model", "dataset"])["n"].max()]
-
-
-def _cells(
-    controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]
-) -> list[tuple[str, str, pd.DataFrame]]:
-    """Model, dataset and rows of every cell."""
-    by_cell = dict(iter(controls.groupby(["model", "dataset"])))
-    return [
-        (label, name, by_cell.get((model, dataset), controls.iloc[:0]))
-        for model, label in panels
-        for dataset, name in datasets
-    ]
-
-
-def _added(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
+def _added(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     """What reading the answer adds to the AUC at the headline layer, cell by cell."""
     said = []
-    for model, dataset, cell in _cells(controls, panels, datasets):
-        head = cell[true(cell["headline"])].dropna(subset=["added_auc"])
+    for name, cell in cells.items():
+        head = cell[data.true(cell["headline"])].dropna(subset=["added_auc"])
         for ends in head[["added_auc", "added_low", "added_high"]].to_numpy():
             value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
-            said.append(f"{model} on {dataset} {value}\u00a0[{low},\u00a0{high}]")
+            said.append(f"{name} {value}\u00a0[{low},\u00a0{high}]")
     where = "AUC that reading the answer adds at the headline layer"
-    return [f"{where}: {few(said, 8)}."] if said else []
-
-
-def _untold(controls: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]) -> list[str]:
-    """Where there is no signal, and cells that were not measured."""
-    cells = [(f"{a} on {b}", cell) for a, b, cell in _cells(controls, panels, datasets)]
-    known = [(name, cell) for name, cell in cells if len(cell)]
-    weak = [(name, where) for name, cell in known for where in unseen_at(cell)]
-    blank = [name for name, cell in known if not true(cell["cell_signal"]).any()]
-    missing = [name for name, cell in cells if cell.empty]
-    said = unseen_note(weak, blank, len(known))
-    return said + ([f"Not measured: {few(missing)}."] if missing else [])
+    return [f"{where}: {draw.few(said, 8)}."] if said else []

@@ -1,7 +1,7 @@
 """What a figure draws of its table: the rows of each model's column, rounded, and what to say."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,19 +19,33 @@ NUMBERS = (
 BESIDE = {"matched": "placebo", "placebo": "placebo"}
 EVERYWHERE = "at every layer"
 Row = dict[str, Any]
+Pair = tuple[str, str]
+# what a row holds of each number: its column of the table, factor, digits
+Source = tuple[str, float, int]
+CURVE: dict[str, Source] = {
+    "delta_p": ("delta_p", 1, 2),
+    "ci_low": ("ci_low", 1, 2),
+    "ci_high": ("ci_high", 1, 2),
+    "n": ("n", 1, 0),
+    "share": ("share", 100, 1),
+    "probe_auc": ("probe_auc", 1, 3),
+}
+SHARES: dict[str, Source] = {
+    "flips": ("flip_share", 100, 1),
+    "low": ("flip_low", 100, 1),
+    "high": ("flip_high", 100, 1),
+    "n": ("n_paired", 1, 0),
+}
 
 
 @dataclass(frozen=True)
 class Panel:
-    """What one model's column draws.
+    """What one model's column draws, and what its caption needs.
 
     `curves`, `flips` and `follows` are rows of the chart's data: ΔP in percentage points, shares
-    in percent. `samples` is the size of each cell, `paired` how many of these are paired;
-    `covered`, at the headline layer, how many Q-Anchored right answers have a counted pair, and
-    how many there are. `weak` names each cell and where it has no signal, `blank` cells without
-    one as a whole, `thin` and `missing` curves that are not drawn.
-    `refitted`: whether each
-    cell's intervals carry the probes' own variance.
+    in percent. `cells` are the table's rows by cell, `paired` how many of a cell's samples are
+    paired; `covered`, at the headline layer, how many Q-Anchored right answers have a counted
+    pair, and how many there are. `thin` and `missing` name curves that are not drawn.
     """
 
     label: str
@@ -39,17 +53,14 @@ class Panel:
     curves: list[Row] = field(default_factory=list)
     flips: list[Row] = field(default_factory=list)
     follows: list[Row] = field(default_factory=list)
-    samples: list[int] = field(default_factory=list)
+    cells: dict[str, pd.DataFrame] = field(default_factory=dict)
     paired: list[int] = field(default_factory=list)
     covered: list[tuple[int, int]] = field(default_factory=list)
-    weak: list[tuple[str, str]] = field(default_factory=list)
-    blank: list[str] = field(default_factory=list)
     thin: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
-    refitted: list[bool] = field(default_factory=list)
 
 
-def distinct(pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+def distinct(pairs: Sequence[Pair]) -> list[Pair]:
     """Equal labels get their key added: the legend tells series apart by label alone."""
     labels = [label for _, label in pairs]
     return [
@@ -73,13 +84,13 @@ def require(table: pd.DataFrame, columns: str) -> None:
         )
 
 
-def at_readout(table: pd.DataFrame, readout: tuple[str, str]) -> pd.DataFrame:
+def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     """The table's rows at the read-out.
 
     Raises:
         AnchorscopeError: nothing measured there.
     """
-    here = table[(table["site"] == readout[0]) & (table["position"] == readout[1])]
+    here = rows_at(table, readout)
     if here.empty:
         measured = sorted(set(table["site"] + "/" + table["position"]))
         raise AnchorscopeError(
@@ -89,6 +100,11 @@ def at_readout(table: pd.DataFrame, readout: tuple[str, str]) -> pd.DataFrame:
             see="not-measured",
         )
     return here
+
+
+def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
+    """The table's rows at the read-out, if any."""
+    return table[(table["site"] == readout[0]) & (table["position"] == readout[1])]
 
 
 def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame, str]:
@@ -109,9 +125,7 @@ def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame
     return table[table["grouping"] == chosen], chosen
 
 
-def select(
-    table: pd.DataFrame, readout: tuple[str, str], grouping: str | None
-) -> tuple[pd.DataFrame, str]:
+def select(table: pd.DataFrame, readout: Pair, grouping: str | None) -> tuple[pd.DataFrame, str]:
     """The curve's rows at the read-out and grouping, and the grouping.
 
     Raises:
@@ -125,13 +139,12 @@ def panel_of(
     rows: pd.DataFrame,
     model: str,
     label: str,
-    datasets: Sequence[tuple[str, str]],
+    datasets: Sequence[Pair],
     condition: str = "knockout",
 ) -> Panel:
     """Everything one model's column shows of a condition; `rows` as `select` returns them."""
     mine = rows[rows["model"] == model]
-    layers = int(mine["layer"].max()) + 1 if len(mine) else 1
-    panel = Panel(label, layers)
+    panel = Panel(label, layer_count(mine))
     for i, (key, name) in enumerate(datasets):
         cell = mine[mine["dataset"] == key]
         if cell.empty:
@@ -143,14 +156,14 @@ def panel_of(
     return panel
 
 
+def layer_count(rows: pd.DataFrame) -> int:
+    """Layers of a model by its rows; 1 where there are none."""
+    return int(rows["layer"].max()) + 1 if len(rows) else 1
+
+
 def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int, cut: str) -> None:
     """One dataset of the panel, the `i`-th of the legend."""
-    panel.samples.append(_samples(cell, cut))
-    panel.refitted.append("inflation" not in cell or bool((cell["inflation"] > 1).any()))
-    told = f"{panel.label} on {name}"
-    panel.weak.extend((told, where) for where in unseen_at(cell))
-    if not true(cell["cell_signal"]).any():
-        panel.blank.append(told)
+    panel.cells[f"{panel.label} on {name}"] = cell
     common = {"model": panel.label, "dataset": name, "marker": marker_of(i)}
     _add_flips(panel, cell, common, i, cut)
     _add_follows(panel, cell, common, i)
@@ -158,7 +171,9 @@ def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int, cut: str) -> 
         curve, series = _rows(cell, cut, anchor), series_name(anchor, name)
         shown = common | {"anchor": f"{anchor}-Anchored", "series": series}
         offset = i + j * (marker_step(panel.layers) // 2)
-        panel.curves.extend(_curve_rows(curve, shown, panel.layers, offset))
+        # a thin point keeps its row, with ΔP blank, so that the line breaks there
+        drawn = _masked(curve, ["delta_p", "ci_low", "ci_high"])
+        panel.curves.extend(line_rows(drawn, CURVE, shown, panel.layers, offset))
         panel.thin.extend(_thin_note(curve, panel.label, series))
         if curve.empty:
             panel.missing.append(f"{series} of {panel.label}")
@@ -170,7 +185,7 @@ def _add_flips(panel: Panel, cell: pd.DataFrame, common: Row, i: int, cut: str) 
         rows = _rows(cell, condition, "all")
         shown = common | {"condition": condition, "anchor": "all", "chance": condition != cut}
         shown["series"] = series_name("Q", common["dataset"])
-        panel.flips.extend(_flip_rows(rows, shown, panel.layers, i))
+        panel.flips.extend(line_rows(rows, SHARES, shown, panel.layers, i))
         if condition == cut and rows["n_paired"].notna().any():
             panel.paired.append(int(rows["n_paired"].max()))
 
@@ -181,63 +196,62 @@ def _add_follows(panel: Panel, cell: pd.DataFrame, common: Row, i: int) -> None:
     right = (groups["n"] * groups["answer_accuracy"]).round()
     for condition in ("matched", "placebo"):
         rows = _rows(cell, condition, "Q")
-        ends = ["flip_share", "flip_low", "flip_high"]
-        rows = rows.assign(of=rows["layer"].map(right), **rows[ends].mask(_thin(rows)))
+        rows = _masked(rows, ["flip_share", "flip_low", "flip_high"])
+        rows = rows.assign(of=rows["layer"].map(right))
         shown = common | {"condition": condition, "anchor": "Q", "chance": condition != "matched"}
         shown["series"] = series_name("Q", common["dataset"])
-        panel.follows.extend(_flip_rows(rows, shown, panel.layers, i))
+        panel.follows.extend(line_rows(rows, SHARES | {"of": ("of", 1, 0)}, shown, panel.layers, i))
         head = rows[true(rows["headline"])].dropna(subset=["n_paired", "of"])
         if condition == "matched":
             panel.covered.extend((int(n), int(of)) for n, of in head[["n_paired", "of"]].values)
 
 
-def _flip_rows(rows: pd.DataFrame, shown: Row, layers: int, offset: int) -> list[Row]:
-    """Shares of flips with their intervals, in percent; none where nothing was measured."""
-    if rows["flip_share"].isna().all():
+def line_rows(
+    frame: pd.DataFrame,
+    numbers: Mapping[str, Source],
+    shown: Row,
+    layers: int,
+    offset: int,
+    *,
+    probe: bool = True,
+) -> list[Row]:
+    """One line of a panel, by layer, as `in_runs` cuts it.
+
+    Blanks keep their row, so that the line breaks there; a line of blanks, or of a column that
+    the table lacks, gives no rows.
+
+    Args:
+        frame: the line's rows of the table.
+        numbers: what a row holds, the line's height first.
+        shown: what all rows share.
+        layers: of the model.
+        offset: of the markers, see `marked`.
+        probe: whether it tells of the read-out's probe; what does not is never grey.
+    """
+    height = next(iter(numbers.values()))[0]
+    if height not in frame or frame[height].isna().all():
         return []
-    ends = {"flips": "flip_share", "low": "flip_low", "high": "flip_high"}
-    values = {key: [number(100 * x, 1) for x in rows[name]] for key, name in ends.items()}
-    at, seen = [int(layer) for layer in rows["layer"]], list(true(rows["signal"]))
-    marks = marked(values["flips"], at, marker_step(layers), offset, seen)
-    counts = {
-        key: list(rows[name]) for key, name in (("n", "n_paired"), ("of", "of")) if name in rows
+    frame = frame.sort_values("layer")
+    points: dict[str, list[Any]] = {
+        name: [number(factor * x, digits) for x in frame[source]]
+        if source in frame
+        else [None] * len(frame)
+        for name, (source, factor, digits) in numbers.items()
     }
+    at = [int(layer) for layer in frame["layer"]]
+    seen = true(frame["signal"]).tolist() if probe else [True] * len(at)
+    marks = marked(points[next(iter(points))], at, marker_step(layers), offset, seen)
+    points |= {"layer": at, "mark": marks, "signal": seen}
     return in_runs(
-        shown
-        | {"layer": at[i], "mark": marks[i], "signal": bool(seen[i])}
-        | {key: number(counts[key][i], 0) for key in counts}
-        | {key: values[key][i] for key in ends}
-        for i in range(len(at))
+        shown | dict(zip(points, values, strict=True))
+        for values in zip(*points.values(), strict=True)
     )
 
 
-def unseen_at(cell: pd.DataFrame) -> list[str]:
-    """Where a cell of one read-out has no signal, as `at layers 0–2`; nothing where it has one."""
-    layers = cell.drop_duplicates("layer").sort_values("layer")
-    weak = [int(layer) for layer in layers["layer"][~true(layers["signal"])]]
-    if not weak:
-        return []
-    return [EVERYWHERE if len(weak) == len(layers) else f"at {layer_list(weak)}"]
-
-
-def unseen_note(weak: Sequence[tuple[str, str]], blank: Sequence[str], cells: int) -> list[str]:
-    """The caption's words on what is grey.
-
-    Args:
-        weak: each cell's name and where it has no signal.
-        blank: cells without a signal as a whole.
-        cells: how many cells there are.
-    """
-    by_place: dict[str, list[str]] = {}
-    for name, where in weak:
-        by_place.setdefault(where, []).append(name)
-    places = sorted(by_place.items(), key=lambda item: len(item[1]))
-    said = [f"{few(names)} {where}" for where, names in places]
-    if places and len(weak) == cells and len(places[-1][1]) > 1:
-        said[-1] = f"{'all other cells' if said[1:] else 'every cell'} {places[-1][0]}"
-    told = [f"{UNSEEN} (hollow grey): {'; '.join(said)}. {UNTOLD}"] if said else []
-    others = [name for name in blank if (name, EVERYWHERE) not in weak]
-    return told + ([f"{UNSEEN} in the cell as a whole: {few(others)}."] if others else [])
+def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> dict[str, Source]:
+    """What a row of a small panel holds: `value`, and `low` and `high` where there is a band."""
+    ends = (("value", column), ("low", low), ("high", high))
+    return {name: (source, factor, 4) for name, source in ends}
 
 
 def in_runs(rows: Iterable[Row]) -> list[Row]:
@@ -260,9 +274,32 @@ def in_runs(rows: Iterable[Row]) -> list[Row]:
     return cut
 
 
-def _rows(cell: pd.DataFrame, condition: str, anchor: str) -> pd.DataFrame:
-    chosen = cell[(cell["condition"] == condition) & (cell["anchor"] == anchor)]
-    return chosen if chosen["layer"].is_monotonic_increasing else chosen.sort_values("layer")
+def marker_step(layers: int) -> int:
+    """A marker at every so many layers: markers tell series apart, the line carries the data."""
+    return max(1, math.ceil(layers / 8))
+
+
+def marked(
+    values: Sequence[float | None],
+    layers: Sequence[int],
+    step: int,
+    offset: int,
+    seen: Sequence[bool],
+) -> list[bool]:
+    """Every `step`th layer, staggered by series; more without a signal (`seen`); lone points."""
+    marks = []
+    for i, (value, layer) in enumerate(zip(values, layers, strict=True)):
+        beside = [k for k in (i - 1, i + 1) if 0 <= k < len(values) and seen[k] == seen[i]]
+        lone = all(values[k] is None for k in beside)
+        often = max(1, step // 4)
+        told = lone or layer % step == offset % step or (not seen[i] and layer % often == 0)
+        marks.append(value is not None and told)
+    return marks
+
+
+def number(value: Any, digits: int) -> float | None:
+    """Rounded; 0 digits make an integer; a blank stays one."""
+    return None if pd.isna(value) else round(float(value), digits or None)
 
 
 def true(column: pd.Series) -> pd.Series:
@@ -272,7 +309,12 @@ def true(column: pd.Series) -> pd.Series:
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
 
 
-def _samples(cell: pd.DataFrame, cut: str) -> int:
+def _rows(cell: pd.DataFrame, condition: str, anchor: str) -> pd.DataFrame:
+    chosen = cell[(cell["condition"] == condition) & (cell["anchor"] == anchor)]
+    return chosen if chosen["layer"].is_monotonic_increasing else chosen.sort_values("layer")
+
+
+def sample_size(cell: pd.DataFrame, cut: str) -> int:
     """Samples of a cell, at the layer that has most."""
     measured = cell[cell["condition"] == cut]
     everyone = measured[measured["anchor"] == "all"]
@@ -286,82 +328,50 @@ def _thin(curve: pd.DataFrame) -> pd.Series:
     return true(curve["thin"]) | (curve["n"].fillna(0) == 0)
 
 
-def number(value: Any, digits: int) -> float | None:
-    """Rounded; 0 digits make an integer; a blank stays one."""
-    return None if pd.isna(value) else round(float(value), digits or None)
+def _masked(curve: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
+    """The curve with columns left blank where it is thin."""
+    return curve.assign(**curve[columns].mask(_thin(curve)))
 
 
-def marker_step(layers: int) -> int:
-    """A marker at every so many layers: markers tell series apart, the line carries the data."""
-    return max(1, math.ceil(layers / 8))
+def unseen_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
+    """The caption's words on what is grey; cells of one read-out by name, empty ones unmeasured."""
+    known = {name: rows for name, rows in cells.items() if len(rows)}
+    by_place: dict[str, list[str]] = {}
+    for name, rows in known.items():
+        layers = rows.drop_duplicates("layer").sort_values("layer")
+        weak = [int(layer) for layer in layers["layer"][~true(layers["signal"])]]
+        if weak:
+            where = EVERYWHERE if len(weak) == len(layers) else f"at {layer_list(weak)}"
+            by_place.setdefault(where, []).append(name)
+    places = sorted(by_place.items(), key=lambda item: len(item[1]))
+    said = [f"{few(names)} {where}" for where, names in places]
+    if places and sum(map(len, by_place.values())) == len(known) and len(places[-1][1]) > 1:
+        said[-1] = f"{'all other cells' if said[1:] else 'every cell'} {places[-1][0]}"
+    told = [f"{UNSEEN} (hollow grey): {'; '.join(said)}. {UNTOLD}"] if said else []
+    blank = [name for name, rows in known.items() if not true(rows["cell_signal"]).any()]
+    others = [name for name in blank if name not in by_place.get(EVERYWHERE, [])]
+    return told + ([f"{UNSEEN} in the cell as a whole: {few(others)}."] if others else [])
 
 
-def marked(
-    values: list[float | None], layers: list[int], step: int, offset: int, seen: Sequence[bool]
-) -> list[bool]:
-    """Every `step`th layer, staggered by series; more without a signal (`seen`); lone points."""
-    marks = []
-    for i, (value, layer) in enumerate(zip(values, layers, strict=True)):
-        beside = [k for k in (i - 1, i + 1) if 0 <= k < len(values) and seen[k] == seen[i]]
-        lone = all(values[k] is None for k in beside)
-        often = max(1, step // 4)
-        told = lone or layer % step == offset % step or (not seen[i] and layer % often == 0)
-        marks.append(value is not None and told)
-    return marks
+def cells_of(
+    rows: pd.DataFrame, panels: Sequence[Pair], datasets: Sequence[Pair]
+) -> dict[str, pd.DataFrame]:
+    """Rows of every cell, by its name in a caption."""
+    return {
+        f"{label} on {name}": cell_of(rows, model, dataset)
+        for model, label in panels
+        for dataset, name in datasets
+    }
 
 
-def _curve_rows(curve: pd.DataFrame, shown: Row, layers: int, offset: int) -> list[Row]:
-    """A curve's points; a thin one keeps its row, with ΔP blank, so that the line breaks there."""
-    drawn, numbers = curve.copy(), ["delta_p", "ci_low", "ci_high"]
-    drawn[numbers] = drawn[numbers].mask(_thin(curve))
-    values = [number(value, 2) for value in drawn["delta_p"]]
-    if not any(value is not None for value in values):
-        return []
-    at, seen = [int(layer) for layer in drawn["layer"]], list(true(drawn["signal"]))
-    marks = marked(values, at, marker_step(layers), offset, seen)
-    return in_runs(
-        shown
-        | {"layer": at[i], "delta_p": values[i], "mark": marks[i], "n": number(row["n"], 0)}
-        | {"ci_low": number(row["ci_low"], 2), "ci_high": number(row["ci_high"], 2)}
-        | {"share": number(100 * row["share"], 1), "probe_auc": number(row["probe_auc"], 3)}
-        | {"signal": bool(seen[i])}
-        for i, row in enumerate(drawn.to_dict("records"))
-    )
+def cell_of(rows: pd.DataFrame, model: str, dataset: str) -> pd.DataFrame:
+    """The rows of one cell."""
+    return rows[(rows["model"] == model) & (rows["dataset"] == dataset)]
 
 
-def line_rows(
-    frame: pd.DataFrame,
-    column: str,
-    shown: Row,
-    layers: int,
-    offset: int,
-    *,
-    factor: float = 1,
-    band: tuple[str, str] | None = None,
-    probe: bool = True,
-) -> list[Row]:
-    """One line of a small panel: `value` (and `low`, `high`) of a column times `factor`.
-
-    Blanks keep their row, so that the line breaks there; a column of blanks, or one that the
-    table lacks, gives no rows. What tells nothing of the read-out's `probe` is never grey.
-    """
-    if column not in frame or frame[column].isna().all():
-        return []
-    frame = frame.sort_values("layer")
-    values = [number(factor * value, 4) for value in frame[column]]
-    at = [int(layer) for layer in frame["layer"]]
-    seen = list(true(frame["signal"])) if probe else [True] * len(at)
-    marks = marked(values, at, marker_step(layers), offset, seen)
-    ends = [
-        [number(factor * value, 4) for value in frame[name]] if name in frame else [None] * len(at)
-        for name in band or ("", "")
-    ]
-    return in_runs(
-        shown
-        | {"layer": at[i], "value": values[i], "mark": marks[i], "signal": bool(seen[i])}
-        | {"low": ends[0][i], "high": ends[1][i]}
-        for i in range(len(at))
-    )
+def missing_note(names: Sequence[str]) -> list[str]:
+    """The caption's words on what was not measured."""
+    return [f"Not measured: {few(names)}."] if names else []
 
 
 def _thin_note(curve: pd.DataFrame, label: str, series: str) -> list[str]:
@@ -369,22 +379,17 @@ def _thin_note(curve: pd.DataFrame, label: str, series: str) -> list[str]:
     layers = [int(layer) for layer in curve["layer"][_thin(curve)]]
     if not layers:
         return []
-    if len(layers) == len(curve):
-        return [f"{series} of {label} at every layer"]
-    return [f"{series} of {label} at {layer_list(layers)}"]
+    where = EVERYWHERE if len(layers) == len(curve) else f"at {layer_list(layers)}"
+    return [f"{series} of {label} {where}"]
 
 
 def layer_list(layers: Sequence[int]) -> str:
-    """`layer 5`, or `layers 0–2, 5`."""
-    return f"{'layer' if len(layers) == 1 else 'layers'} {_ranges(layers)}"
-
-
-def _ranges(numbers: Sequence[int]) -> str:
-    """[0, 1, 2, 5] as `0–2, 5`."""
+    """[5] as `layer 5`, [0, 1, 2, 5] as `layers 0–2, 5`."""
     runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
+    for layer in layers:
+        if runs and layer == runs[-1][1] + 1:
+            runs[-1][1] = layer
         else:
-            runs.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+            runs.append([layer, layer])
+    named = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+    return f"layer{'' if len(layers) == 1 else 's'} {named}"

@@ -7,29 +7,10 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_data import (
-    KEYS,
-    NUMBERS,
-    Panel,
-    at_grouping,
-    distinct,
-    panel_of,
-    require,
-)
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_fit import fitted
-from anchorscope.figures.figure_style import (
-    Encodings,
-    Figure,
-    Style,
-    encodings,
-    figure_of,
-    layer_axis,
-    one_legend,
-    panel_heading,
-    paper_series,
-    style_of,
-    value_axis,
-)
+from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import (
     FLIP_TIPS,
     delta_range,
@@ -72,10 +53,10 @@ def readouts_chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
-    require(curve, f"{KEYS} {NUMBERS}")
-    rows, grouping = at_grouping(curve, grouping)
+    look = draw.style_of(style)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    data.require(curve, f"{data.KEYS} {data.NUMBERS}")
+    rows, grouping = data.at_grouping(curve, grouping)
     grid = _grid(rows)
     small = replace(
         look,
@@ -87,7 +68,7 @@ def readouts_chart(
     )
     across = len(grid[0])
     width = across * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
-    shared = encodings(paper_series(datasets), look, width)
+    shared = draw.encodings(draw.paper_series(datasets), look, width)
     found = [
         [[_panel(rows, model, readout, datasets) for readout in line] for line in grid]
         for model in panels
@@ -98,7 +79,7 @@ def readouts_chart(
     every = [panel for model in found for line in model for panel in line]
     said = f"{_count(every)}; {flip_note(rows).lower()}"
     caption = told([replace(panel, follows=[]) for panel in every], said, grouping, level)
-    return figure_of(views, 1, title=title, caption=caption, look=look, width=width)
+    return draw.figure_of(views, 1, title=title, caption=caption, look=look, width=width)
 
 
 def _grid(rows: pd.DataFrame) -> list[list[Pair]]:
@@ -108,20 +89,20 @@ def _grid(rows: pd.DataFrame) -> list[list[Pair]]:
     return [[(site, position) for position in positions] for site in sites]
 
 
-def _count(every: Sequence[Panel]) -> str:
-    measured = {panel.label.rpartition(" at ")[2] for panel in every if panel.samples}
+def _count(every: Sequence[data.Panel]) -> str:
+    measured = {panel.label.rpartition(" at ")[2] for panel in every if panel.cells}
     return f"{len(measured)} read-out{'s' if len(measured) != 1 else ''}"
 
 
-def _panel(rows: pd.DataFrame, model: Pair, readout: Pair, datasets: Sequence[Pair]) -> Panel:
+def _panel(rows: pd.DataFrame, model: Pair, readout: Pair, datasets: Sequence[Pair]) -> data.Panel:
     """One read-out of one model, named in the caption as `Llama-3.2-1B at mlp/final`."""
     here = rows[(rows["site"] == readout[0]) & (rows["position"] == readout[1])]
     key, label = model
-    return panel_of(here, key, f"{label} at {'/'.join(readout)}", datasets)
+    return data.panel_of(here, key, f"{label} at {'/'.join(readout)}", datasets)
 
 
 def _model(
-    label: str, grid: Sequence[Sequence[Panel]], shared: Encodings, look: Style
+    label: str, grid: Sequence[Sequence[data.Panel]], shared: draw.Encodings, look: Style
 ) -> alt.ConcatChart:
     """One model's read-outs; the first of a row carries the labels of the y axes."""
     domain = delta_range([row for line in grid for panel in line for row in panel.curves])
@@ -134,31 +115,33 @@ def _model(
         concat=views,
         columns=len(grid[0]),
         spacing={"row": 10, "column": 0.7 * look.spacing},
-        resolve=one_legend(),
-        title=panel_heading(label, replace(look, panel_width=len(grid[0]) * look.panel_width)),
+        resolve=draw.one_legend(),
+        title=draw.panel_heading(label, replace(look, panel_width=len(grid[0]) * look.panel_width)),
     )
 
 
 def _readout(
-    panel: Panel,
+    panel: data.Panel,
     domain: tuple[float, float],
-    shared: Encodings,
+    shared: draw.Encodings,
     look: Style,
     *,
     first: bool,
     last: bool,
 ) -> alt.VConcatChart:
     """ΔP above flips of one read-out."""
-    y = value_axis(
+    y = draw.value_axis(
         "delta_p", "ΔP" if first else None, domain, delta_ticks(*domain), look, labels=first
     )
-    below = value_axis("flips", "Flips" if first else None, (0, 100), (0, 100), look, labels=first)
-    x = layer_axis(panel.layers, None, labels=False)
-    named = layer_axis(panel.layers, "Layer" if last else None)
-    heading = panel_heading(panel.label.rpartition(" at ")[2], look)
+    below = draw.value_axis(
+        "flips", "Flips" if first else None, (0, 100), (0, 100), look, labels=first
+    )
+    x = draw.layer_axis(panel.layers, None, labels=False)
+    named = draw.layer_axis(panel.layers, "Layer" if last else None)
+    heading = draw.panel_heading(panel.label.rpartition(" at ")[2], look)
     heading["fontSize"] = look.label_size
     views = (
         delta_view(panel, y, x, shared, look).properties(title=heading),
         flip_view(panel.flips, below, named, shared, look, FLIP_TIPS),
     )
-    return alt.VConcatChart(vconcat=views, spacing=6, resolve=one_legend())
+    return alt.VConcatChart(vconcat=views, spacing=6, resolve=draw.one_legend())

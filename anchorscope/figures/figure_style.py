@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -126,15 +126,10 @@ def columns_across(count: int, most: int) -> int:
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
-def layer_ticks(layers: int) -> list[int]:
-    """Major ticks of the layer axis: every 5 up to 30 layers, 10 up to 50, 20 beyond."""
-    step = 5 if layers <= 30 else 10 if layers <= 50 else 20
-    return list(range(0, max(layers, 1), step))
-
-
 def layer_axis(layers: int, title: str | None, *, labels: bool = True) -> alt.X:
-    """The x channel of a panel of so many layers."""
-    ticks = layer_ticks(layers)
+    """The x channel of a panel: a tick every 5 layers up to 30, every 10 up to 50, then 20."""
+    step = 5 if layers <= 30 else 10 if layers <= 50 else 20
+    ticks = list(range(0, max(layers, 1), step))
     axis = alt.Axis(
         values=ticks, tickCount=len(ticks), title=title, format="d", grid=False, labels=labels
     )
@@ -190,11 +185,6 @@ def _outline(marker: str, r: float) -> str:
         "cross": [*half, *((-x, -y) for x, y in half)],
     }[marker]
     return "M" + "L".join(f"{x},{y}" for x, y in corners * 11) + "Z"
-
-
-def legend_symbol(marker: str | None, line: bool = True) -> str:
-    """A piece of line with its marker, or one of both, as the SVG path of a legend entry."""
-    return ("M-1,0L1,0" if line else "") + (_outline(marker, 0.25) if marker else "")
 
 
 @dataclass(frozen=True)
@@ -256,17 +246,23 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         columnPadding=2.2 * look.label_size,
     )
     dashes = [list(one.dash) for one in series]
-    shapes = [legend_symbol(one.marker, one.line) for one in series]
+    shapes = [_symbol(one) for one in series]
     colour: dict[str, Any] = {"field": "series", "type": "nominal", "legend": legend.to_dict()}
     colour["scale"] = {"domain": names, "range": [one.colour for one in series]}
     seen: dict[str, Any] = {"test": "datum.signal", **colour}
     return Encodings(
         alt.Color(**colour),
         alt.ColorValue(NO_SIGNAL, condition=seen),
-        alt.FillValue("white", condition=seen | {"legend": None}),
+        alt.FillValue("white", condition=seen),
         alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
         alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
     )
+
+
+def _symbol(series: Series) -> str:
+    """A piece of line with its marker, or one of both, as the SVG path of a legend entry."""
+    line = "M-1,0L1,0" if series.line else ""
+    return line + (_outline(series.marker, 0.25) if series.marker else "")
 
 
 def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
@@ -303,26 +299,36 @@ def marker_layer(
     return drawn if hollow else drawn.encode(fill=shared.fill)
 
 
-def line_layers(
+def line_panel(
     rows: Sequence[dict[str, Any]],
     x: alt.X,
     y: alt.Y,
     shared: Encodings,
     look: Style,
-    tips: Sequence[alt.Tooltip],
-) -> list[alt.Chart]:
-    """Bands where there are any, lines, markers and legend of rows with value, low and high."""
+    tips: Mapping[str, tuple[str, str]],
+    *,
+    also: Sequence[dict[str, Any]] = (),
+    under: Sequence[alt.Chart] = (),
+) -> alt.LayerChart:
+    """Bands where there are any, lines, markers and legend of rows with value, low and high.
+
+    Below them lie the layers of `under`; rows of `also` have tooltips alone.
+    """
+    width, height, views = look.panel_width, look.panel_height, list(under)
+    if not rows:
+        views.append(empty_note("not measured", width, height, look))
+        return alt.LayerChart(layer=views, width=width, height=height)
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "run:N"])
-    width, drawn = 0.75 * look.line_width, []
     if any(row["low"] is not None for row in rows):
         low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
         area = data.transform_filter("datum.low !== null").mark_area(opacity=look.band_opacity)
-        drawn.append(area.encode(x, low, y2="high:Q", color=shared.colour))
-    line = data.mark_line(strokeWidth=width)
-    drawn.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
-    drawn.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
-    drawn.append(key_layer(data, x, y, shared, look).encode(tooltip=list(tips)))
-    return drawn
+        views.append(area.encode(x, low, y2="high:Q", color=shared.colour))
+    line = data.mark_line(strokeWidth=0.75 * look.line_width)
+    views.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
+    views.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
+    told = alt.Chart(pd.DataFrame([*rows, *also]))
+    views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
+    return alt.LayerChart(layer=views, width=width, height=height)
 
 
 def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:
@@ -333,18 +339,17 @@ def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:
     )
 
 
-def rule_at(y: alt.Y, name: str, value: float = 0, **mark: Any) -> alt.Chart:
-    """A horizontal line at a value of the y channel `name`."""
-    look: dict[str, Any] = {"color": SOFT, "strokeWidth": 0.8} | mark
-    return alt.Chart(alt.Data(values=[{name: value}])).mark_rule(**look).encode(y)
+def zero_rule(y: alt.Y, name: str) -> alt.Chart:
+    """A horizontal line at 0 of the y channel `name`."""
+    rule = alt.Chart(alt.Data(values=[{name: 0}])).mark_rule(color=SOFT, strokeWidth=0.8)
+    return rule.encode(y)
 
 
-def empty_note(text: str, look: Style, width: float, height: float) -> alt.Chart:
+def empty_note(text: str, width: float, height: float, look: Style) -> alt.Chart:
     """Words in the middle of a panel without data."""
-    nothing = alt.Chart(alt.Data(values=[{}]))
-    return nothing.mark_text(text=text, color=SOFT, fontSize=look.label_size).encode(
-        x=alt.value(width / 2), y=alt.value(height / 2)
-    )
+    note = alt.Chart(alt.Data(values=[{}]))
+    note = note.mark_text(text=text, color=SOFT, fontSize=look.label_size)
+    return note.encode(x=alt.value(width / 2), y=alt.value(height / 2))
 
 
 def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
@@ -356,14 +361,14 @@ def panel_heading(text: str, look: Style, **more: Any) -> alt.TitleParams:
 
 def wrapped(text: str, width: float, character: float) -> str | list[str]:
     """A text as it is, or as lines that fit a width; `character`: that of one."""
-    lines = _balanced(text, max(12, int(width / character)))
+    lines = balanced(text, max(12, int(width / character)))
     return lines if len(lines) > 1 else text
 
 
 def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParams:
     """What a row of panels shows, above its first panel; above the others as many blank lines."""
     size = 0.88 * look.label_size
-    lines = _balanced(text, max(20, int((look.panel_width + look.spacing) / (0.5 * size))))
+    lines = balanced(text, max(20, int((look.panel_width + look.spacing) / (0.5 * size))))
     lines = lines if shown else [" "] * len(lines)
     return alt.TitleParams(
         lines if len(lines) > 1 else lines[0],
@@ -377,24 +382,24 @@ def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParam
 
 def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:
     """Model, dataset and layer, then each field as (title, number format or "")."""
-    tips = [alt.Tooltip("model:N", title="model"), alt.Tooltip("dataset:N", title="dataset")]
-    tips.append(alt.Tooltip("layer:Q", title="layer", format="d"))
-    for name, (title, number) in fields.items():
-        tip = alt.Tooltip(f"{name}:Q", title=title, format=number)
-        tips.append(tip if number else alt.Tooltip(f"{name}:N", title=title))
-    return tips
+    every = {"model": ("model", ""), "dataset": ("dataset", ""), "layer": ("layer", "d")} | fields
+    return [
+        alt.Tooltip(f"{name}:Q", title=title, format=number)
+        if number
+        else alt.Tooltip(f"{name}:N", title=title)
+        for name, (title, number) in every.items()
+    ]
 
 
 def sample_count(counts: Sequence[int]) -> str:
     """`900`, or `812 to 1,000` where cells differ."""
-    least, most = min(counts, default=0), max(counts, default=0)
-    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
-
-
-def span(values: Sequence[float]) -> str:
-    """Whole numbers: `38 to 77`, or `77` where all are that."""
-    ends = dict.fromkeys(f"{end:.0f}" for end in (min(values, default=0), max(values, default=0)))
+    ends = dict.fromkeys(f"{end:,}" for end in (min(counts, default=0), max(counts, default=0)))
     return " to ".join(ends)
+
+
+def size_note(counts: Sequence[int]) -> str:
+    """The same in a caption."""
+    return f"n\u00a0=\u00a0{sample_count(counts)}"
 
 
 def few(items: Sequence[str], most: int = NOTES_SHOWN) -> str:
@@ -404,7 +409,7 @@ def few(items: Sequence[str], most: int = NOTES_SHOWN) -> str:
     return f"{shown}; and {more} more" if more > 0 else shown
 
 
-def _balanced(text: str, most: int) -> list[str]:
+def balanced(text: str, most: int) -> list[str]:
     """Lines of at most `most` characters and about equal length."""
     lines = textwrap.wrap(text, most)
     if len(lines) < 2:
@@ -416,8 +421,8 @@ def _balanced(text: str, most: int) -> list[str]:
 def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> alt.TitleParams:
     """The title with the caption's sentences below it, each balanced over lines that fit."""
     wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
-    lines = [line for part in caption for line in _balanced(part, wrap)]
-    heading = _balanced(text, max(16, int(width / (0.6 * look.title_size))))
+    lines = [line for part in caption for line in balanced(part, wrap)]
+    heading = balanced(text, max(16, int(width / (0.6 * look.title_size))))
     return alt.TitleParams(
         heading if len(heading) > 1 else text,
         subtitle=lines,
@@ -433,22 +438,13 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
 
 def config_of(look: Style) -> dict[str, Any]:
     """The specification's `config`."""
-    axis = {
-        "labelFontSize": look.label_size,
-        "titleFontSize": look.label_size,
-        "titleFontWeight": "normal",
-        "labelColor": INK,
-        "titleColor": INK,
-        "gridColor": FAINT,
-        "domainColor": SOFT,
-        "tickColor": SOFT,
-        "labelFlush": False,
-    }
-    legend = {"labelFontSize": look.label_size, "labelColor": INK, "offset": 8}
+    size = {"labelFontSize": look.label_size, "labelColor": INK}
+    axis = size | {"titleFontSize": look.label_size, "titleFontWeight": "normal"}
+    axis |= {"titleColor": INK, "gridColor": FAINT, "labelFlush": False}
     return {
         "font": look.font,
-        "axis": axis,
-        "legend": legend,
+        "axis": axis | {"domainColor": SOFT, "tickColor": SOFT},
+        "legend": size | {"offset": 8},
         "title": {"color": INK},
         "view": {"stroke": "#cccccc"},
     }
@@ -462,14 +458,12 @@ def figure_of(
     caption: Sequence[str],
     look: Style,
     width: float,
-    row_gap: float | None = None,
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
-    rows = look.spacing if row_gap is None else row_gap
     return Figure(
         concat=list(views),
         columns=across,
-        spacing={"row": rows, "column": 0.7 * look.spacing},
+        spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=one_legend(),
         title=title_of(title, caption, look, width),
         config=config_of(look),

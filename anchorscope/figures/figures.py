@@ -9,54 +9,18 @@ share of Q-Anchored right answers that follow a matched question.
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures.figure_data import (
-    BESIDE,
-    KEYS,
-    Panel,
-    Row,
-    distinct,
-    panel_of,
-    select,
-    true,
-    unseen_note,
-)
-from anchorscope.figures.figure_data import NUMBERS as COLUMNS
-from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, fitted, printed_width
-from anchorscope.figures.figure_page import Choice, PanelChoice, page
-from anchorscope.figures.figure_style import (
-    AUC_BANDS,
-    BANDS,
-    DOTTED,
-    Encodings,
-    Figure,
-    Style,
-    columns_across,
-    empty_note,
-    encodings,
-    few,
-    figure_of,
-    key_layer,
-    layer_axis,
-    marker_layer,
-    minor_ticks,
-    one_legend,
-    panel_heading,
-    paper_series,
-    row_heading,
-    rule_at,
-    sample_count,
-    span,
-    style_of,
-    tooltips,
-    value_axis,
-)
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
+from anchorscope.figures.figure_data import Pair, Row
+from anchorscope.figures.figure_fit import as_pdf, as_svg, fitted, printed_width
+from anchorscope.figures.figure_page import Axis, Choice, page
+from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -65,17 +29,13 @@ GROUPINGS = {
     "reference_layer": "groups formed at one reference layer",
     "replicate": "groups formed by a second prompt for the same answer",
 }
-NOTHING = "nothing to draw here"
-NUMBERS = {
-    "n": ("n", ",d"),
-    "share": ("share (%)", ".1f"),
-}
 DELTA_TIPS = {
     "anchor": ("anchor", ""),
     "delta_p": ("ΔP", ".1f"),
     "ci_low": ("interval from", ".1f"),
     "ci_high": ("interval to", ".1f"),
-    **NUMBERS,
+    "n": ("n", ",d"),
+    "share": ("share (%)", ".1f"),
     "probe_auc": ("probe AUC", ".3f"),
 }
 FLIP_TIPS = {
@@ -94,7 +54,7 @@ FOLLOWS = "Q-Anchored right answers that follow a matched question"
 # conditions that few samples, or some alone, are measured under: offered after all others
 LAST = ("noop", "matched", "placebo")
 # range and ticks of the panels of flips, in percent
-SHARES: tuple[tuple[float, float], list[float]] = ((0, 100), [0, 50, 100])
+SHARES: Axis = ((0, 100), [0, 50, 100])
 CUTS = {
     "knockout": "ΔP when attention to the exact question tokens is cut",
     "random": "ΔP when attention to as many random question tokens is cut",
@@ -110,9 +70,9 @@ def chart(
     table: pd.DataFrame,
     *,
     title: str,
-    panels: Sequence[tuple[str, str]],
-    datasets: Sequence[tuple[str, str]],
-    readout: tuple[str, str],
+    panels: Sequence[Pair],
+    datasets: Sequence[Pair],
+    readout: Pair,
     style: Any = None,
     grouping: str | None = None,
     level: float = 0.95,
@@ -133,33 +93,35 @@ def chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
-    rows, grouping = select(table, readout, grouping)
-    columns = [panel_of(rows, model, label, datasets) for model, label in panels]
-    across = columns_across(len(columns), look.columns)
+    look = draw.style_of(style)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    rows, grouping = data.select(table, readout, grouping)
+    columns = [data.panel_of(rows, model, label, datasets) for model, label in panels]
+    across = draw.columns_across(len(columns), look.columns)
     width = across * (look.panel_width + look.spacing + 40)
-    shared = encodings(paper_series(datasets), look, width)
+    shared = draw.encodings(draw.paper_series(datasets), look, width)
     notes = [flip_note(rows)]
     notes += [FOLLOWS] if any(panel.follows for panel in columns) else []
     views = [
-        _column(panel, shared, look, [row_heading(n, look, shown=i % across == 0) for n in notes])
+        _column(
+            panel, shared, look, [draw.row_heading(n, look, shown=i % across == 0) for n in notes]
+        )
         for i, panel in enumerate(columns)
     ]
     caption = told(columns, f"Read-out {'/'.join(readout)}", grouping, level)
-    return figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
 
 
 def choices(
     table: pd.DataFrame,
     *,
     title: str,
-    panels: Sequence[tuple[str, str]],
-    datasets: Sequence[tuple[str, str]],
-    readout: tuple[str, str],
+    panels: Sequence[Pair],
+    datasets: Sequence[Pair],
+    readout: Pair,
     grouping: str | None = None,
     level: float = 0.95,
-    style: Any = None,
+    **_: Any,
 ) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
@@ -171,15 +133,10 @@ def choices(
     Raises:
         AnchorscopeError: as `chart` does.
     """
-    del style
-    panels, datasets = distinct(panels), distinct(datasets)
-    drawn, grouping = select(table, readout, grouping)
+    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    drawn, grouping = data.select(table, readout, grouping)
     drawn = drawn[drawn["model"].isin([model for model, _ in panels])]
     follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
-    named = [*f"{KEYS} {COLUMNS}".split(), *table.columns.intersection(["inflation"])]
-    table = table[named].assign(
-        **{name: true(table[name]) for name in ("thin", "signal", "cell_signal", "headline")}
-    )
     keys = ["site", "position", "condition", "grouping"]
     first = (*readout, "knockout", grouping)
     known = table[table["condition"].isin(CUTS)]
@@ -187,35 +144,32 @@ def choices(
         dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
         key=lambda one: (one != first, one[3] != grouping, one[2] in LAST, one[:2] != readout),
     )
-    titles = CUTS | {"knockout": title}
-    return [_choice(table, one, titles[one[2]], panels, datasets, level, follows) for one in found]
+    views = []
+    for site, position, condition, grouped in found:
+        rows = data.select(table, (site, position), grouped)[0]
+        columns = [data.panel_of(rows, *model, datasets, condition) for model in panels]
+        at = f"{site}/{position}"
+        views.append(
+            Choice(
+                readout=at,
+                condition=condition,
+                grouping=grouped,
+                title=title if condition == "knockout" else CUTS[condition],
+                caption=told(columns, f"Read-out {at}", grouped, level, condition),
+                note=flip_note(rows, condition),
+                rows=[
+                    part for c in columns for part in (c.curves, c.flips, c.follows)[: 2 + follows]
+                ],
+                axes=[a for c in columns for a in (_axis(c), SHARES, SHARES)[: 2 + follows]],
+            )
+        )
+    return views
 
 
-def _choice(
-    table: pd.DataFrame,
-    key: tuple[str, ...],
-    title: str,
-    panels: Sequence[tuple[str, str]],
-    datasets: Sequence[tuple[str, str]],
-    level: float,
-    follows: bool,
-) -> Choice:
-    """One view of the table, by site, position, condition and grouping."""
-    site, position, condition, grouping = key
-    rows, _ = select(table, (site, position), grouping)
-    columns = [panel_of(rows, model, label, datasets, condition) for model, label in panels]
-    drawn = []
-    for panel in columns:
-        domain = delta_range(panel.curves)
-        drawn += [
-            PanelChoice(panel.curves, domain, list(delta_ticks(*domain))),
-            PanelChoice(panel.flips, *SHARES),
-            *([PanelChoice(panel.follows, *SHARES)] if follows else []),
-        ]
-    readout = f"{site}/{position}"
-    caption = told(columns, f"Read-out {readout}", grouping, level, condition)
-    note = flip_note(rows, condition)
-    return Choice(readout, condition, grouping, title, caption, drawn, {"said": note})
+def _axis(panel: data.Panel) -> Axis:
+    """Range and ticks of a panel's ΔP axis."""
+    ends = delta_range(panel.curves)
+    return ends, delta_ticks(*ends)
 
 
 def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
@@ -231,48 +185,51 @@ def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
     return min(-20, low), max(5, high + (5 if high % 20 == 0 else 0))
 
 
-def delta_ticks(low: float, high: float) -> list[int]:
+def delta_ticks(low: float, high: float) -> list[float]:
     """Every 20 percentage points from `low` to `high`."""
     return list(range(20 * math.ceil(low / 20), math.floor(high) + 1, 20))
 
 
 def _column(
-    panel: Panel, shared: Encodings, look: Style, notes: Sequence[alt.TitleParams]
+    panel: data.Panel, shared: draw.Encodings, look: Style, notes: Sequence[alt.TitleParams]
 ) -> alt.VConcatChart:
     """One model: ΔP above; below, under their headings, flips and, if noted, what follows."""
-    low, high = delta_range(panel.curves)
-    y = value_axis("delta_p", "ΔP", (low, high), delta_ticks(low, high), look)
-    above = delta_view(panel, y, layer_axis(panel.layers, "Layer"), shared, look)
-    views = [above.properties(title=panel_heading(panel.label, look))]
+    y = draw.value_axis("delta_p", "ΔP", *_axis(panel), look)
+    above = delta_view(panel, y, draw.layer_axis(panel.layers, "Layer"), shared, look)
+    views = [above.properties(title=draw.panel_heading(panel.label, look))]
     below = (("Flips (%)", panel.flips, FLIP_TIPS), ("Follow (%)", panel.follows, FOLLOW_TIPS))
     for note, (title, rows, tips) in zip(notes, below, strict=False):
-        share = value_axis("flips", title, *SHARES, look)
-        x = layer_axis(panel.layers, None)
+        share = draw.value_axis("flips", title, *SHARES, look)
+        x = draw.layer_axis(panel.layers, None)
         views.append(flip_view(rows, share, x, shared, look, tips).properties(title=note))
-    return alt.VConcatChart(vconcat=views, spacing=10, resolve=one_legend())
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
 
-def delta_view(panel: Panel, y: alt.Y, x: alt.X, shared: Encodings, look: Style) -> alt.LayerChart:
+def delta_view(
+    panel: data.Panel, y: alt.Y, x: alt.X, shared: draw.Encodings, look: Style
+) -> alt.LayerChart:
     """ΔP of one panel: bands, lines, markers; an invisible layer carries tooltips and legend."""
-    data = alt.Chart(pd.DataFrame(panel.curves)).encode(detail=["series:N", "run:N"])
-    layers: list[Any] = [rule_at(y, "delta_p")]
+    base = alt.Chart(pd.DataFrame(panel.curves)).encode(detail=["series:N", "run:N"])
+    layers: list[Any] = [draw.zero_rule(y, "delta_p")]
     if panel.layers <= 30:
-        layers.append(minor_ticks(panel.layers, x, look.panel_height))
+        layers.append(draw.minor_ticks(panel.layers, x, look.panel_height))
     # no axis of its own: the line's has the title
     band = alt.Y("ci_low:Q", scale=y["scale"], title=y["axis"]["title"])
-    tips = tooltips(**DELTA_TIPS)
+    tips = draw.tooltips(**DELTA_TIPS)
     layers += [
-        data.mark_area(opacity=look.band_opacity).encode(
+        base.mark_area(opacity=look.band_opacity).encode(
             x, band, y2="ci_high:Q", color=shared.colour
         ),
-        data.mark_line(strokeWidth=look.line_width).encode(
+        base.mark_line(strokeWidth=look.line_width).encode(
             x, y, color=shared.colour, strokeDash=shared.dash
         ),
-        marker_layer(data, x, y, shared, look.marker_size),
-        key_layer(data, x, y, shared, look).encode(tooltip=tips),
+        draw.marker_layer(base, x, y, shared, look.marker_size),
+        draw.key_layer(base, x, y, shared, look).encode(tooltip=tips),
     ]
     if not any(row["delta_p"] is not None for row in panel.curves):
-        layers.append(empty_note(NOTHING, look, look.panel_width, look.panel_height))
+        layers.append(
+            draw.empty_note("nothing to draw here", look.panel_width, look.panel_height, look)
+        )
     return alt.LayerChart(layer=layers, width=look.panel_width, height=look.panel_height)
 
 
@@ -280,44 +237,48 @@ def flip_view(
     rows: Sequence[Row],
     y: alt.Y,
     x: alt.X,
-    shared: Encodings,
+    shared: draw.Encodings,
     look: Style,
-    tips: Mapping[str, tuple[str, str]],
+    tips: Mapping[str, Pair],
 ) -> alt.LayerChart:
     """Flips of one panel, in the colour of the dataset's Q-Anchored line; dotted: by `chance`."""
-    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
-    exact = data.transform_filter("!datum.chance")
-    chance = data.transform_filter("datum.chance")
+    base = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
+    exact = base.transform_filter("!datum.chance")
+    chance = base.transform_filter("datum.chance")
     band = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
     width = 0.75 * look.line_width
     views: list[Any] = [
-        data.mark_area(opacity=look.band_opacity).encode(x, band, y2="high:Q", color=shared.colour),
-        chance.mark_line(strokeWidth=width, strokeDash=DOTTED, opacity=0.65).encode(
+        base.mark_area(opacity=look.band_opacity).encode(x, band, y2="high:Q", color=shared.colour),
+        chance.mark_line(strokeWidth=width, strokeDash=draw.DOTTED, opacity=0.65).encode(
             x, y, color=shared.colour
         ),
         exact.mark_line(strokeWidth=width).encode(x, y, color=shared.colour),
-        marker_layer(chance, x, y, shared, 0.5 * look.marker_size, hollow=True),
-        marker_layer(exact, x, y, shared, 0.5 * look.marker_size),
-        data.transform_filter("!datum.edge")
+        draw.marker_layer(chance, x, y, shared, 0.5 * look.marker_size, hollow=True),
+        draw.marker_layer(exact, x, y, shared, 0.5 * look.marker_size),
+        base.transform_filter("!datum.edge")
         .mark_point(filled=True, opacity=0, size=3 * look.marker_size)
-        .encode(x, y, tooltip=tooltips(**tips)),
+        .encode(x, y, tooltip=draw.tooltips(**tips)),
     ]
     if not rows:
-        views.append(empty_note("nothing measured", look, look.panel_width, look.share_height))
+        views.append(draw.empty_note("nothing measured", look.panel_width, look.share_height, look))
     return alt.LayerChart(layer=views, width=look.panel_width, height=look.share_height)
 
 
 def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
     """What the lines of the flips' panels are, of the conditions in a table's rows."""
     names = {"random": "random tokens", "question": "whole question"}
-    name, beside = names.get(condition, condition), BESIDE.get(condition, "random")
+    name, beside = names.get(condition, condition), data.BESIDE.get(condition, "random")
     if beside == condition or beside not in set(rows["condition"]):
         return f"Flips among paired samples ({name})"
     return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
 
 
 def told(
-    columns: Sequence[Panel], subject: str, grouping: str, level: float, condition: str = "knockout"
+    columns: Sequence[data.Panel],
+    subject: str,
+    grouping: str,
+    level: float,
+    condition: str = "knockout",
 ) -> list[str]:
     """The caption: read-out, grouping, n and interval; what follows; what is grey or missing.
 
@@ -327,23 +288,31 @@ def told(
         grouping, level, condition: of what is drawn.
     """
     groups = GROUPINGS.get(grouping, grouping)
-    if condition in BESIDE:
+    if condition in data.BESIDE:
         groups = (
             "groups formed by the knockout's flips, of samples with a counted pair; lower row: "
             "right answers"
         )
-    counts = [count for panel in columns for count in panel.samples]
+    cells = {name: cell for panel in columns for name, cell in panel.cells.items()}
+    count = draw.size_note([data.sample_size(cell, condition) for cell in cells.values()])
     paired = [count for panel in columns for count in panel.paired]
-    lower = f", lower row: n\u00a0=\u00a0{sample_count(paired)} paired samples" if paired else ""
+    lower = f", lower row: {draw.size_note(paired)} paired samples" if paired else ""
+    refitted = any("inflation" not in c or (c["inflation"] > 1).any() for c in cells.values())
     basics = (
-        f"{subject}; {groups}; n\u00a0=\u00a0{sample_count(counts)} samples a cell{lower}; "
-        f"bands: pointwise {100 * level:g}\u00a0% "
-        f"{BANDS if any(any(panel.refitted) for panel in columns) else AUC_BANDS}."
+        f"{subject}; {groups}; {count} samples a cell{lower}; "
+        f"bands: pointwise {100 * level:g}\u00a0% {draw.BANDS if refitted else draw.AUC_BANDS}."
     )
-    return [basics, *_followed(columns), *_untold(columns)]
+    thin = [name for panel in columns for name in panel.thin]
+    return [
+        basics,
+        *_followed(columns),
+        *data.unseen_note(cells),
+        *([f"Not drawn, too few samples: {draw.few(thin)}."] if thin else []),
+        *data.missing_note([name for panel in columns for name in panel.missing]),
+    ]
 
 
-def _followed(columns: Sequence[Panel]) -> list[str]:
+def _followed(columns: Sequence[data.Panel]) -> list[str]:
     """What the row of following answers shows, and of how many."""
     if not any(panel.follows for panel in columns):
         return []
@@ -354,34 +323,12 @@ def _followed(columns: Sequence[Panel]) -> list[str]:
     covered = [pair for panel in columns for pair in panel.covered]
     if not covered:
         return [f"{said}."]
-    shares = [100 * n / of for n, of in covered if of]
+    pairs = draw.size_note([n for n, _ in covered])
+    shares = [round(100 * n / of) for n, of in covered if of]
+    percent = draw.sample_count(shares)
     return [
-        f"{said}; headline layer: n\u00a0=\u00a0{sample_count([n for n, _ in covered])} pairs, "
-        f"{span(shares)}\u00a0% of the Q-Anchored right answers."
+        f"{said}; headline layer: {pairs} pairs, {percent}\u00a0% of the Q-Anchored right answers."
     ]
-
-
-def _untold(columns: Sequence[Panel]) -> list[str]:
-    """The caption's last sentences: what is grey, and what is not drawn."""
-    weak = [cell for panel in columns for cell in panel.weak]
-    blank = [name for panel in columns for name in panel.blank]
-    said = unseen_note(weak, blank, sum(len(panel.samples) for panel in columns))
-    notes = (
-        ("Not drawn, too few samples", [t for p in columns for t in p.thin]),
-        ("Not measured", [m for p in columns for m in p.missing]),
-    )
-    return said + [f"{what}: {few(items)}." for what, items in notes if items]
-
-
-RUNTIME = "window.vegaEmbed = vegaEmbed;"
-
-
-@lru_cache
-def _runtime() -> str:
-    """The script that draws: Vega, Vega-Lite and their embedding."""
-    import vl_convert
-
-    return vl_convert.javascript_bundle(RUNTIME, VERSION)
 
 
 def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
@@ -408,7 +355,7 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
         ) from error
     makers: dict[str, Callable[[], str | bytes]] = {
         ".vl.json": lambda: text,
-        ".html": lambda: page(spec, svg, _runtime(), views),
+        ".html": lambda: page(spec, svg, Path(stem).name, views),
         ".svg": lambda: svg,
         ".pdf": lambda: as_pdf(svg, printed_width(spec)),
         ".png": lambda: vl_convert.svg_to_png(svg, scale=300 / 96 if printed_width(spec) else 2),

@@ -1,210 +1,183 @@
-"""A figure's page: what it can switch to, how its rows are packed, and what its picture obeys."""
+"""A figure's page: what it can switch to, and what a reader does with it in a browser."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
-from figure_tables import READOUTS, curve_of, views
+from browser import UNDRIVEN, browser, driven
+from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of, density_of
 
-from anchorscope.figures import figure_page
-from anchorscope.figures.figure_page import interactive, packed, page
-from anchorscope.figures.figures import chart, choices
+from anchorscope.calibration.figure_calibration import calibration_chart
+from anchorscope.experiments.figure_controls import controls_chart
+from anchorscope.experiments.figure_probes import probes_chart
+from anchorscope.figures.figure_page import interactive
+from anchorscope.figures.figure_readouts import readouts_chart
+from anchorscope.figures.figures import CUTS, chart, choices, save
 from anchorscope.storage.errors import AnchorscopeError
 
 MODELS = [("one", "Model One"), ("two", "Model Two")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
-LAYERS = 3
-LOOKS: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS, "readout": READOUTS[3]}
-SVG = '<svg viewBox="0 0 800 500">'
+LAYERS = 4
+NAMED: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS}
+LOOKS: Any = NAMED | {"readout": READOUTS[3]}
+needs_browser = pytest.mark.skipif(UNDRIVEN is not None, reason=str(UNDRIVEN))
 
 
 @lru_cache
 def table() -> pd.DataFrame:
-    """Two read-outs, six conditions, of which one is noise, two groupings."""
-    curve = curve_of(MODELS, DATASETS, LAYERS, [READOUTS[0], READOUTS[3]])
-    noise = curve[curve["condition"] == "random"].assign(condition="noop", delta_p=0.25)
-    curve = pd.concat([curve, noise], ignore_index=True)
-    other = curve.assign(grouping="reference_layer", delta_p=curve["delta_p"] - 1)
-    return pd.concat([curve, other], ignore_index=True)
+    """Two read-outs, four conditions, two groupings, of which one at a single read-out."""
+    curve = curve_of(MODELS, DATASETS, LAYERS, [READOUTS[0], READOUTS[3]], blind=1)
+    other = curve[curve["site"] == "mlp"].assign(grouping="reference_layer")
+    return pd.concat([curve, other.assign(delta_p=curve["delta_p"] - 1)], ignore_index=True)
 
 
 @lru_cache
-def drawn() -> dict[str, Any]:
-    return chart(table(), **LOOKS).to_dict()
+def live() -> dict[str, Any]:
+    return interactive(chart(table(), **LOOKS).to_dict(), choices(table(), **LOOKS), 800)
 
 
-def unpacked(text: str) -> list[dict[str, Any]]:
-    """The obvious reader of packed rows, as `figure.js` reads them."""
-    (heads, *lines), above, rows = list(csv.reader(io.StringIO(text))), {}, []
-    for line in lines:
-        row: dict[str, Any] = {}
-        for i, head in enumerate(heads):
-            cell = line[i] if i < len(line) else ""
-            if head[0] == "#":
-                row[head[1:]] = float(cell) if cell else None
-            elif head[0] == "?":
-                row[head[1:]] = cell == "1"
-            else:
-                if cell:
-                    above[head] = None if cell == "\\N" else cell.removeprefix("\\")
-                row[head] = above[head]
-        rows.append(row)
-    return rows
+def value(name: str) -> Any:
+    return next(one["value"] for one in live()["params"] if one["name"] == name)
 
 
-def data_of(html: str) -> dict[str, Any]:
-    """What the page's script reads."""
-    found = re.search(r'<script type="application/json" id="page">(.*?)</script>', html, re.DOTALL)
-    assert found
-    data: dict[str, Any] = json.loads(found[1])
-    return data
+def rows_of(panel: int, view: int) -> pd.DataFrame:
+    """What a panel draws of a view, flattened as Vega-Lite does."""
+    (_, flatten), lines = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"], []
+    for line in live()["datasets"][f"rows{panel}"]:
+        if line["view"] == view:
+            lines.append(pd.DataFrame([line]).explode(flatten["flatten"]))
+    return pd.concat(lines)
 
 
-@lru_cache
-def data() -> dict[str, Any]:
-    return data_of(page(drawn(), SVG, "", choices(table(), **LOOKS)))
-
-
-def rows_of(choice: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    return [row for k in choice["rows"][name] for row in unpacked(data()["pieces"][k])]
-
-
-def test_packing_loses_nothing() -> None:
-    rows: list[dict[str, Any]] = [
-        {"name": name, "other": other, "value": value, "flag": flag}
-        for name, other, value, flag in (
-            ("a, b", "", 1.25, True), ("a, b", "x", None, False), ('say "hi"\n', "x", -0.0, True),
-            ("\\N", None, 3, False), ("", None, 1e-7, False), ("#head", "?", -61.23, True),
-        )
-    ]  # fmt: skip
-    assert unpacked(packed(rows)) == rows
-    assert packed([]).strip() == ""
-
-
-def test_a_row_takes_a_fifth_of_its_json() -> None:
-    row = choices(table(), **LOOKS)[0].panels[0].rows[0]
-    rows = [row | {"layer": layer} for layer in range(30)]
-    assert 5 * len(packed(rows)) < len(json.dumps(rows))
-
-
-def test_the_page_first_draws_the_figures_own_rows() -> None:
-    live, panels = interactive(drawn())
-    first = data()["choices"][0]
-    assert live["datasets"].keys() >= first["rows"].keys()
-    for panel in panels:
-        for name, rows in panel.rows.items():
-            assert rows and sorted(rows_of(first, name), key=str) == sorted(
-                ({key: row[key] for key in rows_of(first, name)[0]} for row in rows), key=str
-            )
-    assert first["title"] == "T"
-    assert " ".join(first["caption"]) == " ".join(drawn()["title"]["subtitle"])
-
-
-def test_every_choice_holds_its_own_numbers_of_the_table() -> None:
-    found = {(c["readout"], c["condition"], c["grouping"]): c for c in data()["choices"]}
+def test_every_view_holds_its_own_numbers_of_the_table() -> None:
+    found = choices(table(), **LOOKS)
     keys = ["site", "position", "condition", "grouping"]
     wanted = table()[keys].drop_duplicates().itertuples(index=False, name=None)
-    assert set(found) == {(f"{s}/{p}", c, g) for s, p, c, g in wanted}
-    for (readout, condition, grouping), choice in found.items():
-        site, position = readout.split("/")
-        asked = {"site": site, "position": position, "condition": condition, "grouping": grouping}
-        here = table()[(table()[list(asked)] == pd.Series(asked)).all(axis=1)]
-        for p, (model, _) in enumerate(MODELS):
+    named = [(*one.readout.split("/"), one.condition, one.grouping) for one in found]
+    assert sorted(named) == sorted(wanted)
+    assert named[0] == ("mlp", "final", "knockout", "per_layer")
+    for view, one in enumerate(named):
+        here = table()[(table()[keys] == list(one)).all(axis=1)]
+        text = value("texts")[view]
+        for k, (model, _) in enumerate(MODELS):
             cell = here[here["model"] == model]
-            rows = rows_of(choice, f"rows{3 * p}_0")
-            curves = cell[cell["anchor"].isin(["Q", "A"])]
-            assert sorted(row["delta_p"] for row in rows) == pytest.approx(
-                sorted(curves["delta_p"]), abs=0.006
-            )
-            low, high = choice["values"][f"y{3 * p}"]
-            assert low <= min(row["ci_low"] for row in rows)
-            assert high >= max(row["ci_high"] for row in rows)
-            solid = [r["flips"] for r in rows_of(choice, f"rows{3 * p + 1}_0") if not r["chance"]]
+            rows = rows_of(3 * k, view)
+            own = rows[~rows["edge"].astype(bool)]
+            curves = cell[cell["anchor"] != "all"]["delta_p"]
+            assert sorted(own["delta_p"]) == pytest.approx(sorted(curves), abs=0.006)
+            (low, high), ticks = text["axes"][3 * k]
+            assert low <= min(rows["ci_low"]) and max(rows["ci_high"]) <= high
+            assert all(low <= tick <= high and tick % 20 == 0 for tick in ticks)
+            flips = rows_of(3 * k + 1, view)
+            flips = flips[~flips["edge"].astype(bool) & ~flips["chance"].astype(bool)]
             shares = 100 * cell[cell["anchor"] == "all"]["flip_share"]
-            assert sorted(solid) == pytest.approx(sorted(shares), abs=0.06)
-            follow = rows_of(choice, f"rows{3 * p + 2}_0")
-            assert {row["condition"] for row in follow} == {"matched", "placebo"}
+            assert sorted(flips["flips"]) == pytest.approx(sorted(shares), abs=0.06)
+        assert "/".join(one[:2]) in text["caption"][0]
 
 
-def test_what_does_not_fit_is_counted_and_the_figure_itself_stays(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(figure_page, "ROOM", 1)
-    small = data_of(page(drawn(), SVG, "", choices(table(), **LOOKS)))
-    assert len(small["choices"]) == 1 and small["choices"][0]["readout"] == "mlp/final"
-    assert small["note"].startswith(f"{len(data()['choices']) - 1} more combinations")
-    assert data()["note"] == ""
+def test_a_combination_that_was_not_measured_says_so() -> None:
+    last = value("texts")[-1]
+    assert last["caption"] == ["This combination was not measured: choose another."]
+    shown = next(one for one in live()["params"] if one["name"] == "shown")["expr"]
+    assert shown == f"texts[view < 0 ? {len(value('texts')) - 1} : view]"
 
 
-@pytest.mark.parametrize(("most", "pictures"), [(80_000, 1), (60, 0)])
-def test_a_figure_too_large_for_a_page_stands_still_and_says_so(
-    monkeypatch: pytest.MonkeyPatch, most: int, pictures: int
-) -> None:
-    monkeypatch.setattr(figure_page, "MOST", most)
-    made = page(drawn(), SVG, "x" * 100_000, choices(table(), **LOOKS))
-    assert made.count("<img") == pictures and "<script" not in made
-    assert "Too many numbers" in made and "Read-out mlp/final" in made
-    assert ("end in .svg" in made) == (not pictures)
-
-
-def test_fewer_choices_are_offered_before_a_page_grows_too_large(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole = page(drawn(), SVG, "", choices(table(), **LOOKS))
-    monkeypatch.setattr(figure_page, "MOST", len(whole.encode()) - 1)
-    monkeypatch.setattr(figure_page, "ROOM", sum(map(len, data()["pieces"])))
-    small = page(drawn(), SVG, "", choices(table(), **LOOKS))
-    assert len(small.encode()) <= figure_page.MOST
-    assert 1 <= len(data_of(small)["choices"]) < len(data()["choices"])
-
-
-def test_equal_rows_are_kept_once() -> None:
-    pieces = data()["pieces"]
-    assert len(pieces) == len(set(pieces))
-    used = [k for c in data()["choices"] for names in c["rows"].values() for k in names]
-    assert len(used) > len(set(used)) == len(pieces)
-
-
-def test_the_specification_itself_is_left_alone() -> None:
-    before = json.dumps(drawn(), sort_keys=True)
-    live, _ = interactive(drawn())
-    assert json.dumps(drawn(), sort_keys=True) == before
-    assert "singled" not in before and "singled" in json.dumps(live)
-
-
-def test_axes_follow_parameters_that_begin_at_the_figures_ends() -> None:
-    live, panels = interactive(drawn())
-    values = {one["name"]: one["value"] for one in live["params"]}
-    assert values["singled"] == [] and values["at"] == -1 and values["zoomed"] is False
-    assert [(panel.x, panel.y) for panel in panels] == [
-        ("x0", "y0"), ("x0", "y1"), ("x0", "y2"), ("x1", "y3"), ("x1", "y4"), ("x1", "y5")
-    ]  # fmt: skip
-    for column, still in zip(live["concat"], drawn()["concat"], strict=True):
-        for view, before in zip(column["vconcat"], still["vconcat"], strict=True):
-            for channel in "xy":
-                axis = next(views(view, "line"))["encoding"][channel]
-                own = next(views(before, "line"))["encoding"][channel]
-                name = axis["scale"]["domain"]["expr"]
-                assert values[name] == own["scale"]["domain"]
-                assert values[f"{name}t"] == own["axis"]["values"]
-
-
-def test_legend_lists_name_colour_dash_and_symbol() -> None:
-    entries = data()["legend"]
-    assert [one["name"] for one in entries] == [
-        f"{anchor}-Anchored ({label})" for _, label in DATASETS for anchor in "QA"
-    ]
-    assert [one["dash"] for one in entries] == ["none", "6 4"] * 2
-    assert len({(one["dash"], one["path"]) for one in entries}) == len(entries)
+def test_the_figure_itself_stays_still() -> None:
+    still = chart(table(), **LOOKS).to_dict()
+    before = json.dumps(still, sort_keys=True)
+    interactive(still, choices(table(), **LOOKS), 800)
+    assert json.dumps(still, sort_keys=True) == before and "params" not in still
 
 
 def test_an_unknown_readout_is_refused() -> None:
     with pytest.raises(AnchorscopeError, match="resid/final"):
         choices(table(), **{**LOOKS, "readout": ("resid", "final")})
+
+
+STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
+  .map((e) => [e.__data__?.mark?.items?.[0]?.datum, Number(e.getAttribute("opacity") ?? 1)])
+  .filter(([datum]) => datum?.delta_p !== undefined).map(([d, one]) => [d.series, one]))"""
+
+
+@needs_browser
+def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
+    paths = save(chart(table(), **LOOKS), tmp_path / "f", choices(table(), **LOOKS))
+    with browser() as chromium, driven(chromium, paths[1]) as opened:
+        page = opened.page
+        page.set_default_timeout(20_000)
+        page.evaluate("window.drawn.then(() => 0)")
+        words = page.locator("#figure text")
+        assert words.filter(has_text="Flips (%)").count() == len(MODELS)
+        assert words.filter(has_text="Read-out mlp/final").count() == 1
+        page.select_option("[name=condition]", "random")
+        words.filter(has_text=CUTS["random"]).wait_for()
+        page.select_option("[name=readout]", "attn/final")
+        words.filter(has_text="Read-out attn/final").wait_for()
+        page.select_option("[name=grouping]", "reference_layer")
+        words.filter(has_text="not measured").wait_for()
+        for name, first in (
+            ("grouping", "per_layer"), ("readout", "mlp/final"), ("condition", "knockout")
+        ):  # fmt: skip
+            page.select_option(f"[name={name}]", first)
+        words.filter(has_text=re.compile("^T$")).wait_for()
+
+        entry = words.filter(has_text="A-Anchored (Beta)").bounding_box()
+        assert entry
+        page.mouse.click(entry["x"] + 9, entry["y"] + 5)
+        page.wait_for_function(f"() => Object.values(({STRENGTHS})()).some((one) => one < 1)")
+        found = page.evaluate(STRENGTHS)
+        assert {name for name, one in found.items() if one == 1} == {"A-Anchored (Beta)"}
+        page.mouse.dblclick(entry["x"] + 9, entry["y"] - 20)
+        page.wait_for_function(f"() => Object.values(({STRENGTHS})()).every((one) => one === 1)")
+
+        box = page.locator("#figure path.background").nth(1).bounding_box()
+        assert box
+        page.mouse.move(box["x"] + 100, box["y"] + 50)
+        page.mouse.move(box["x"] + 110, box["y"] + 52)
+        tip = page.locator("#vg-tooltip-element.visible")
+        tip.wait_for()
+        cells = tip.locator("td").all_text_contents()
+        told = dict(zip(cells[::2], cells[1::2], strict=True))
+        assert {"model": "Model One", "layer": "1"}.items() <= told.items()
+        assert {"ΔP", "interval from", "interval to", "n", "share (%)", "probe AUC"} < set(told)
+        assert opened.wrong == opened.asked == []
+
+
+@needs_browser
+def test_every_other_figure_is_drawn_too(tmp_path: Path) -> None:
+    pair = controls_of(MODELS, DATASETS, LAYERS), contrasts_of(MODELS, DATASETS, LAYERS)
+    figures = {
+        "controls": controls_chart(*pair, **LOOKS),
+        "probes": probes_chart(pair[0], table(), density_of(MODELS, DATASETS), **LOOKS),
+        "readouts": readouts_chart(table(), **NAMED),
+        "calibration": calibration_chart(calibration_of(MODELS, DATASETS), **NAMED),
+    }
+    with browser() as chromium:
+        for name, figure in figures.items():
+            path = save(figure, tmp_path / name)[1]
+            with driven(chromium, path) as opened:
+                opened.page.evaluate("window.drawn.then(() => 0)")
+                assert opened.page.locator("#figure path.background").count() > 6
+                assert opened.page.locator("#switches select").count() == 0
+                assert opened.wrong == opened.asked == [], name
+
+
+@needs_browser
+def test_an_error_or_a_request_of_a_page_would_be_seen(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(
+        "<img src='http://127.0.0.1:9/planted'><script>console.error('said');"
+        "setTimeout(() => { document.title = 'done'; throw new Error('thrown'); });</script>",
+        encoding="utf-8",
+    )
+    with browser() as chromium, driven(chromium, page) as opened:
+        opened.page.wait_for_function("document.title === 'done'")
+        assert opened.asked == ["http://127.0.0.1:9/planted"]
+        assert any("said" in one for one in opened.wrong)
+        assert any("thrown" in one for one in opened.wrong)
