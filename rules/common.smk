@@ -10,7 +10,7 @@ sys.path.insert(0, workflow.basedir)
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.report import report_settings
+from anchorscope.report import run_facts
 from anchorscope.workflow import before, cluster, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
@@ -58,7 +58,7 @@ def drawn(stem, caption, category):
 
     def said(wildcards, output):
         # Called when Snakemake writes its report; it puts the wildcards in.
-        return report_settings.labels(stem, output.provenance)
+        return run_facts.labels(stem, output.provenance)
 
     return files | {"svg": report(files["svg"], caption=text, category=category, labels=said)}
 
