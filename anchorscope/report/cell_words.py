@@ -16,7 +16,6 @@ FLOORS = {
 }
 """Name of a floor → what it reads."""
 
-NOTHING = "Nothing of this cell's figure can be interpreted."
 NOT_INTERPRETABLE = "not interpretable"
 WIDTH = 80
 Found = Mapping[str, Any]
@@ -36,7 +35,7 @@ def signal(found: Found) -> str:
     if found["signal"]:
         above = f"{ends(gain)} above the hardest floor ({FLOORS[floor['name']]})"
         return f"The probe knows more than the text: {reached}, {above}."
-    return f"No signal: {reached}, {_why_none(gain, floor)}. {NOTHING}"
+    return f"No signal: {reached}, {_why_none(gain, floor)}. Nothing of this cell's figure can be interpreted."
 
 
 def _why_none(gain: Found, floor: Found) -> str:
@@ -78,10 +77,9 @@ def follows(found: Found) -> str:
 def unseen(found: Found) -> str:
     """How many layers have no signal in a cell that has one; empty where none."""
     weak = found["layers_without_signal"]
-    if not weak or not found["signal"]:
-        return ""
     where = f"{len(weak)} of {found['layers']} layers"
-    return f"No signal at {where}: contrasts there are {NOT_INTERPRETABLE}."
+    said = f"No signal at {where}: contrasts there are {NOT_INTERPRETABLE}."
+    return said if weak and found["signal"] else ""
 
 
 def points(value: float | None) -> str:

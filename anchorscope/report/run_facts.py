@@ -79,13 +79,12 @@ def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
         files: of `--configfile`.
         given: of `--config`.
     """
-    here = Path.cwd()
-    named = [Path(file) for file in files]
+    here, named = Path.cwd(), map(Path, files)
     places = [file.relative_to(here) if file.is_relative_to(here) else file for file in named]
     keys = [f"{key}={_typed(value)}" for key, value in given.items()]
     said = ""
     if places:
-        said += " --configfile " + " ".join(shlex.quote(place.as_posix()) for place in places)
+        said = " --configfile " + " ".join(shlex.quote(place.as_posix()) for place in places)
     if keys:
         said += " --config " + " ".join(map(shlex.quote, keys))
     return said
