@@ -16,13 +16,12 @@ FLOORS = {
 }
 """Name of a floor → what it reads."""
 
-NOT_INTERPRETABLE = "not interpretable"
-WIDTH = 80
+NOT_INTERPRETABLE, WIDTH = "not interpretable", 80
 Found = Mapping[str, Any]
 
 
 def sentences(found: Found) -> str:
-    """All that is said of a cell, from `cell_summary.summary`."""
+    """What is said of a cell, from `cell_summary.summary`."""
     return " ".join(filter(None, (say(found) for say in (signal, unseen, added, follows))))
 
 
@@ -35,7 +34,8 @@ def signal(found: Found) -> str:
     if found["signal"]:
         above = f"{ends(gain)} above the hardest floor ({FLOORS[floor['name']]})"
         return f"The probe knows more than the text: {reached}, {above}."
-    return f"No signal: {reached}, {_why_none(gain, floor)}. Nothing of this cell's figure can be interpreted."
+    why = f"{_why_none(gain, floor)}. Nothing of this cell's figure can be interpreted."
+    return f"No signal: {reached}, {why}"
 
 
 def _why_none(gain: Found, floor: Found) -> str:
