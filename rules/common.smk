@@ -11,7 +11,7 @@ from snakemake.exceptions import WorkflowError
 
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.report import report_settings
+from anchorscope.report import run_facts
 from anchorscope.workflow import before, cluster, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
@@ -62,7 +62,7 @@ def drawn(stem, caption, category):
 
     def said(wildcards, output):
         # Called when Snakemake writes its report; it puts the wildcards in.
-        return report_settings.labels(stem, output.provenance)
+        return run_facts.labels(stem, output.provenance)
 
     return files | {"svg": report(files["svg"], caption=text, category=category, labels=said)}
 

@@ -5,7 +5,7 @@
 # out: results/report/index.html
 
 
-from anchorscope.report import report_settings
+from anchorscope.report import run_facts
 
 
 localrules:
@@ -22,7 +22,9 @@ rule report_page:
         scores=paths.of_targets("scores"),
         page=f"{paths.resources}/report/page.html",
         parts=expand(
-            f"{paths.resources}/report/{{part}}", part=["report.css", "tables.js", "samples.js"]
+            f"{paths.resources}/report/{{part}}",
+            part="macros.html summary.html figures.html tables.html calibration.html run.html "
+            "report.css tables.js samples.js".split(),
         ),
     output:
         page=f"{ROOT}/report/index.html",
@@ -34,8 +36,8 @@ rule report_page:
     conda:
         "../envs/base.yaml"
     params:
-        config=report_settings.resolved(cfg),
-        options=report_settings.options(
+        config=run_facts.resolved(cfg),
+        options=run_facts.options(
             workflow.config_settings.configfiles, workflow.config_settings.config
         ),
         beside=paths.beside(

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from anchorscope.storage import partial, provenance
-from anchorscope.storage.files import digest, read_parquet, write_parquet
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
@@ -18,9 +18,8 @@ with stage(snakemake):
     pairs = truth.graded_pairs(taught, chosen.worlds, chosen.train)
     passes = {name: chosen[name] for name in ("batch_tokens", "blocks", "seed")}
     passes["room"] = room = Room()
-    waits = partial.folder_for(snakemake, product, loaded.device.type, digest(given))
-    more = {"train_rows": pairs, "conditions": chosen.conditions, "keep": waits}
-    found, counts = truth.truth(answers, questions, loaded, **more, **passes)
+    known = {"train_rows": pairs, "conditions": chosen.conditions}
+    found, counts = truth.truth(answers, questions, loaded, **known, **passes)
     facts = {"seal": truth.seal(loaded, answers, **passes), "halved_batches": room.halved}
     write_parquet(found, product)
     provenance.of_stage(snakemake, product, counts=counts, model=located, **facts)

@@ -52,6 +52,16 @@ class Case:
         models = [self.model] + ([self.smaller] if self.smaller else [])
         return [(model, dataset) for model in models for dataset in self.datasets]
 
+    def published(self, words: str) -> str:
+        """Words with the statement's own numbers in them."""
+        readings = [
+            ", ".join(f"{_where(one)}: {_range(*_points(one, self.dataset))}" for one in reading)
+            for reading in self.statement.get("readings", ())
+        ]
+        own = {"depth": self.layers, "smaller": self.smaller, "tolerance": self.tolerance}
+        own |= {"own_auc": self.statement.get("auc", {}).get(self.dataset)}
+        return words.format(**self.statement, **own, curve="; or ".join(readings))
+
 
 @dataclass(frozen=True)
 class Built:
@@ -66,23 +76,23 @@ class Built:
     groups: Mapping[tuple[str, str, str], pd.DataFrame]
     random: Mapping[tuple[str, str], pd.DataFrame]
 
-    def group(self, model: str, dataset: str, anchor: str) -> pd.DataFrame:
-        return self.groups[model, dataset, anchor]
+    def column(self, model: str, dataset: str, anchor: str, name: str = "delta_p") -> np.ndarray:
+        """A column of a group by layer, float64 [layers]; NaN where the group is too small."""
+        return self.groups[model, dataset, anchor][name].to_numpy(np.float64)
 
-    def points(self, model: str, dataset: str, anchor: str) -> np.ndarray:
-        """ΔP by layer, float64 [layers]; NaN where the group is too small."""
-        return self.group(model, dataset, anchor)["delta_p"].to_numpy(np.float64)
+    def trough(self, model: str, dataset: str) -> float:
+        """Lowest ΔP of the Q-Anchored; NaN where there are none."""
+        return float(np.fmin.reduce(self.column(model, dataset, "Q")))
 
-    def headline(self, model: str, dataset: str) -> int:
-        return int(self.group(model, dataset, ALL)["headline"].astype(bool).to_numpy().argmax())
+    def at_headline(self, model: str, dataset: str, name: str) -> tuple[float, float]:
+        """A column at the headline layer, of the Q- and of the A-Anchored."""
+        layer = int(self.groups[model, dataset, ALL]["headline"].astype(bool).to_numpy().argmax())
+        q, a = (self.column(model, dataset, anchor, name)[layer] for anchor in ("Q", "A"))
+        return float(q), float(a)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What was measured, in words, and whether the statement holds; None: cannot be told."""
-
-    measured: str
-    holds: bool | None
+Outcome = tuple[str, bool | None]
+"""What was measured, in words, and whether the statement holds; None: cannot be told."""
 
 
 @dataclass(frozen=True)
@@ -91,12 +101,12 @@ class Check:
 
     Attributes:
         each: whether there is one for every dataset, or one for all together.
-        published: what the table says was published.
+        published: what the table says was published, see `Case.published`.
         judge: what was measured.
     """
 
     each: bool
-    published: Callable[[Case], str]
+    published: str
     judge: Callable[[Case, Built], Outcome]
 
 
@@ -139,9 +149,9 @@ def check(
         fixed = {"id": case.statement["id"], "figure": case.figure, "model": case.model}
         fixed |= {"dataset": case.dataset, "statement": case.statement["wording"]}
         built = figures[case.figure]
-        outcome = Outcome("", None) if built is None else _outcome(case, built, found)
-        verdict = {None: NOT_RUN, True: WITHIN, False: OUTSIDE}[outcome.holds]
-        fixed |= {"published": found.published(case), "measured": outcome.measured}
+        measured, holds = ("", None) if built is None else _outcome(case, built, found)
+        verdict = {None: NOT_RUN, True: WITHIN, False: OUTSIDE}[holds]
+        fixed |= {"published": case.published(found.published), "measured": measured}
         records.append(fixed | {"verdict": verdict, "readout": drawn[case.figure]})
     return pd.DataFrame(records, columns=list(COLUMNS))
 
@@ -208,38 +218,26 @@ def _parts(rows: pd.DataFrame, keys: list[str]) -> dict[Any, pd.DataFrame]:
 
 def _outcome(case: Case, built: Built, found: Check) -> Outcome:
     if any((*cell, ALL) not in built.groups for cell in case.cells):
-        return Outcome("", None)
-    everyone = [built.group(*cell, ALL) for cell in case.cells]
+        return "", None
+    everyone = [built.groups[*cell, ALL] for cell in case.cells]
     if any(rows["delta_p"].isna().all() for rows in everyone):
-        return Outcome("too few samples", None)
-    outcome = found.judge(case, built)
-    if outcome.holds is None or all(rows["cell_signal"].astype(bool).all() for rows in everyone):
-        return outcome
-    return Outcome(f"{outcome.measured} (no signal)", outcome.holds)
-
-
-def _curve_published(case: Case) -> str:
-    readings = [
-        ", ".join(
-            f"{_where(condition)}: {_range(*_points(condition, case.dataset))}"
-            for condition in reading
-        )
-        for reading in case.statement["readings"]
-    ]
-    return f"{'; or '.join(readings)} (± {case.tolerance['points']:g})"
+        return "too few samples", None
+    measured, holds = found.judge(case, built)
+    if holds is None or all(rows["cell_signal"].astype(bool).all() for rows in everyone):
+        return measured, holds
+    return f"{measured} (no signal)", holds
 
 
 def _curve(case: Case, built: Built) -> Outcome:
     """Whether one of the readings fits as a whole."""
-    points = built.points(case.model, case.dataset, case.statement["anchor"])
+    points = built.column(case.model, case.dataset, case.statement["anchor"])
     beyond = case.tolerance["points"]
-    told: dict[str, None] = {}
-    held = []
-    for reading in case.statement["readings"]:
-        found = [_condition(condition, points, case.dataset, beyond) for condition in reading]
-        told |= dict.fromkeys(one.measured for one in found)
-        held.append(all(one.holds for one in found))
-    return Outcome(", ".join(told), any(held))
+    found = [
+        [_condition(one, points, case.dataset, beyond) for one in reading]
+        for reading in case.statement["readings"]
+    ]
+    said = dict.fromkeys(measured for reading in found for measured, _ in reading)
+    return ", ".join(said), any(all(holds for _, holds in reading) for reading in found)
 
 
 def _where(condition: Mapping[str, Any]) -> str:
@@ -266,19 +264,18 @@ def _condition(
 ) -> Outcome:
     low, high = _points(condition, dataset)
     first, last = _span(condition, len(points))
-    chosen = points[first : last + 1]
+    chosen, said = points[first : last + 1], f"{_where(condition)}: "
     if np.isnan(chosen).all():
-        return Outcome(f"{_where(condition)}: no group", False)
+        return f"{said}no group", False
     least, most = float(np.nanmin(chosen)), float(np.nanmax(chosen))
-    said = f"{_where(condition)}: "
     if "lowest" not in condition:
         holds = low - beyond <= least and most <= high + beyond
-        return Outcome(said + _range(round(least, 1), round(most, 1)), holds)
+        return said + _range(round(least, 1), round(most, 1)), holds
     deepest = int(np.nanargmin(points))
     said += f"{least:.1f}"
     said += "" if first <= deepest <= last else f", layer {deepest}: {points[deepest]:.1f}"
     holds = low - beyond <= least <= high + beyond and points[deepest] >= least - beyond
-    return Outcome(said, bool(holds))
+    return said, bool(holds)
 
 
 def _span(condition: Mapping[str, Any], layers: int) -> tuple[int, int]:
@@ -292,14 +289,13 @@ def _span(condition: Mapping[str, Any], layers: int) -> tuple[int, int]:
 
 
 def _clearly_negative(case: Case, built: Built) -> Outcome:
-    upper = built.group(case.model, case.dataset, "Q")["ci_high"].to_numpy(np.float64)
+    upper = built.column(case.model, case.dataset, "Q", "ci_high")
     later = upper[_third(len(upper)) :]
     if np.isnan(later).all():
-        return Outcome("no Q-Anchored group", False)
-    thin = int(np.isnan(later).sum())
-    highest = float(np.nanmax(later))
+        return "no Q-Anchored group", False
+    thin, highest = int(np.isnan(later).sum()), float(np.nanmax(later))
     said = f"interval's upper end at most {highest:.1f}" + f", {thin} layers too small" * (thin > 0)
-    return Outcome(said, highest < case.statement["below"])
+    return said, highest < case.statement["below"]
 
 
 def _third(layers: int) -> int:
@@ -310,132 +306,98 @@ def _third(layers: int) -> int:
 def _gap(case: Case, built: Built) -> Outcome:
     """Mean |Q − A| within a dataset against the mean |difference| of two datasets' Q curves."""
     q, a = (
-        np.stack([built.points(case.model, dataset, anchor) for dataset in case.datasets])
+        np.stack([built.column(case.model, dataset, anchor) for dataset in case.datasets])
         for anchor in ("Q", "A")
     )
-    q, a = q[:, _third(q.shape[1]) :], a[:, _third(a.shape[1]) :]
-    gap = _mean_known(np.abs(q - a))
-    apart = _mean_known(np.stack([np.abs(one - other) for one, other in combinations(q, 2)]))
+    later = slice(_third(q.shape[1]), None)
+    pairs = np.stack([one - other for one, other in combinations(q, 2)])
+    gap, apart = (_mean_size(values[:, later]) for values in (q - a, pairs))
     said = f"gap {gap:.1f}, datasets {apart:.1f} apart"
-    return Outcome(said, bool(gap >= case.statement["factor"] * apart))
+    return said, bool(gap >= case.statement["factor"] * apart)
 
 
-def _mean_known(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
+def _mean_size(values: np.ndarray) -> float:
+    known = np.abs(values[~np.isnan(values)])
     return float(known.mean()) if len(known) else float("nan")
 
 
-def _trough(built: Built, model: str, dataset: str) -> float:
-    points = built.points(model, dataset, "Q")
-    return float("nan") if np.isnan(points).all() else float(np.nanmin(points))
-
-
 def _lowest_dataset(case: Case, built: Built) -> Outcome:
-    troughs = {name: _trough(built, case.model, name) for name in case.datasets}
+    troughs = {name: built.trough(case.model, name) for name in case.datasets}
     own = troughs[case.statement["dataset"]]
     said = ", ".join(f"{name} {value:.1f}" for name, value in troughs.items())
-    return Outcome(said, all(own <= value for value in troughs.values()))
+    return said, all(own <= value for value in troughs.values())
 
 
 def _converging(case: Case, built: Built) -> Outcome:
-    points = np.stack([built.points(case.model, dataset, "Q") for dataset in case.datasets])
+    points = np.stack([built.column(case.model, dataset, "Q") for dataset in case.datasets])
     spread = points.max(0) - points.min(0)
-    if max(case.statement["layers"]) >= len(spread):
-        return Outcome(f"{len(spread)} layers", False)
-    named = {f"layer {layer}": spread[layer] for layer in case.statement["layers"]}
-    said = [f"{where}: {value:.1f} apart" for where, value in named.items()]
+    layers = case.statement["layers"]
+    if max(layers) >= len(spread):
+        return f"{len(spread)} layers", False
+    said = [f"layer {layer}: {spread[layer]:.1f} apart" for layer in layers]
     said.append(f"last layer: {spread[-1]:.1f} apart")
-    return Outcome(", ".join(said), all(spread[-1] < value for value in named.values()))
+    return ", ".join(said), all(spread[-1] < spread[layer] for layer in layers)
 
 
 def _larger_is_deeper(case: Case, built: Built) -> Outcome:
-    assert case.smaller is not None
-    own, other = (_trough(built, model, case.dataset) for model in (case.model, case.smaller))
-    return Outcome(f"trough {own:.1f}, that of {case.smaller} {other:.1f}", own < other)
+    own, other = (built.trough(str(model), case.dataset) for model in (case.model, case.smaller))
+    return f"trough {own:.1f}, that of {case.smaller} {other:.1f}", own < other
 
 
 def _no_effect(case: Case, built: Built) -> Outcome:
     rows = built.random.get((case.model, case.dataset))
     if rows is None:
-        return Outcome("", None)
+        return "", None
     none = rows["no_effect"].astype(bool)
     low, high = rows["ci90_low"].min(), rows["ci90_high"].max()
     said = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
-    return Outcome(said, bool(none.all()))
-
-
-def _at_headline(case: Case, built: Built, dataset: str, column: str) -> tuple[float, float]:
-    """A group's mean among Q and among A, at the headline layer."""
-    layer = built.headline(case.model, dataset)
-    q, a = (built.group(case.model, dataset, anchor).iloc[layer] for anchor in ("Q", "A"))
-    return float(q[column]), float(a[column])
+    return said, bool(none.all())
 
 
 def _higher_in_q(case: Case, built: Built) -> Outcome:
-    column = case.statement["column"]
-    if built.group(case.model, case.dataset, ALL).get(column, pd.Series()).isna().all():
-        return Outcome("", None)
-    q, a = _at_headline(case, built, case.dataset, column)
-    return Outcome(f"{q:.4g} against {a:.4g}", q > a)
+    name, rows = case.statement["column"], built.groups[case.model, case.dataset, ALL]
+    if name not in rows or rows[name].isna().all():
+        return "", None
+    q, a = built.at_headline(case.model, case.dataset, name)
+    return f"{q:.4g} against {a:.4g}", q > a
 
 
 def _accuracy(case: Case, built: Built) -> Outcome:
-    each = [_at_headline(case, built, dataset, "answer_accuracy") for dataset in case.datasets]
+    each = [built.at_headline(case.model, one, "answer_accuracy") for one in case.datasets]
     q, a = 100 * np.array(each).mean(0)
     beyond = case.tolerance["accuracy"]
     holds = abs(q - case.statement["q"]) <= beyond and abs(a - case.statement["a"]) <= beyond
-    return Outcome(f"{q:.1f} against {a:.1f}, mean of the datasets", bool(holds))
+    return f"{q:.1f} against {a:.1f}, mean of the datasets", bool(holds)
 
 
 def _probe_auc(case: Case, built: Built) -> Outcome:
-    each = 100 * built.group(case.model, case.dataset, ALL)["probe_auc"].to_numpy(np.float64)
+    each = 100 * built.column(case.model, case.dataset, ALL, "probe_auc")
     best = float(np.nanmax(each))
     off = abs(best - case.statement["auc"][case.dataset])
     said = f"{best:.1f}, best at layer {int(np.nanargmax(each))}"
-    return Outcome(said, bool(off <= case.tolerance["auc"]))
+    return said, bool(off <= case.tolerance["auc"])
 
 
 def _layers(case: Case, built: Built) -> Outcome:
-    found = {len(built.points(case.model, dataset, ALL)) for dataset in case.datasets}
+    found = {len(built.groups[case.model, dataset, ALL]) for dataset in case.datasets}
     said = ", ".join(str(count) for count in sorted(found))
-    return Outcome(f"{said} layers", found == {case.layers})
-
-
-def _accuracy_published(case: Case) -> str:
-    given = case.statement
-    return f"{given['q']:g} against {given['a']:g} (± {case.tolerance['accuracy']:g} each)"
-
-
-def _auc_published(case: Case) -> str:
-    return f"{case.statement['auc'][case.dataset]:g} (± {case.tolerance['auc']:g})"
+    return f"{said} layers", found == {case.layers}
 
 
 CHECKS = {
-    "curve": Check(True, _curve_published, _curve),
-    "layers": Check(False, lambda case: f"{case.layers} layers", _layers),
-    "lowest_dataset": Check(
-        False, lambda case: f"lowest trough: {case.statement['dataset']}", _lowest_dataset
-    ),
-    "converging": Check(
-        False,
-        lambda case: "closer together at the last layer than in the middle",
-        _converging,
-    ),
+    "curve": Check(True, "{curve} (± {tolerance[points]:g})", _curve),
+    "layers": Check(False, "{depth} layers", _layers),
+    "lowest_dataset": Check(False, "lowest trough: {dataset}", _lowest_dataset),
+    "converging": Check(False, "closer together at the last layer than in the middle", _converging),
     "clearly_negative": Check(
-        True,
-        lambda case: f"interval below {case.statement['below']:g} from the first third on",
-        _clearly_negative,
+        True, "interval below {below:g} from the first third on", _clearly_negative
     ),
-    "gap": Check(
-        False, lambda case: f"gap at least {case.statement['factor']:g} times as large", _gap
-    ),
-    "larger_is_deeper": Check(
-        True, lambda case: f"deeper trough than {case.smaller}", _larger_is_deeper
-    ),
-    "no_effect": Check(True, lambda case: "90 % interval within ± 5 at every layer", _no_effect),
-    "higher_in_q": Check(True, lambda case: "higher in Q than in A", _higher_in_q),
-    "accuracy": Check(False, _accuracy_published, _accuracy),
-    "probe_auc": Check(True, _auc_published, _probe_auc),
-    "none": Check(False, lambda case: case.statement["wording"], lambda *_: Outcome("", None)),
+    "gap": Check(False, "gap at least {factor:g} times as large", _gap),
+    "larger_is_deeper": Check(True, "deeper trough than {smaller}", _larger_is_deeper),
+    "no_effect": Check(True, "90 % interval within ± 5 at every layer", _no_effect),
+    "higher_in_q": Check(True, "higher in Q than in A", _higher_in_q),
+    "accuracy": Check(False, "{q:g} against {a:g} (± {tolerance[accuracy]:g} each)", _accuracy),
+    "probe_auc": Check(True, "{own_auc:g} (± {tolerance[auc]:g})", _probe_auc),
+    "none": Check(False, "{wording}", lambda *_: ("", None)),
 }
 """Every kind of statement that the file may hold, by the name of its check."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -112,7 +111,6 @@ def truth(
     blocks: str = "after",
     seed: int = 0,
     room: Room | None = None,
-    keep: Path | None = None,
 ) -> tuple[pd.DataFrame, Counts]:
     """Swap truth and the model's own verdicts, sample by sample.
 
@@ -127,7 +125,6 @@ def truth(
         blocks: which queries the knockout applies to.
         seed: chooses among the questions to swap with, and the random tokens.
         room: counts the batches halved.
-        keep: folder where finished batches wait; those that lie there are not passed again.
 
     Returns:
         A row for each measured sample, in the order of the answers, columns `COLUMNS`:
@@ -143,15 +140,9 @@ def truth(
         AnchorscopeError: no verdict tokens, nothing to measure, an answer without its question, a
             verdict that is not finite.
     """
-    planned = verdicts.plan(
-        loaded,
-        answers,
-        conditions=conditions,
-        batch_tokens=batch_tokens,
-        blocks=blocks,
-        seed=seed,
-    )
-    own = _own(verdicts.of_samples(loaded, planned, room=room, keep=keep))
+    passes: dict[str, Any] = {"batch_tokens": batch_tokens, "blocks": blocks, "seed": seed}
+    planned = verdicts.plan(loaded, answers, conditions=conditions, **passes)
+    own = _own(verdicts.of_samples(loaded, planned, room=room))
     by_id = {one.id: one for one in _asked(answers, questions)}
     samples = [by_id[sample.id] for sample in planned.samples]
     swaps = choose(samples, seed)
@@ -160,7 +151,7 @@ def truth(
         for one in samples
         for other in (*swaps[one.id].to, *swaps[one.id].random)
     ]
-    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room, keep=keep)
+    logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
     records = [
         _record(one, own[one.id], swaps[one.id], logits, train_rows or set()) for one in samples
     ]

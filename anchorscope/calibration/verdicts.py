@@ -6,10 +6,9 @@ without its LM head, of which two rows are wanted.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,7 +19,6 @@ from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
 from anchorscope.models import activations
 from anchorscope.models.passes import narrowed
-from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -32,8 +30,7 @@ if TYPE_CHECKING:
     from anchorscope.models.passes import Row
 
 Result = TypeVar("Result")
-Key = tuple[Any, ...]
-"""What a logit is of: the tokens of a row, or id, condition and draw."""
+Ids = tuple[int, ...]
 
 CUTTING = ("knockout", "random")
 SEALED_SAMPLES = 64
@@ -97,13 +94,8 @@ def head(loaded: Loaded) -> Head:
 
 
 def of_texts(
-    loaded: Loaded,
-    rows: Sequence[tuple[int, ...]],
-    *,
-    batch_tokens: int,
-    room: Room | None = None,
-    keep: Path | None = None,
-) -> dict[tuple[int, ...], float]:
+    loaded: Loaded, rows: Sequence[Ids], *, batch_tokens: int, room: Room | None = None
+) -> dict[Ids, float]:
     """The verdict's logit (wrong minus right) after the last token of each row; nothing is cut.
 
     Rows of one length share a pass, so that none is padded; equal rows are passed once.
@@ -113,65 +105,39 @@ def of_texts(
         rows: token ids, each row up to and including the closing full stop.
         batch_tokens: most rows × length of a pass.
         room: counts the batches halved.
-        keep: folder where finished batches wait; those that lie there are not passed again.
 
     Raises:
         AnchorscopeError: a verdict that is not finite; one row alone does not fit in memory.
     """
     deciding, room = head(loaded), room or Room()
-    found: dict[tuple[int, ...], float] = {}
+    found: dict[Ids, float] = {}
     with Progress(desc="swapped questions", total=len(set(rows))) as progress:
-        for number, batch in enumerate(_of_equal_length(rows, batch_tokens)):
-            work = functools.partial(_in_parts, loaded, deciding, batch, room)
-            found.update(_once(keep, f"swapped-{number:05d}", batch, room, work))
+        for batch in _of_equal_length(rows, batch_tokens):
+            found |= _in_parts(loaded, deciding, batch, room)
             progress.update(len(batch))
     return found
 
 
-def _once(
-    keep: Path | None,
-    name: str,
-    keys: Sequence[Key],
-    room: Room,
-    work: Callable[[], Sequence[Mapping[Key, float]]],
-) -> dict[Key, float]:
-    """The logits of a batch: those that wait, else what the parts of the work give.
-
-    Args:
-        keep: where batches wait; None keeps none.
-        name: of the batch.
-        keys: what its logits are of, in order.
-        room: counts the batches halved, also those that waited.
-        work: passes the batch.
-    """
-    import torch
-
-    def make() -> dict[str, torch.Tensor]:
-        fresh = {key: logit for part in work() for key, logit in part.items()}
-        logits = torch.tensor([fresh[key] for key in keys], dtype=torch.float64)
-        return {"logits": logits, "halved": torch.tensor(room.halved - before)}
-
-    before = room.halved
-    path = None if keep is None else partial.batch(keep, name)
-    made = partial.once(path, make, partial.signature([name, *map(str, keys)]))
-    room.halved = before + int(made["halved"])
-    return dict(zip(keys, made["logits"].tolist(), strict=True))
-
-
-def _in_parts(
-    loaded: Loaded, deciding: Head, rows: Sequence[tuple[int, ...]], room: Room
-) -> list[dict[tuple[int, ...], float]]:
+def _in_parts(loaded: Loaded, deciding: Head, rows: Sequence[Ids], room: Room) -> dict[Ids, float]:
     """`_of_rows`, in as many parts as it takes to fit in memory."""
-    return room.run(
+    parts = room.run(
         range(len(rows)),
         lambda some: len(some) * len(rows[0]),
         lambda some: _of_rows(loaded, deciding, [rows[number] for number in some]),
     )
+    return {row: logit for part in parts for row, logit in part.items()}
 
 
-def _of_rows(
-    loaded: Loaded, deciding: Head, rows: Sequence[tuple[int, ...]]
-) -> dict[tuple[int, ...], float]:
+def _of_equal_length(rows: Sequence[Ids], batch_tokens: int) -> Iterator[list[Ids]]:
+    by_length: dict[int, list[Ids]] = {}
+    for row in dict.fromkeys(rows):
+        by_length.setdefault(len(row), []).append(row)
+    for length in sorted(by_length, reverse=True):
+        alike, size = by_length[length], max(1, batch_tokens // length)
+        yield from (alike[start : start + size] for start in range(0, len(alike), size))
+
+
+def _of_rows(loaded: Loaded, deciding: Head, rows: Sequence[Ids]) -> dict[Ids, float]:
     """The verdict's logit of rows of one length, in one pass."""
     import torch
 
@@ -191,23 +157,8 @@ def _check(logits: Sequence[float], where: Callable[[int], str]) -> None:
 
 
 def _not_finite(what: str, where: str) -> AnchorscopeError:
-    return AnchorscopeError(
-        what,
-        where,
-        "try dtype: float32 for this model; if it stays, the checkpoint is broken",
-        see="not-finite",
-    )
-
-
-def _of_equal_length(
-    rows: Sequence[tuple[int, ...]], batch_tokens: int
-) -> Iterator[list[tuple[int, ...]]]:
-    by_length: dict[int, list[tuple[int, ...]]] = {}
-    for row in dict.fromkeys(rows):
-        by_length.setdefault(len(row), []).append(row)
-    for length in sorted(by_length, reverse=True):
-        alike, size = by_length[length], max(1, batch_tokens // length)
-        yield from (alike[start : start + size] for start in range(0, len(alike), size))
+    do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
+    return AnchorscopeError(what, where, do, see="not-finite")
 
 
 def plan(
@@ -231,11 +182,7 @@ def plan(
 
 
 def of_samples(
-    loaded: Loaded,
-    planned: activations.Plan,
-    *,
-    room: Room | None = None,
-    keep: Path | None = None,
+    loaded: Loaded, planned: activations.Plan, *, room: Room | None = None
 ) -> pd.DataFrame:
     """The verdict on every sample in every planned pass.
 
@@ -243,7 +190,6 @@ def of_samples(
         loaded: the model.
         planned: the passes.
         room: counts the batches halved.
-        keep: folder where finished batches wait; those that lie there are not passed again.
 
     Returns:
         Columns id, condition, draw, logit (wrong minus right, float64); a row for each pass.
@@ -252,19 +198,17 @@ def of_samples(
         AnchorscopeError: a verdict that is not finite; one sample alone does not fit in memory.
     """
     deciding, room = head(loaded), room or Room()
-    found: dict[Key, float] = {}
-    one_pass = functools.partial(_of_batch, loaded, deciding, planned)
+    records: list[tuple[str, str, int, float]] = []
+    one_pass = partial(_of_batch, loaded, deciding, planned)
     with Progress(desc="own verdicts", total=len(planned.batches), unit="passes") as progress:
-        for number, batch in enumerate(planned.batches):
-            keys = [_key(planned, row) for row in batch.rows]
-            work = functools.partial(_fitting, room, batch, one_pass)
-            found.update(_once(keep, f"own-{number:05d}", keys, room, work))
+        for batch in planned.batches:
+            found = {key: logit for part in _fitting(room, batch, one_pass) for key, logit in part}
+            records += [(*key, found[key]) for key in (_key(planned, row) for row in batch.rows)]
             progress.update()
-    records = [(*key, logit) for key, logit in found.items()]
     return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
 
 
-def _key(planned: activations.Plan, row: Row) -> Key:
+def _key(planned: activations.Plan, row: Row) -> tuple[str, str, int]:
     """Id, condition and draw of a row."""
     return planned.passed(row).id, row.condition, row.draw
 
@@ -282,8 +226,8 @@ def _fitting(
 
 def _of_batch(
     loaded: Loaded, deciding: Head, planned: activations.Plan, batch: activations.Batch
-) -> dict[Key, float]:
-    """The logit of each row of one pass."""
+) -> list[tuple[tuple[str, str, int], float]]:
+    """The logit of each row of one pass, by its key."""
     import torch
 
     samples = [planned.passed(row) for row in batch.rows]
@@ -293,7 +237,7 @@ def _of_batch(
         states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
         logits = deciding.logits(states[range(len(finals)), finals]).tolist()
     _check(logits, lambda bad: _named(samples[bad], batch.rows[bad]))
-    return {_key(planned, row): logit for row, logit in zip(batch.rows, logits, strict=True)}
+    return [(_key(planned, row), logit) for row, logit in zip(batch.rows, logits, strict=True)]
 
 
 def _named(sample: activations.Sample, row: Row) -> str:
@@ -334,29 +278,14 @@ def seal(
     room = room or Room()
     usable = answers[answers["dropped"].isna()] if "dropped" in answers else answers
     asked = usable[usable["eq_tokens"].map(len) > 0].head(samples)
-    planned = plan(
-        loaded,
-        asked,
-        conditions={"knockout": {}},
-        batch_tokens=batch_tokens,
-        blocks=blocks,
-        seed=seed,
-    )
-    ids = _ordinary_ids(loaded)
+    passes: dict[str, Any] = {"batch_tokens": batch_tokens, "blocks": blocks, "seed": seed}
+    planned = plan(loaded, asked, conditions={"knockout": {}}, **passes)
+    vocabulary = loaded.tokenizer.get_vocab().values()
+    ids = sorted(set(vocabulary) - set(loaded.tokenizer.all_special_ids))
     others = [_with_other_ids(sample, ids, seed) for sample in planned.samples]
     changed = replace(planned, samples=tuple(others))
-    return max(
-        difference
-        for batch in planned.batches
-        for difference in _fitting(
-            room, batch, lambda part: _difference(loaded, planned, changed, part)
-        )
-    )
-
-
-def _ordinary_ids(loaded: Loaded) -> list[int]:
-    special = set(loaded.tokenizer.all_special_ids)
-    return sorted(set(loaded.tokenizer.get_vocab().values()) - special)
+    apart = partial(_difference, loaded, planned, changed)
+    return max(one for batch in planned.batches for one in _fitting(room, batch, apart))
 
 
 def _with_other_ids(sample: Any, ids: Sequence[int], seed: int) -> Any:

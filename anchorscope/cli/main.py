@@ -114,7 +114,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """What was found in one cell, from its tables."""
-    from anchorscope.report import cli_show
+    from anchorscope.report import cell_summary, cell_words
 
     chosen = read(config_files or [])
     for name, catalogue in ((model, chosen.models), (dataset, chosen.datasets)):
@@ -122,8 +122,8 @@ def show(
             do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
             raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
     files = [str(path) for path in config_files or []]
-    found = cli_show.summary(chosen, model, dataset, readout=readout, files=files)
-    typer.echo(_json(found) if as_json else cli_show.text(found))
+    found = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
+    typer.echo(_json(found) if as_json else cell_words.text(found))
 
 
 @app.command("add-model")

@@ -77,7 +77,7 @@ def model(monkeypatch):
     """`model(verdict)`: passes give what verdict(question, word, condition, draw) says."""
 
     def install(verdict):
-        def of_samples(loaded, planned, *, room, keep):
+        def of_samples(loaded, planned, *, room):
             rows = [
                 (planned.passed(row).id, row.condition, row.draw, planned.passed(row).input_ids)
                 for batch in planned.batches
@@ -91,7 +91,7 @@ def model(monkeypatch):
                 columns=["id", "condition", "draw", "logit"],
             )
 
-        def of_texts(loaded, rows, *, batch_tokens, room, keep):
+        def of_texts(loaded, rows, *, batch_tokens, room):
             return {
                 row: 2.0 * verdict(row[1] - 100, row[3] - 200, "clean", 0) - 1 for row in set(rows)
             }

@@ -273,7 +273,6 @@ KEEPING = {
     "activations": ("activations", 6),
     "scores": ("scores", 4),
     "refits": ("refits", 2),
-    "truth": ("truth", 3),
 }
 """The stages that keep finished batches: in which folder of `results` their product lies, and how
 many batches are surely there before the last."""

@@ -7,16 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 import torch
-from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
+from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
 
-from anchorscope.calibration import verdicts
 from anchorscope.models import activations, generation
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
-from anchorscope.storage.room import Room
 
 PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
 ENDING = generation.Ending("chat", (0,), frozenset())
@@ -146,48 +143,3 @@ def test_answers_to_other_prompts_are_not_taken_for_these(load: Any, tmp_path: P
     generation.generate(PROMPTS[:4], *rest, **SIZES, keep=tmp_path)
     fresh = generation.generate(PROMPTS, *rest, **SIZES)
     assert generation.generate(PROMPTS, *rest, **SIZES, keep=tmp_path) == fresh
-
-
-@pytest.fixture
-def graded(load: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A model of which two ordinary tokens stand for the verdicts."""
-    monkeypatch.setattr(verdicts, "verdict_tokens", lambda loaded: (70, 91))
-    return load("llama", TOKENIZER["llama"])
-
-
-@pytest.mark.parametrize("dies_at", [0, 1, 3])
-def test_a_job_of_verdicts_that_died_passes_no_finished_batch_again(
-    graded: Any, tmp_path: Path, dies_at: int
-) -> None:
-    answers = answers_table(graded.tokenizer)
-    plan = verdicts.plan(graded, answers, conditions={"knockout": {}}, batch_tokens=150)
-    texts = [tuple(ids[: 9 + n % 3]) for n, ids in enumerate(answers["input_ids"])]
-
-    def all_of(keep: Path | None = None) -> tuple[pd.DataFrame, dict[tuple[int, ...], float]]:
-        own = verdicts.of_samples(graded, plan, keep=keep)
-        return own, verdicts.of_texts(graded, texts, batch_tokens=20, keep=keep)
-
-    with counted(graded.model) as undisturbed:
-        whole = all_of()
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt), counted(graded.model, dies_at):
-            all_of(tmp_path)
-    with counted(graded.model) as rest:
-        own, swapped = all_of(tmp_path)
-    assert len(rest) == len(undisturbed) - 2 * dies_at > 0
-    pd.testing.assert_frame_equal(own, whole[0], check_exact=True)
-    assert swapped == whole[1]
-
-
-def test_halved_batches_of_verdicts_stay_counted(graded: Any, tmp_path: Path) -> None:
-    answers = answers_table(graded.tokenizer)
-    plan = verdicts.plan(graded, answers, conditions={"knockout": {}}, batch_tokens=10**6)
-    rooms = Room(), Room()
-    handle = short_of_memory(graded.model, 4)
-    try:
-        first = verdicts.of_samples(graded, plan, keep=tmp_path, room=rooms[0])
-    finally:
-        handle.remove()
-    again = verdicts.of_samples(graded, plan, keep=tmp_path, room=rooms[1])
-    pd.testing.assert_frame_equal(again, first, check_exact=True)
-    assert rooms[1].halved == rooms[0].halved > 0

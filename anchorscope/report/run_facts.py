@@ -1,0 +1,186 @@
+"""What a report is told of its run: cells, settings, sources, samples lost, timings."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from anchorscope.config.settings import Config
+from anchorscope.storage import provenance
+from anchorscope.storage.files import read_json
+
+STAGES = {
+    "dataset": "questions",
+    "prompts": "prompts",
+    "answers": "answers",
+    "activations": "measured",
+    "scores": "scored",
+}
+"""Rule of a stage → what its samples are called."""
+
+RUNNING_ORDER = (
+    "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",
+    "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
+)  # fmt: skip
+
+
+def cells(config: Config) -> list[tuple[str, str, str]]:
+    """(model, dataset, read-out) of every cell of the targets, once each."""
+    found = [
+        (model, dataset, config.figures[figure].readout)
+        for figure in config.targets
+        for model, dataset in config.cells(figure)
+    ]
+    return list(dict.fromkeys(found))
+
+
+def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
+    """The settings of a run as plain data, with the catalogue entries that it uses.
+
+    Args:
+        config: all settings.
+        calibration: whether the calibration is shown, and with it the entries of its cells.
+    """
+    used = [(model, dataset) for model, dataset, _ in cells(config)]
+    known = config.calibration
+    if calibration:
+        used += [(model, dataset) for model in known.models for dataset in known.datasets]
+        used += [(null.model, null.dataset) for null in known.nulls.values()]
+    models, datasets = ({cell[i] for cell in used} for i in (0, 1))
+    left_out = {"sensitivity"} if calibration else {"calibration", "sensitivity"}
+    whole = config.model_dump(mode="json", exclude=left_out)
+    shown = {"figures": set(config.targets), "models": models, "datasets": datasets}
+    for name, keys in shown.items():
+        whole[name] = {key: entry for key, entry in whole[name].items() if key in keys}
+    return whole
+
+
+def labels(stem: str, record: str | Path) -> dict[str, str]:
+    """What Snakemake's own report says beside a picture: its name, and n where that is recorded.
+
+    Args:
+        stem: the picture's name.
+        record: its provenance.
+    """
+    by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
+    counts = [int(cell["kept"]) for cell in by_cell.values()]
+    return {"picture": stem} | ({"samples a cell": span(counts)} if counts else {})
+
+
+def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
+    """The options that a run was called with, to come after its target.
+
+    Args:
+        files: of `--configfile`.
+        given: of `--config`.
+    """
+    here, named = Path.cwd(), map(Path, files)
+    places = [file.relative_to(here) if file.is_relative_to(here) else file for file in named]
+    keys = [f"{key}={_typed(value)}" for key, value in given.items()]
+    said = ""
+    if places:
+        said = " --configfile " + " ".join(shlex.quote(place.as_posix()) for place in places)
+    if keys:
+        said += " --config " + " ".join(map(shlex.quote, keys))
+    return said
+
+
+def _typed(value: Any) -> str:
+    """A value as Snakemake's command line reads it: True and False, nothing for null."""
+    if value is None or isinstance(value, (str, bool)):
+        return "" if value is None else str(value)
+    return json.dumps(value, default=str)
+
+
+def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
+    """Where the samples of a cell went.
+
+    Returns:
+        `rows` of the dataset; `kept`, stage → samples left after it; `dropped`, (stage, reason,
+        how many), each sample where it was lost; `wrong`, the share of wrong answers, None where
+        unknown. Rows less dropped are what the last stage kept.
+    """
+    product = Path(root) / "delta_p" / model / f"{dataset}.csv"
+    stages = {one["rule"]: one for one in provenance.funnel(product) if one["rule"] in STAGES}
+    notes = stages.get("answers", {}).get("notes", {})
+    right, wrong = (int(notes.get(name, 0)) for name in ("n_right", "n_wrong"))
+    return {
+        "model": model,
+        "dataset": dataset,
+        "rows": stages["dataset"]["in"] if "dataset" in stages else None,
+        "kept": {rule: one["kept"] for rule, one in stages.items()},
+        "dropped": [
+            (STAGES[rule], *lost) for rule, one in stages.items() for lost in one["dropped"].items()
+        ],
+        "wrong": wrong / (right + wrong) if right + wrong else None,
+    }
+
+
+def model_facts(config: Config, model: str) -> dict[str, str]:
+    """A model in words: where it comes from, and which version of it."""
+    entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
+    found = read_json(path) if path.is_file() else {}
+    source = f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}" if entry.local else ""
+    revision = found.get("revision") or entry.revision
+    return {
+        "key": model,
+        "source": source or f"trained here ({entry.train.architecture if entry.train else '?'})",
+        "revision": f"recipe {revision}" if entry.train and revision else str(revision or ""),
+        "content": str(found.get("content", ""))[:12],
+        "dtype": entry.dtype,
+        "prompt": entry.prompt,
+        "answers": f"those of {entry.answers_of}" if entry.answers_of else "its own",
+    }
+
+
+def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
+    """A dataset in words: where it comes from, and which version of it."""
+    entry = config.datasets[dataset]
+    product = Path(config.results) / "data" / f"{dataset}.parquet"
+    record = provenance.read(product) if provenance.beside(product).is_file() else {}
+    world = f"invented world ({entry.world.style}, seed {entry.world.seed})" if entry.world else ""
+    return {
+        "key": dataset,
+        "source": world or (f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"),
+        "revision": str(record.get("revision") or entry.revision or ""),
+        "split": entry.split or "",
+    }
+
+
+def timings(root: str | Path) -> list[dict[str, Any]]:
+    """How long the jobs under a root took, from Snakemake's benchmarks.
+
+    Returns:
+        A record for each stage, in running order: stage, jobs, seconds (of all jobs), longest
+        (seconds), longest_job, memory_mb (largest resident set; NaN where not known).
+    """
+    folder = Path(root) / "benchmarks"
+    jobs: list[dict[str, Any]] = []
+    for path in sorted(folder.rglob("*.tsv")):
+        if not path.stat().st_size:
+            continue  # as a crash leaves it
+        rows = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
+        inside = path.relative_to(folder).with_suffix("").parts
+        job = {"stage": inside[0], "job": " / ".join(inside[1:]) or inside[0]}
+        jobs.append(job | {"seconds": rows["s"].sum(), "memory": rows["max_rss"].max()})
+    found = []
+    for stage in {job["stage"] for job in jobs}:
+        own = [job for job in jobs if job["stage"] == stage]
+        longest = max(own, key=lambda job: job["seconds"])
+        said = {"stage": stage, "jobs": len(own), "seconds": sum(job["seconds"] for job in own)}
+        said |= {"longest": longest["seconds"], "longest_job": longest["job"]}
+        found.append(said | {"memory_mb": max(job["memory"] for job in own)})
+    order = {stage: i for i, stage in enumerate(RUNNING_ORDER)}
+    return sorted(found, key=lambda one: order.get(one["stage"], len(order)))
+
+
+def span(values: Iterable[float], factor: float = 1) -> str:
+    """Least to greatest in size, in whole numbers: `812 to 1,000`, `−75 to −88`."""
+    found = sorted((factor * value for value in values), key=abs) or [0]
+    ends = dict.fromkeys(f"{end:,.0f}" for end in (found[0], found[-1]))
+    return " to ".join(ends).replace("-", "\u2212")
