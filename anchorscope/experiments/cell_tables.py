@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments import controls, delta_p, interchange, strata
+from anchorscope.experiments import controls, delta_p, interchange, strata, strength
 from anchorscope.probes.draws import Draws
 
 
@@ -37,10 +37,10 @@ def tables(
     refits: dict[str, Any] = {"draws_of_refits": draws}
     balanced = probe["scoring"] == "calibrated" and probe["prior"] == "balanced"
     before = controls.before_the_answer(scores)
-    given: dict[str, Any] = {"answers": answers, "floors": floors}
+    strengths = strength.find(scores, answers, floors, **drawn)
+    given: dict[str, Any] = {"answers": answers, "floors": floors, "strengths": strengths}
     return delta_p.by_readout(
         scores,
-        answers,
         {
             "curve": partial(delta_p.curve, **given, **refits, **whole),
             "contrasts": partial(delta_p.contrasts, **given, **refits, **drawn),

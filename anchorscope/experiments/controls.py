@@ -41,6 +41,7 @@ class _Cell:
         z: labels, [n].
         shuffled: the labels that the probes `shuffled` learned, [n].
         floors: the table of `anchorscope.probes.floors.floors`; None: not known.
+        strengths: of the read-outs; None: not known.
         drawn: the bootstrap.
         level: of the intervals.
         seed: of the permutations.
@@ -50,6 +51,7 @@ class _Cell:
     z: np.ndarray
     shuffled: np.ndarray
     floors: pd.DataFrame | None
+    strengths: strength.Found | None
     drawn: Bootstrap
     level: float
     seed: int
@@ -65,6 +67,7 @@ def controls(
     answers: pd.DataFrame,
     *,
     before: pd.DataFrame | None = None,
+    strengths: strength.Found | None = None,
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -78,7 +81,7 @@ def controls(
         answers: as for `delta_p.curve`, and where known `repeats_subject`. Their order is that
             in which they were scored (for the shuffled labels alone: nothing else depends on it).
         before: `before_the_answer` of all read-outs' scores.
-        draws, level: of the bootstrap, see `delta_p.curve`.
+        strengths, draws, level: see `delta_p.curve`.
         seed: of the bootstrap, of the permutations, and of the run (the shuffled labels).
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
 
@@ -107,7 +110,8 @@ def controls(
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
     z = ordered["label"].to_numpy(dtype=np.int64)
-    cell = _Cell(ordered, z, _shuffled(answers, ordered, seed), floors, drawn, level, seed)
+    dealt = _shuffled(answers, ordered, seed)
+    cell = _Cell(ordered, z, dealt, floors, strengths, drawn, level, seed)
     common = _sizes(cell) | _floors(cell)
     fitted = _fitted(scores, cell, balanced)
     at_end = [] if before is None else samples.readouts(before, ordered)
@@ -148,8 +152,8 @@ def _floors(cell: _Cell) -> dict[str, object]:
 
 def _strength(readout: Readout, cell: _Cell) -> dict[str, object]:
     """The probe beside the hardest floor, by layer and as a whole."""
-    given = (readout, cell.answers, cell.floors, cell.drawn, cell.level)
-    at, whole = strength.by_layer(*given), strength.of_cell(*given)
+    given = (cell.answers, cell.floors, cell.drawn, cell.level)
+    at, whole = strength.look_up(cell.strengths, readout, *given)
     found: dict[str, object] = {"probe_auc": at.auc, "auc_low": at.low, "auc_high": at.high}
     for name in ("signal", "floor", "floor_auc", "gain", "gain_low", "gain_high"):
         found |= {name: getattr(at, name), f"cell_{name}": getattr(whole, name)[0]}

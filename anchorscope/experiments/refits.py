@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from anchorscope.models import features
-from anchorscope.probes import fitting, headline, intervals, samples, scores
+from anchorscope.probes import fitting, intervals, samples, scores
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -136,9 +136,9 @@ def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell)
     inner, depth = fitted.inner_auc, len(clean)
     if np.isnan(inner).any():
         s = fitting.out_of_fold(fitted, clean, cell.plan.fold)
-        own = headline.deepest(np.array([intervals.auc(layer, cell.plan.z) for layer in s]))
+        own = samples.deepest_layer(np.array([intervals.auc(layer, cell.plan.z) for layer in s]))
     else:
-        own = headline.median(headline.layer_of_fold(inner))
+        own = samples.median_layer(samples.layer_of_fold(inner))
     return sorted({depth // 3, 2 * depth // 3, own})
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -29,6 +28,7 @@ def report(
     answers: pd.DataFrame,
     *,
     floors: pd.DataFrame | None = None,
+    strengths: strength.Found | None = None,
     draws: int = 1000,
     level: float = 0.95,
     min_n: int = 20,
@@ -43,7 +43,8 @@ def report(
     most the median) or `longer`. One in which no two samples differ is left out.
 
     Args:
-        scores, answers, floors, draws, level, min_n, min_clusters, seed: see `delta_p.curve`;
+        scores, answers, floors, strengths, draws, level, min_n, min_clusters, seed: see
+            `delta_p.curve`;
             also `relation` and `random_complete` in the answers, where known.
 
     Returns:
@@ -63,9 +64,8 @@ def report(
     for readout in samples.readouts(scores, ordered):
         layer = readout.headline
         names, members = _groups(_strata(ordered, readout.clean[layer] > 0, min_n))
-        there = replace(readout, clean=readout.clean[layer : layer + 1])
-        signal = strength.by_layer(there, ordered, floors, drawn, level).signal[0]
-        fixed = readout.key | {"layer": layer, "signal": bool(signal)}
+        strong, _ = strength.look_up(strengths, readout, ordered, floors, drawn, level)
+        fixed = readout.key | {"layer": layer, "signal": bool(strong.signal[layer])}
         for condition in CONDITIONS:
             if condition not in readout.effects or not names:
                 continue

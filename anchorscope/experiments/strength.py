@@ -7,6 +7,7 @@ bootstrap interval; the differences are paired.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,6 +46,47 @@ class Strength:
     gain_low: np.ndarray
     gain_high: np.ndarray
     signal: np.ndarray
+
+
+Found = Mapping[str, tuple[Strength, Strength]]
+"""Read-out → its strength at every layer, and as a whole."""
+
+
+def find(
+    scores: pd.DataFrame,
+    answers: pd.DataFrame,
+    floors: pd.DataFrame | None,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Found:
+    """The strength of every read-out of a cell; arguments as of `delta_p.curve`.
+
+    Raises:
+        AnchorscopeError: scores, answers and floors are not of the same samples.
+    """
+    answers = samples.in_order(answers)
+    drawn = samples.bootstrap(answers, draws, seed)
+    return {
+        one.name: look_up(None, one, answers, floors, drawn, level)
+        for one in samples.readouts(scores, answers)
+    }
+
+
+def look_up(
+    known: Found | None,
+    readout: Readout,
+    answers: pd.DataFrame,
+    floors: pd.DataFrame | None,
+    drawn: Bootstrap,
+    level: float,
+) -> tuple[Strength, Strength]:
+    """A read-out's of `Found`; found now where it is not known, see `by_layer`."""
+    if known is not None:
+        return known[readout.name]
+    given = (readout, answers, floors, drawn, level)
+    return by_layer(*given), of_cell(*given)
 
 
 def by_layer(

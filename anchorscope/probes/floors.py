@@ -47,8 +47,7 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings | Mapping[str, Any]
     Raises:
         AnchorscopeError: a sample without answer text, or folds that cannot be cut.
     """
-    if not isinstance(settings, fitting.Settings):
-        settings = fitting.Settings(**settings)
+    settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     answers = kept(answers)
     missing = answers["id"][answers["ea_text"].isna()]
     if len(missing):
@@ -77,23 +76,13 @@ def _answer(answers: pd.DataFrame) -> sparse.csr_matrix:
     return sparse.hstack([_features(answers["ea_text"]), known], format="csr")
 
 
-def _question(answers: pd.DataFrame) -> sparse.csr_matrix:
-    return _features(answers["question"])
-
-
-def _response(answers: pd.DataFrame) -> sparse.csr_matrix:
-    return _features(answers["response"])
-
-
-def _text(answers: pd.DataFrame) -> sparse.csr_matrix:
-    return sparse.hstack([_question(answers), _response(answers)], format="csr")
-
-
 FLOORS: Mapping[str, Callable[[pd.DataFrame], sparse.csr_matrix]] = {
     "answer": _answer,
-    "question": _question,
-    "response": _response,
-    "text": _text,
+    "question": lambda answers: _features(answers["question"]),
+    "response": lambda answers: _features(answers["response"]),
+    "text": lambda answers: sparse.hstack(
+        [_features(answers["question"]), _features(answers["response"])], format="csr"
+    ),
 }
 
 

@@ -9,11 +9,14 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.models import interventions
-from anchorscope.probes import headline, intervals
+from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
+
+MARGIN = 0.01
+"""AUC by which the headline layer may fall short of the best."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +70,35 @@ class Readout:
         return {"site": self.site, "position": self.position}
 
     @property
+    def name(self) -> str:
+        """Such as `mlp/final`."""
+        return f"{self.site}/{self.position}"
+
+    @property
     def headline(self) -> int:
         """The layer of pictures and contrasts."""
-        return headline.median(self.layer_of_fold)
+        return median_layer(self.layer_of_fold)
 
     @property
     def own(self) -> np.ndarray:
         """The clean score at the layer that each sample's own outer fold chose, float64 [n]."""
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
+
+
+def deepest_layer(auc: np.ndarray) -> int:
+    """The deepest layer with an AUC [layers] within 0.01 of the best; the last if none is known."""
+    known = np.nan_to_num(auc, nan=0.0)
+    return int(np.flatnonzero(known >= known.max() - MARGIN)[-1])
+
+
+def layer_of_fold(inner_auc: np.ndarray) -> np.ndarray:
+    """Each outer fold's own choice, int64 [folds], of inner out-of-fold AUCs [layers, folds]."""
+    return np.array([deepest_layer(auc) for auc in inner_auc.T])
+
+
+def median_layer(layers: np.ndarray) -> int:
+    """The headline layer: the median of the folds' choices, rounded down."""
+    return int(np.floor(np.median(layers)))
 
 
 def kept(answers: pd.DataFrame) -> pd.DataFrame:
@@ -194,7 +218,7 @@ def _readout(
     by_layer = np.array([intervals.auc(layer, z) for layer in clean])
     others = {key[:2]: s for key, s in found.items() if key[0] != "clean" and key[2] == 0}
     fold, inner = cut
-    chosen = headline.layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
+    chosen = layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
     return Readout(site, position, clean, by_layer, fold, chosen, effects, replicate, others)
 
 
@@ -256,26 +280,21 @@ def _all_effects(
 
 def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.ndarray:
     """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
-    rows = ids.get_indexer(pd.Index(part["id"].astype(str)))
-    layer = part["layer"].to_numpy(dtype=np.int64)
-    if (rows < 0).any():
-        strange = part["id"].iloc[int(np.flatnonzero(rows < 0)[0])]
-        raise mismatch(f"the scores hold a sample without answer, id {strange}", where)
-    filled = np.zeros((int(layer.max()) + 1, len(ids)), dtype=np.int64)
-    np.add.at(filled, (layer, rows), 1)
-    if filled.max() > 1 or (filled.min(0) != filled.max(0)).any():
-        raise mismatch("a sample is scored twice, or not at every layer", where)
-    missing = filled[0] == 0
-    if missing.any() and not partial:
-        raise mismatch(f"no scores of {missing.sum()} samples, id {ids[missing][0]} first", where)
+    named, layers = pd.Index(part["id"].astype(str)), part["layer"].to_numpy()
     values = part["s"].to_numpy(dtype=np.float64)
+    if len(strange := named.difference(ids)):
+        raise mismatch(f"the scores hold a sample without answer, id {strange[0]}", where)
     if not np.isfinite(values).all():
         bad = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise mismatch(
-            "a score is not finite", f"{where}, layer {layer[bad]}, id {part['id'].iloc[bad]}"
-        )
-    s = np.full(filled.shape, np.nan)
-    s[layer, rows] = values
+        raise mismatch("a score is not finite", f"{where}, layer {layers[bad]}, id {named[bad]}")
+    s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
+    s[layers, ids.get_indexer(named)] = values
+    missing = np.isnan(s)
+    if len(part) > s.size - missing.sum() or (missing.any(0) != missing.all(0)).any():
+        raise mismatch("a sample is scored twice, or not at every layer", where)
+    if missing.any() and not partial:
+        gone = ids[missing[0]]
+        raise mismatch(f"no scores of {len(gone)} samples, id {gone[0]} first", where)
     return s
 
 

@@ -54,51 +54,9 @@ class Cell:
     readout: str
 
 
-def score(
-    activations: Activations,
-    answers: pd.DataFrame,
-    readout: str,
-    conditions: Sequence[tuple[str, int]],
-    settings: Settings | Mapping[str, Any],
-    *,
-    extras: bool = True,
-    draws: Draws | None = None,
-    fitted: dict[str, Fitted] | None = None,
-    device: str | torch.device = "cpu",
-) -> pd.DataFrame:
-    """Fit the probes of one read-out on the clean pass and score every condition.
-
-    Args:
-        activations: `(condition, draw)` → ids and float [layers, len(ids), width], a tensor or
-            what reads layers when they are asked for; called once for each. A condition may cover
-            some of the samples only, `clean` covers all. A sample is scored by the probe of its
-            own fold, whatever its prompt was.
-        answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
-        readout: written into the table.
-        conditions: (condition, draw) to score; `clean` comes first in any case.
-        settings: see `Settings`.
-        extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
-        draws: takes the scores of probes learned from each of its draws (`fitting.refit`), under
-            every condition; they are not in the table.
-        fitted: takes the probes of the clean pass, by read-out.
-        device: where probes are fitted.
-
-    Returns:
-        A row for each sample, layer, condition, draw and probe, with the columns `COLUMNS`: fold,
-        c, t and offset are those of the probe, `inner_auc` the AUC of the logits held out inside
-        its training fold; s the score and p = σ(s), float32. Probes:
-        `clean`, of every condition. `refit`: fitted to the condition's own activations, same
-        folds, C of the clean probe; knockout and draw 0 of random. `offset`: see
-        `platt.offset_refit`; those and question. `shuffled`: fitted to `shuffled(labels, seed)` on
-        the clean pass with C of the clean probe, at balanced prior, not calibrated (p is NaN);
-        not with `published`.
-
-    Raises:
-        AnchorscopeError: a probe cannot be fitted, or the ids do not match.
-    """
-    given = (activations, answers, readout, conditions, settings)
-    found = frames(*given, extras=extras, draws=draws, fitted=fitted, device=device)
-    return pd.concat(found, ignore_index=True)
+def score(*given: Any, **more: Any) -> pd.DataFrame:
+    """The table of `frames` in one piece; same arguments."""
+    return pd.concat(frames(*given, **more), ignore_index=True)
 
 
 def frames(
@@ -113,9 +71,36 @@ def frames(
     fitted: dict[str, Fitted] | None = None,
     device: str | torch.device = "cpu",
 ) -> Iterator[pd.DataFrame]:
-    """The table of `score` in parts, one for each condition and probe, each made when asked for.
+    """Fit the probes of one read-out on the clean pass and score every condition.
 
     Features are read once, by blocks of layers: all that needs a block is done while it is held.
+
+    Args:
+        activations: `(condition, draw)` → ids and float [layers, len(ids), width], a tensor or
+            what reads layers when they are asked for; called once for each. A condition may cover
+            some of the samples only, `clean` covers all.
+        answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
+        readout: written into the table.
+        conditions: (condition, draw) to score; `clean` comes first in any case.
+        settings: see `Settings`.
+        extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
+        draws: takes the scores of probes learned from each of its draws (`fitting.refit`), under
+            every condition; they are not in the table.
+        fitted: takes the probes of the clean pass, by read-out.
+        device: where probes are fitted.
+
+    Yields:
+        For each condition and probe, when it is asked for, a row for each sample and layer with the
+        columns `COLUMNS`: fold, c, t and offset are those of the probe, `inner_auc` the AUC of the
+        logits held out inside its training fold; s the score and p = σ(s), float32. A sample is
+        scored by the probe of its own fold, whatever its prompt was. Probes: `clean`, of every
+        condition. `refit`: fitted to the condition's own activations, same folds, C of the clean
+        probe; knockout and draw 0 of random. `offset`: see `platt.offset_refit`; those and
+        question. `shuffled`: fitted to `shuffled(labels, seed)` on the clean pass with C of the
+        clean probe, at balanced prior, not calibrated (p is NaN); not with `published`.
+
+    Raises:
+        AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
     settings = settings if isinstance(settings, Settings) else Settings(**settings)
     cell = cell_of(answers, settings, readout)
@@ -132,8 +117,8 @@ def frames(
     if draws is not None:
         redrawn, s = own.pop("draws")
         draws.add(readout, CLEAN, everyone, s)
-    for meaningless, s in own.values():
-        frame = _frame(meaningless, s, everyone, cell, CLEAN, "shuffled")
+    for other in own.values():
+        frame = _frame(*other, everyone, cell, CLEAN, "shuffled")
         yield frame.assign(p=np.float32("nan"))
     for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
         rows, x = _rows(activations, condition, cell)
@@ -187,8 +172,7 @@ def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell
     Raises:
         AnchorscopeError: some are missing, or are of samples that the cell does not know.
     """
-    rows, x = _rows(activations, condition, cell)
-    return _complete(rows, x, cell, condition)
+    return _complete(*_rows(activations, condition, cell), cell, condition)
 
 
 def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
@@ -295,33 +279,28 @@ def _rows(
     rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
     if (rows < 0).any() or len(np.unique(rows)) < len(rows) or x.shape[1] != len(rows):
         strange = [i for i, row in zip(measured, rows, strict=True) if row < 0]
-        raise AnchorscopeError(
-            "activations and answers are not of the same samples",
-            f"read-out {cell.readout}, condition {condition[0]}, "
-            + (f"id {strange[0]} has no answer" if strange else "ids repeat or rows are missing"),
-            "delete the cell's folder of activations and run snakemake again",
-            see="stale-product",
-        )
+        found = f"id {strange[0]} has no answer" if strange else "ids repeat or rows are missing"
+        raise _other_samples(found, cell, condition)
     return rows, x
 
 
 def _complete(rows: np.ndarray, x: Features, cell: Cell, condition: tuple[str, int]) -> Features:
-    """The activations in the order of the cell's ids.
-
-    Raises:
-        AnchorscopeError: some are missing.
-    """
-    if len(rows) < len(cell.ids):
-        missing = len(cell.ids) - len(rows)
-        raise AnchorscopeError(
-            f"{missing} of {len(cell.ids)} samples have no {condition[0]} activations",
-            f"read-out {cell.readout}",
-            "measure the cell again: delete its folder of activations and run snakemake again",
-            see="stale-product",
-        )
+    """The activations in the order of the cell's ids, of which none may be missing."""
+    if missing := len(cell.ids) - len(rows):
+        found = f"{missing} of {len(cell.ids)} samples have no {condition[0]} activations"
+        raise _other_samples(found, cell, condition)
     order = np.argsort(rows)
     in_order = (order == np.arange(len(rows))).all()
     return x if in_order else Reordered(x, torch.as_tensor(order))
+
+
+def _other_samples(found: str, cell: Cell, condition: tuple[str, int]) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"activations and answers are not of the same samples: {found}",
+        f"read-out {cell.readout}, condition {condition[0]}",
+        "delete the cell's folder of activations and run snakemake again",
+        see="stale-product",
+    )
 
 
 def _frame(

@@ -11,7 +11,7 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from anchorscope.experiments import strength
-from anchorscope.probes import headline, samples
+from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -95,9 +95,9 @@ def test_what_the_answer_adds_is_a_paired_difference() -> None:
 
 def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:
     inner = np.array([[0.5, 0.9], [0.905, 0.6], [0.9, 0.6], [0.896, 0.6], [0.89, 0.6]])
-    assert headline.layer_of_fold(inner).tolist() == [3, 0]
-    assert headline.median(np.array([3, 0])) == 1
-    assert headline.deepest(np.array([np.nan, np.nan])) == 1
+    assert samples.layer_of_fold(inner).tolist() == [3, 0]
+    assert samples.median_layer(np.array([3, 0])) == 1
+    assert samples.deepest_layer(np.array([np.nan, np.nan])) == 1
 
 
 def test_the_scores_tell_which_layer_each_fold_chose() -> None:
@@ -121,7 +121,9 @@ def test_the_scores_tell_which_layer_each_fold_chose() -> None:
     bare = next(samples.readouts(clean.assign(inner_auc=np.nan), ANSWERS))
     rows = np.arange(N) % 2
     by_hand = [
-        headline.deepest(np.array([roc_auc_score(Z[rows != k], s[rows != k]) for s in bare.clean]))
+        samples.deepest_layer(
+            np.array([roc_auc_score(Z[rows != k], s[rows != k]) for s in bare.clean])
+        )
         for k in (0, 1)
     ]
     assert bare.layer_of_fold.tolist() == by_hand

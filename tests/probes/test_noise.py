@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anchorscope.experiments import strength
-from anchorscope.probes import headline, samples, scores
+from anchorscope.probes import samples, scores
 
 TRIES, LAYERS, WIDTH = 200, 3, 16
 PROBE = {"seed": 0, "inner_folds": 3, "grid": [0.01, 1.0]}
@@ -36,7 +36,7 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> No
     by_layer = strength.by_layer(every, answers, None, drawn, 0.95).signal
     of_cell = []
     for clean, own in zip(every.clean.reshape(TRIES, LAYERS, n), aucs, strict=True):
-        one = replace(every, clean=clean, layer_of_fold=headline.layer_of_fold(own))
+        one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
         of_cell.append(strength.of_cell(one, answers, None, drawn, 0.95).signal.item())
     assert by_layer.reshape(TRIES, LAYERS).any(1).mean() <= 0.05
     assert np.mean(of_cell) <= 0.05

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
@@ -10,10 +9,9 @@ import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
-from threads import threads
 
-from anchorscope.models.features import InTurn, Part
-from anchorscope.probes import lbfgs, matmul, probes, solving, standardising
+from anchorscope.models.features import Part
+from anchorscope.probes import lbfgs, probes, standardising
 from anchorscope.probes.lbfgs import Block
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -141,36 +139,6 @@ def test_rows_outside_the_mask_teach_nothing() -> None:
     assert torch.allclose(here, there, atol=2e-3)
 
 
-def test_problems_and_layers_do_not_disturb_each_other() -> None:
-    x, z = features("plain", 90, 10)
-    masks, c = problems(90)
-    together = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    alone = fitted(x[1:], z, masks[7:8], c[7:8]).logits(torch.as_tensor(x[1:]))
-    assert torch.allclose(together[1, 7], alone[0, 0], atol=2e-3)
-
-
-def test_blocks_of_layers_and_of_problems_equal_single_ones() -> None:
-    x, z = features("plain", 90, 10)
-    masks, c = problems(90)
-    rows, labels = torch.as_tensor(x), torch.as_tensor(z).float()
-    inputs = (labels, torch.as_tensor(masks).float(), torch.as_tensor(c).float().expand(2, -1))
-    single = fitted(x, z, masks, c)
-    for together in (1, 5, len(c)):
-        sizes = solving.Sizes(2, together)
-        solver = probes._Solver(InTurn(rows), *inputs, 1e-4, 500, sizes, first=0)
-        block = solver.whole(range(2))
-        assert block
-        assert torch.allclose(block.logits(rows), single.logits(rows), atol=2e-3)
-
-
-def test_more_memory_means_larger_blocks_and_there_is_always_one() -> None:
-    budgets = (1, 1 << 20, 1 << 30)
-    layers = [solving._layers_at_once(100, 16, 30, budget) for budget in budgets]
-    together = [solving._problems_at_once(100, 16, budget) for budget in budgets]
-    for sizes in (layers, together):
-        assert sizes[0] == 1 < sizes[1] < sizes[2]
-
-
 def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) -> None:
     x, z = features("offset", 150, 20)
     masks, c = problems(150)
@@ -183,25 +151,11 @@ def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) ->
         return minimise(block, *given)
 
     monkeypatch.setattr(probes, "minimise", spied)
-    monkeypatch.setattr(solving, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(standardising, "ROWS_AT_ONCE", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
     found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
     assert max(solved) < len(c) and sum(solved) == 2 * len(c)
     assert torch.allclose(found, expected, atol=2e-3)
-
-
-def test_bfloat16_features_are_solved_in_float32() -> None:
-    x, z = features("offset", 150, 20)
-    half = torch.as_tensor(x).bfloat16()
-    masks, c = problems(150)
-    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
-    found, exact = probes.fit(half, *inputs), probes.fit(half.float(), *inputs)
-    assert found.weights.dtype == found.bias.dtype == torch.float32
-    assert torch.equal(found.weights, exact.weights) and torch.equal(found.bias, exact.bias)
-    p = torch.sigmoid(found.logits(half)).numpy()
-    for problem, (train, penalty) in enumerate(zip(masks, c, strict=True)):
-        expected = reference(half[0].float().numpy(), z, train, penalty)
-        assert np.abs(p[0, problem] - expected)[~train].max() < 1e-3
 
 
 class Counted:
@@ -225,7 +179,7 @@ class Counted:
 def test_only_the_layers_being_solved_or_scored_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(solving, "ABREAST_BYTES", 1)
+    monkeypatch.setattr(probes, "ABREAST_BYTES", 1)
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
     inputs = [torch.as_tensor(value) for value in (z, masks, c)]
@@ -234,57 +188,6 @@ def test_only_the_layers_being_solved_or_scored_are_asked_for(
     assert torch.equal(solved.weights, probes.fit(read.x, *inputs).weights)
     assert torch.equal(solved.logits(read), solved.logits(read.x))
     assert read.asked == [1] * 2 * len(x)
-
-
-def test_threads_that_take_a_layer_each_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To the last bit: a block of its own is all that a thread sees."""
-    x, z = features("correlated", 120, 16)
-    inputs = [torch.as_tensor(value) for value in (z, *problems(120))]
-    monkeypatch.setattr(solving, "STATE_BYTES", len(inputs[2]) * solving._state_bytes(120, 16))
-    read = Counted(torch.as_tensor(np.concatenate([x, 2 * x, x[:1] + 1])))
-    solve, by = probes._Solver._solve, set[tuple[str, int]]()
-    together = threading.Barrier(1)
-
-    def noted(*given: Any) -> probes.Probes:
-        by.add((threading.current_thread().name, torch.get_num_threads()))
-        together.wait(60)
-        return solve(*given)
-
-    monkeypatch.setattr(probes._Solver, "_solve", noted)
-    with threads(1):
-        alone = probes.fit(read, *inputs)
-    assert {name for name, _ in by} == {"MainThread"}
-    by.clear()
-    together = threading.Barrier(5)
-    with threads(5):
-        found = probes.fit(read, *inputs)
-    assert len(by) == 5
-    assert all(name.startswith("probes") and number == 1 for name, number in by)
-    assert torch.equal(found.weights, alone.weights) and torch.equal(found.bias, alone.bias)
-    assert read.asked == [1] * 2 * len(read)
-
-
-def test_few_threads_have_layers_of_their_own_where_these_are_wide(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(solving, "ABREAST_BYTES", 2 * 4 * 90 * 10)
-    shape, cpu = (6, 90, 10), torch.device("cpu")
-    with threads(4):
-        for together, workers in ((1, 2), (2, 1), (6, 1)):
-            assert solving.workers(shape, together, cpu, None) == workers
-        assert solving.workers(shape, 1, cpu, 4 * 90 * 10) == 1
-        assert solving.workers(shape, 1, torch.device("cuda"), None) == 1
-    monkeypatch.setattr(solving, "ABREAST_BYTES", 5 * 4 * 90 * 10)
-    for number, workers in ((1, 1), (4, 4), (5, 5), (8, 4), (9, 3)):
-        with threads(number):
-            assert solving.workers(shape, 1, cpu, None) == workers, "none of them idle"
-
-
-def test_what_a_thread_finds_wrong_names_its_layer() -> None:
-    x, z = features("plain", 30, 4)
-    x[1, 3, 2] = np.nan
-    with threads(2), pytest.raises(AnchorscopeError, match="layer 1"):
-        fitted(x, z, *problems(30))
 
 
 @pytest.mark.parametrize("kind", ["plain", "correlated", "offset"])
@@ -330,26 +233,6 @@ def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
             assert np.abs(p[layer, problem] - expected).max() < 1e-3, (layer, problem)
 
 
-def test_weighted_problems_take_no_more_steps_than_repeated_rows() -> None:
-    x, z = features("correlated", 150, 40)
-    weights = np.random.default_rng(4).integers(0, 9, size=150)
-    rows = np.repeat(np.arange(150), weights)
-    masks = np.ones((1, len(rows)), dtype=bool)
-    repeated = fitted(x[:, rows], z[rows], masks, np.array([1.0]))
-    weighted = fitted(x, z, weights[None], np.array([1.0]))
-    assert weighted.iterations <= 1.5 * repeated.iterations
-
-
-def test_each_layer_may_have_penalties_of_its_own() -> None:
-    x, z = features("plain", 90, 10)
-    masks, _ = problems(90)
-    own = np.stack([np.geomspace(1e-3, 1, len(masks)), np.geomspace(10, 0.1, len(masks))])
-    together = fitted(x, z, masks, own)
-    for layer in range(2):
-        alone = fitted(x[layer : layer + 1], z, masks, own[layer])
-        assert torch.allclose(together.weights[layer], alone.weights[0], atol=2e-3)
-
-
 def test_a_negative_weight_is_refused() -> None:
     x, z = features("plain", 30, 4)
     with pytest.raises(ValueError, match="less than nothing"):
@@ -376,67 +259,39 @@ def test_features_that_are_not_finite_are_refused_by_layer() -> None:
         fitted(x, z, *problems(30))
 
 
-def short_of_memory(
-    monkeypatch: pytest.MonkeyPatch, most: int, said: str = "CUDA out of memory"
-) -> list[tuple[int, int]]:
+def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[tuple[int, int]]:
     """A device on which no more than so many problems of layers fit; (layers, problems) tried."""
-    solve, tried = probes._Solver._solve, list[tuple[int, int]]()
+    solve, tried = probes._Solver.solve, list[tuple[int, int]]()
 
-    def limited(solver: probes._Solver, x: Part, together: int) -> probes.Probes:
-        size = len(x), min(together, len(solver.masks))
+    def limited(solver: probes._Solver, x: Part, first: int) -> probes.Probes:
+        size = len(x), min(solver.problems, len(solver.masks))
         tried.append(size)
         if size[0] * size[1] > most:
-            raise torch.OutOfMemoryError(said)
-        return solve(solver, x, together)
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return solve(solver, x, first)
 
-    monkeypatch.setattr(probes._Solver, "_solve", limited)
-    monkeypatch.setattr(solving, "that_fit", lambda *_: solving.Sizes(4, 100))
+    monkeypatch.setattr(probes._Solver, "solve", limited)
+    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
     return tried
 
 
-def test_blocks_are_even_and_as_many_for_each_thread() -> None:
-    assert solving.spans(16, 3, 2) == [
-        range(0, 2),
-        range(2, 5),
-        range(5, 8),
-        *(range(8, 10), range(10, 13), range(13, 16)),
-    ]
-    for layers, most, workers in ((5, 4, 1), (5, 4, 2), (1, 3, 4), (33, 7, 3)):
-        found = solving.spans(layers, most, workers)
-        sizes = [len(block) for block in found]
-        assert [layer for block in found for layer in block] == [*range(layers)]
-        assert max(sizes) <= most and max(sizes) - min(sizes) <= 1
-        assert len(sizes) % workers == 0 or len(sizes) == layers
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_a_block_that_does_not_fit_is_halved_by_layers_then_by_problems(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, number: int
+def test_layers_that_do_not_fit_are_halved_then_their_problems(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """After the others, if there are several threads: what they hold may be all that it lacks."""
     x, z = features("plain", 90, 10)
     x, (masks, c) = np.concatenate([x, x, x]), problems(90)
     expected = fitted(x, z, masks, c)
-    most = len(c) // 2
-    tried = short_of_memory(monkeypatch, most)
-    with threads(number):
-        found = fitted(x, z, masks, c)
     every = len(c)
-    alone = [(3, every), (1, every), *[(1, every // 2)] * 6]
-    assert tried[-len(alone) :] == alone
-    assert sorted(tried[: -len(alone)]) in ([(3, every)], [(3, every), (3, every)])
-    assert found.weights.shape == expected.weights.shape
+    tried = short_of_memory(monkeypatch, every // 2)
+    found = fitted(x, z, masks, c)
+    assert tried == [(4, every), (2, every), (1, every), *[(1, every // 2)] * 6]
     assert torch.allclose(
         found.logits(torch.as_tensor(x)), expected.logits(torch.as_tensor(x)), atol=2e-3
     )
-    assert f"{every} probes of 3 layers do not fit in memory" in caplog.text
-
-
-def test_a_single_probe_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, z = features("plain", 90, 10)
+    assert f"{every} probes of 4 layers do not fit in memory" in caplog.text
     tried = short_of_memory(monkeypatch, 0)
     with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
-        fitted(x, z, *problems(90))
+        fitted(x, z, masks, c)
     assert tried[-1] == (1, 1)
 
 
@@ -446,25 +301,23 @@ def test_other_errors_of_the_device_are_not_taken_for_want_of_memory(
     def broken(*_: Any) -> None:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(probes._Solver, "_solve", broken)
+    monkeypatch.setattr(probes._Solver, "solve", broken)
     x, z = features("plain", 90, 10)
     with pytest.raises(RuntimeError, match="device-side assert"):
         fitted(x, z, *problems(90))
 
 
-@pytest.mark.parametrize("free", [1, 7])
-def test_a_block_takes_half_of_a_gpu_however_much_is_free_and_no_more_than_the_cap(
-    monkeypatch: pytest.MonkeyPatch, free: int
+def test_layers_take_half_of_a_gpu_however_much_is_free_and_no_more_than_the_cap(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (free << 30, 8 << 30))
-    device = torch.device("cuda")
-    assert solving._room(device) == 4 << 30
-    little = solving.that_fit((64, 2000, 5120), 180, device, None)
-    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (140 << 30, 140 << 30))
-    assert solving._room(device) == solving.MOST_BYTES
-    much = solving.that_fit((64, 2000, 5120), 180, device, None)
-    assert 1 <= little.layers < much.layers
-    assert solving.that_fit((64, 2000, 5120), 180, torch.device("cpu"), None).layers == 1
+    found, cuda = [], torch.device("cuda")
+    for free, whole in ((1, 8), (7, 8), (140, 140)):
+        room = free << 30, whole << 30
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device, room=room: room)
+        found.append(probes._budget(cuda, None))
+    assert found == [4 << 30, 4 << 30, probes.MOST_BYTES]
+    layers = [probes._at_once((64, 2000, 5120), 180, budget)[0] for budget in (1, *found)]
+    assert layers[0] == 1 <= layers[1] == layers[2] < layers[3]
 
 
 @pytest.mark.parametrize("n", [50, 150])
@@ -502,16 +355,11 @@ def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correla
         return minimise(block, *given)
 
     monkeypatch.setattr(probes, "minimise", spied)
-    for number in (1, 2, 4):
-        ranks.clear()
-        with threads(number):
-            solved = probes.fit(x, *inputs)
-        assert number > 1 or ranks == [(3, 0), (1, 40)]
-        assert sorted(rank for layers, rank in ranks for _ in range(layers)) == [0, 0, 0, 40]
-        for layer in range(4):
-            together = probes.part(solved, [layer]).logits(x[layer : layer + 1])
-            by_itself = alone[layer].logits(x[layer : layer + 1])
-            torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
+    solved = probes.fit(x, *inputs)
+    assert ranks == [(3, 0), (1, 40)]
+    for layer in range(4):
+        together, by_itself = solved.at(layer, x[layer]), alone[layer].at(0, x[layer])
+        torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
     p = torch.sigmoid(solved.logits(x)).numpy()
     for layer in range(4):
         expected = reference(x[layer].double().numpy(), z, masks[0], 1.0)
@@ -546,7 +394,7 @@ def test_the_last_steps_give_the_two_loop_recursions_direction() -> None:
     w = torch.zeros(1, 1, width + 1)
     none = torch.zeros(1, 1, 1)
     block = Block(
-        x=matmul.Plain(torch.zeros(1, n, width)), z=torch.zeros(n), mask=torch.ones(1, n),
+        x=torch.zeros(1, n, width), z=torch.zeros(n), mask=torch.ones(1, n),
         root=None, c=none + 1, size=torch.full((1, 1), n), mean=w[..., :-1], inv_std=w[..., :-1],
         vectors=torch.zeros(1, width, 0), values=torch.zeros(1, 1, 0),
     )  # fmt: skip
@@ -568,3 +416,28 @@ def test_the_last_steps_give_the_two_loop_recursions_direction() -> None:
             q += (a.pop() - y @ q / (s @ y)) * s
         found = past.direction(block, gradient.view_as(w), none + 2)[0, 0]
         torch.testing.assert_close(found, -q, rtol=1e-3, atol=1e-3)
+
+
+def test_a_layer_that_is_solved_is_left_out_of_later_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    draws, n = np.random.default_rng(0), 200
+    z = torch.as_tensor(draws.integers(0, 2, n))
+    x = torch.as_tensor(draws.normal(size=(4, n, 60)), dtype=torch.float32)
+    masks = torch.as_tensor(np.stack([np.arange(n) % 2 == k for k in (0, 1)]))
+    c = torch.tensor([1e-4, 1e-4, 1.0, 1e-4])[:, None].expand(-1, 2)
+    alone = [probes.fit(x[k : k + 1], z, masks, c[k]) for k in range(4)]
+    steps = [one.iterations for one in alone]
+    multiplied: list[int] = []
+    logits = Block.logits
+
+    def noted(self: Block, w: torch.Tensor) -> torch.Tensor:
+        multiplied.append(len(w))
+        return logits(self, w)
+
+    monkeypatch.setattr(Block, "logits", noted)
+    together = probes.fit(x, z, masks, c)
+    assert together.iterations == steps[2] > 2 * max(*steps[:2], steps[3])
+    assert multiplied[0] == 4 and multiplied == sorted(multiplied, reverse=True)
+    assert multiplied.count(1) > steps[2] / 2
+    for layer, one in enumerate(alone):
+        found, expected = together.at(layer, x[layer]), one.at(0, x[layer])
+        torch.testing.assert_close(found.sigmoid(), expected.sigmoid(), rtol=0, atol=1e-4)

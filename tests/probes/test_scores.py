@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,8 @@ from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
-from threads import threads
 
-from anchorscope.probes import draws, fitting, platt, probes, samples, scores, solving
+from anchorscope.probes import draws, fitting, platt, probes, samples, scores
 from anchorscope.probes.fitting import Settings
 from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
@@ -130,16 +129,16 @@ def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
     plan = fitting.design(answers, settings)
     first = fitting.fit(x, plan, settings)
     weights = np.random.default_rng(6).poisson(1.0, size=(2, N))
-    found = fitting.fit_draws(x, plan, settings, first.c, weights)
-    for fitted, drawn in zip(found, weights, strict=True):
-        rows = np.repeat(np.arange(N), drawn)
+    found = fitting.refit(x, plan, settings, first.c, weights)
+    s = fitting.out_of_fold(found, x, fitting.of_draws(plan.fold, settings, 2))
+    for number, drawn in enumerate(weights):
+        rows, of = np.repeat(np.arange(N), drawn), slice(3 * number, 3 * number + 3)
         repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
-        expected = fitting.fit(x[:, rows], repeated, settings, c=first.c)
-        assert np.array_equal(fitted.c, expected.c)
-        assert np.allclose(fitted.t, expected.t, rtol=0.02, atol=1e-3)
-        assert np.allclose(fitted.shift, expected.shift)
-        s = [fitting.out_of_fold(one, x, plan.fold) for one in (fitted, expected)]
-        assert np.allclose(s[0], s[1], atol=0.02)
+        expected = fitting.refit(x[:, rows], repeated, settings, first.c)
+        assert np.array_equal(found.c[:, of], expected.c)
+        assert np.allclose(found.t[:, of], expected.t, rtol=0.02, atol=1e-3)
+        assert np.allclose(found.shift[:, of], expected.shift)
+        assert np.allclose(s[:, number], fitting.out_of_fold(expected, x, plan.fold), atol=0.02)
 
 
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
@@ -151,14 +150,14 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
     made = scores.drawn(answers, settings)
     conditions = [("knockout", 0), ("noop", 0)]
     read = source(answers, x)
-    scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
+    table = scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
     plan = fitting.design(answers, settings)
     fitted = fitting.fit(x, plan, settings)
     for number, drawn in enumerate(made.weights):
         rows = np.repeat(np.arange(N), drawn)
         alone = np.full((3, len(rows)), -1)
         repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone)
-        raw = fitting.fit(x[:, rows], repeated, settings, c=fitted.c)
+        raw = fitting.refit(x[:, rows], repeated, settings, fitted.c)
         logits = fitting.out_of_fold(raw, x, plan.fold) + raw.shift[:, plan.fold]
         moved = fitting.out_of_fold(raw, x - 2, plan.fold) + raw.shift[:, plan.fold]
         for k in range(3):
@@ -170,21 +169,10 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
                 expected = slope[:, None] * told[:, here] + offset[:, None] - raw.shift[:, k, None]
                 found = made.scores[f"mlp/final/{name}/0"][number][:, here]
                 assert np.allclose(found, expected, atol=0.02), (name, k)
+    without = scores.score(read, answers, "mlp/final", conditions, settings, extras=False)
+    pd.testing.assert_frame_equal(table, without)
     unmeasured = np.isnan(made.scores["mlp/final/noop/0"])
     assert unmeasured[..., 5:].all() and not unmeasured[..., :5].any()
-
-
-def test_refits_change_no_score() -> None:
-    answers, x = cell()
-    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=3)
-    given = (source(answers, x), answers, "mlp/final", [("knockout", 0)], settings)
-    plain = pd.concat(scores.frames(*given))
-    made = scores.drawn(answers, settings)
-    pd.testing.assert_frame_equal(plain, pd.concat(scores.frames(*given, draws=made)))
-    assert list(made.scores) == ["mlp/final/clean/0", "mlp/final/knockout/0"]
-    none = scores.drawn(answers, Settings(refits=0))
-    pd.concat(scores.frames(*given, draws=none))
-    assert len(none) == 0 and not none.scores
 
 
 def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCaptureFixture) -> None:
@@ -324,14 +312,6 @@ def test_a_condition_may_cover_some_samples_in_any_order() -> None:
     assert np.allclose(both["clean"], both["noop"], atol=1e-5)
 
 
-def test_a_probe_without_signal_decides_nothing() -> None:
-    table = scored(Settings())
-    quiet = table[table["layer"] == 0]
-    assert (quiet["p"] - 0.5).abs().max() < 0.2
-    assert list(table.columns) == list(scores.COLUMNS)
-    assert table[["s", "p"]].dtypes.eq("float32").all()
-
-
 def test_auc_is_scikit_learns() -> None:
     answers, _ = cell()
     table = scored(Settings())
@@ -355,14 +335,12 @@ def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     expected |= {(*condition, "refit") for condition in conditions[:2]}
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     assert set(found["probe"]) == set(scores.PROBES)
-    assert set(scored(Settings(), conditions)["probe"]) == {"clean"}
-
-
-def test_the_extras_leave_the_clean_probe_as_it_is() -> None:
-    bare = scored(Settings(), [("knockout", 0)])
-    more = scored(Settings(), [("knockout", 0)], extras=True)
-    kept = more[more["probe"] == "clean"].reset_index(drop=True)
+    bare = scored(Settings(), conditions)
+    assert set(bare["probe"]) == {"clean"}
+    kept = found[found["probe"] == "clean"].reset_index(drop=True)
     pd.testing.assert_frame_equal(kept, bare)
+    published = scored(Settings(scoring="published"), conditions, extras=True)
+    assert set(published["probe"]) == {"clean", "refit", "offset"}
 
 
 def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None:
@@ -475,13 +453,6 @@ def test_shuffled_labels_that_cannot_be_learned_are_left_out_and_said(
     assert "one class only" in caplog.text
 
 
-def test_published_scores_have_no_probe_of_shuffled_labels() -> None:
-    table = scored(Settings(scoring="published"), [("knockout", 0)], extras=True)
-    assert set(table["probe"]) == {"clean", "refit", "offset"}
-    assert (table["c"] == 1).all()
-    assert (table["t"] == 1).all()
-
-
 def test_a_condition_without_all_samples_cannot_be_refitted() -> None:
     answers, x = cell()
 
@@ -566,24 +537,10 @@ def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path)
     pd.testing.assert_frame_equal(there, expected, check_exact=True)
 
 
-def test_a_table_that_breaks_off_leaves_what_was_there(tmp_path: Path) -> None:
-    path = tmp_path / "scores.parquet"
-    path.write_text("before", encoding="utf-8")
-
-    def broken() -> Iterator[pd.DataFrame]:
-        yield pd.DataFrame({"s": [1.0]})
-        raise ValueError("no more")
-
-    with pytest.raises(ValueError, match="no more"):
-        write_parquet_parts(broken(), path)
-    assert path.read_text(encoding="utf-8") == "before"
-    assert [found.name for found in tmp_path.iterdir()] == ["scores.parquet"]
-
-
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(solving, "ABREAST_BYTES", 1)
+    monkeypatch.setattr(probes, "ABREAST_BYTES", 1)
     answers, x = cell()
     whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
     asked: dict[str, list[int]] = {}
@@ -593,8 +550,7 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
     given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
-    with threads(1):  # several would share the last block's one layer, which shows in last digits
-        found, expected = scores.score(read, *given), scores.score(whole, *given)
+    found, expected = scores.score(read, *given), scores.score(whole, *given)
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert set(asked) == {"clean.0", "knockout.0", "random.0", "noop.0"}
     for layers in asked.values():
@@ -611,32 +567,3 @@ def test_a_layer_that_is_not_finite_is_named_whatever_its_block() -> None:
             lambda *_: (answers["id"].tolist(), Held(several, [])),
             *(answers, "mlp/final", [], Settings()),
         )
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        Settings(folds=3, inner_folds=2, grid=(0.01, 1.0)),
-        Settings(folds=3, inner_folds=2, grid=(0.01, 1.0), penalty=2.0),
-        Settings(folds=3, scoring="published"),
-    ],
-    ids=["calibrated", "another penalty", "published"],
-)
-@pytest.mark.parametrize("conditions", [[], [("knockout", 0), ("random", 0), ("random", 1)]])
-def test_as_many_probes_are_fitted_as_were_announced(
-    monkeypatch: pytest.MonkeyPatch, settings: Settings, conditions: list[tuple[str, int]]
-) -> None:
-    fitted: list[int] = []
-    real = probes.fit
-
-    def counting(x: Any, z: Any, masks: Any, *rest: Any, **more: Any) -> Any:
-        fitted.append(len(x) * len(masks))
-        return real(x, z, masks, *rest, **more)
-
-    monkeypatch.setattr(probes, "fit", counting)
-    answers, x = cell()
-    for extras in (True, False):
-        fitted.clear()
-        scored(settings, conditions, extras=extras)
-        announced = scores.to_fit(answers, conditions, settings, extras=extras)
-        assert sum(fitted) == len(x) * announced

@@ -1,0 +1,132 @@
+"""Stored probes: scores recomputed as docs/products.md shows are those of the table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from anchorscope.models import activations
+from anchorscope.probes import fitting, scores, stored
+from anchorscope.probes.fitting import Settings
+from anchorscope.storage.errors import AnchorscopeError
+
+PAGE = Path(__file__).parents[2] / "docs" / "products.md"
+N, LAYERS, WIDTH = 90, 3, 7
+CONDITIONS = [("knockout", 0), ("random", 0), ("random", 1), ("noop", 0)]
+READOUTS = ("mlp/final", "attn/prompt_end")
+
+
+def example() -> str:
+    """The page's Python on stored probes."""
+    found = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    (code,) = (one for one in found if "results/probes/" in one)
+    return code
+
+
+@pytest.fixture
+def answers() -> pd.DataFrame:
+    ids = [f"i{number}" for number in range(N)]
+    z = (np.random.default_rng(0).random(N) < 0.4).astype(int)
+    return pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None})
+
+
+@pytest.fixture
+def measured(answers: pd.DataFrame) -> dict[tuple[str, str, int], tuple[list[str], torch.Tensor]]:
+    """Read-out, condition, draw → ids and states; means far off, one feature constant."""
+    draws, found = np.random.default_rng(1), {}
+    far = np.linspace(-3000, 3000, WIDTH)
+    for readout in READOUTS:
+        x = draws.normal(size=(LAYERS, N, WIDTH)) + 0.8 * answers["label"].to_numpy()[:, None]
+        x[..., 2] = 0.0
+        ids = answers["id"].tolist()
+        for number, key in enumerate([("clean", 0), *CONDITIONS]):
+            some = [4, 3, 0] if key[0] == "noop" else range(N)
+            states = torch.as_tensor(x[:, some] + far - 0.3 * number, dtype=torch.float32)
+            found[(readout, *key)] = [ids[place] for place in some], states
+    return found
+
+
+def scored(answers: pd.DataFrame, measured: Any, settings: Settings, path: Path) -> pd.DataFrame:
+    fitted: dict[str, fitting.Fitted] = {}
+
+    def read(readout: str, condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        return measured[readout, condition, draw]
+
+    frames = [
+        scores.score(partial(read, one), answers, one, CONDITIONS, settings, fitted=fitted)
+        for one in READOUTS
+    ]
+    plan = fitting.design(answers, settings)
+    stored.write(path, answers["id"], plan.fold, fitted)
+    table = pd.concat(frames, ignore_index=True)
+    return table[table["probe"] == "clean"]
+
+
+@pytest.mark.parametrize(
+    ("scoring", "prior"),
+    [("calibrated", "balanced"), ("calibrated", "natural"), ("published", "balanced")],
+)
+def test_scores_recomputed_from_the_stored_probes_are_the_tables(
+    answers: pd.DataFrame,
+    measured: Any,
+    scoring: Literal["calibrated", "published"],
+    prior: Literal["balanced", "natural"],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By the page's own lines, for every read-out, layer and condition; and by `Stored`."""
+    monkeypatch.chdir(tmp_path)
+    code = example()
+    (path,) = map(Path, re.findall(r'"(results/probes/\S+)"', code))
+    path.parent.mkdir(parents=True)
+    settings = Settings(scoring=scoring, prior=prior, folds=3, inner_folds=3, grid=[0.01, 1.0])
+    table = scored(answers, measured, settings, path)
+    probes = stored.read(path)
+    for (readout, condition, draw), given in measured.items():
+        monkeypatch.setattr(activations, "read", lambda *_, given=given: given)
+        shown: dict[str, Any] = {}
+        exec(code.replace("mlp/final", readout), shown)
+        rows = table[(table["readout"] == readout) & (table["condition"] == condition)]
+        rows = rows[rows["draw"] == draw]
+        ids, states = given
+        assert rows["id"].tolist() == ids * LAYERS
+        for name in ("s", "p"):
+            assert np.abs(shown[name].ravel() - rows[name].to_numpy()).max() <= 1e-5
+        assert np.allclose(probes.logits(states, readout, ids), shown["s"], rtol=0, atol=1e-9)
+        assert np.allclose(probes.p(states, readout, ids), shown["p"], rtol=0, atol=1e-9)
+
+
+def test_rows_of_a_sample_are_scored_alike_wherever_they_stand(
+    answers: pd.DataFrame, measured: Any, tmp_path: Path
+) -> None:
+    scored(answers, measured, Settings(folds=3, inner_folds=3, grid=[0.1]), tmp_path / "p")
+    probes = stored.read(tmp_path / "p")
+    ids, states = measured["mlp/final", "clean", 0]
+    some = [7, 7, 2]
+    found = probes.logits(states[:, some], "mlp/final", [ids[place] for place in some])
+    assert np.allclose(found, probes.logits(states, "mlp/final", ids)[:, some], rtol=0, atol=1e-9)
+
+
+def test_samples_and_read_outs_that_are_not_there_are_refused(
+    answers: pd.DataFrame, measured: Any, tmp_path: Path
+) -> None:
+    scored(answers, measured, Settings(folds=3, inner_folds=3, grid=[0.1]), tmp_path / "p")
+    probes = stored.read(tmp_path / "p")
+    _, states = measured["mlp/final", "clean", 0]
+    with pytest.raises(AnchorscopeError, match="no probe was fitted to sample stranger"):
+        probes.logits(states[:, :1], "mlp/final", ["stranger"])
+    with pytest.raises(AnchorscopeError, match="wanted: resid/final"):
+        probes.logits(states[:, :1], "resid/final", ["i0"])
+    (tmp_path / "p").write_bytes(b"cut short")
+    with pytest.raises(AnchorscopeError, match="cannot read the stored probes"):
+        stored.read(tmp_path / "p")
+    stored.write(tmp_path / "none", [], np.array([]), {})
+    assert not stored.read(tmp_path / "none").fitted
