@@ -12,6 +12,7 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import strata, tables
 from anchorscope.probes import samples
 from anchorscope.storage import provenance
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import write_csv, write_json, write_parquet
 
 PROJECT = Path(__file__).resolve().parents[1]
@@ -185,9 +186,7 @@ def _records(root: Path, model: str, dataset: str, wrong: int) -> None:
     }
     inputs = {
         f"{root}/{path}": {
-            "counts": provenance.Counts(
-                total, total - sum(dropped.values()), dropped, said
-            ).as_dict()
+            "counts": Counts(total, total - sum(dropped.values()), dropped, said).as_dict()
         }
         for path, (total, dropped, said) in counts.items()
     }

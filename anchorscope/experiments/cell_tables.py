@@ -40,7 +40,6 @@ def tables(
     given: dict[str, Any] = {"answers": answers, "floors": floors}
     return delta_p.by_readout(
         scores,
-        answers,
         {
             "curve": partial(delta_p.curve, **given, **refits, **whole),
             "contrasts": partial(delta_p.contrasts, **given, **refits, **drawn),

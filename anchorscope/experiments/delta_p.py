@@ -17,7 +17,6 @@ from anchorscope.probes.bands import Means, Refits, Spread
 from anchorscope.probes.draws import Draws
 from anchorscope.probes.intervals import Bootstrap, mean_members
 from anchorscope.probes.samples import Effects, Readout
-from anchorscope.storage.progress import Progress
 
 ANCHORS = ("Q", "A", "all")
 GROUPINGS = ("per_layer", "reference_layer", "replicate")
@@ -83,56 +82,43 @@ def curve(
     answers = samples.in_order(answers)
     drawn = samples.bootstrap(answers, draws, seed)
     records: list[dict[str, object]] = []
-    with Progress(total=len(answers) * scores["readout"].nunique()) as progress:
-        for readout in samples.readouts(scores, answers):
-            strong = strength.by_layer(readout, answers, floors, drawn, level)
-            whole = strength.of_cell(readout, answers, floors, drawn, level)
-            cell_signal = bool(whole.signal[0])
-            common = _Common(
-                *(readout, strong, cell_signal, answers, drawn, draws_of_refits),
-                *(level, min_n, min_clusters),
-            )
-            groups = [(name, by) for name in readout.effects for by in _groupings(readout, name)]
-            for done, (condition, grouping) in enumerate(groups):
+    for readout in samples.readouts(scores, answers):
+        strong = strength.by_layer(readout, answers, floors, drawn, level)
+        whole = strength.of_cell(readout, answers, floors, drawn, level)
+        cell_signal = bool(whole.signal[0])
+        common = _Common(
+            *(readout, strong, cell_signal, answers, drawn, draws_of_refits),
+            *(level, min_n, min_clusters),
+        )
+        for condition in readout.effects:
+            for grouping in _groupings(readout, condition):
                 records += common.of(condition, grouping)
-                progress.update(_part(len(answers), done, len(groups)))
     return pd.DataFrame(records, columns=list(CURVE))
 
 
 def by_readout(
     scores: pd.DataFrame,
-    answers: pd.DataFrame,
     tables: Mapping[str, Callable[[pd.DataFrame], pd.DataFrame]],
 ) -> dict[str, pd.DataFrame]:
     """Each table of a cell, made of one read-out's scores after another's.
 
-    So progress shows, and no more than a read-out's effects are held at once.
+    So no more than a read-out's effects are held at once.
 
     Args:
         scores: see `curve`.
-        answers: the samples, for their number.
         tables: what makes a table of scores, a read-out's rows independent of the others'.
     """
-    n = len(samples.kept(answers))
     parts = [part for _, part in scores.groupby("readout", sort=False, observed=True)] or [scores]
     made: dict[str, list[pd.DataFrame]] = {name: [] for name in tables}
-    desc = f"{len(tables)} tables" + (f" of {len(parts)} read-outs" if len(parts) > 1 else "")
-    with Progress(desc=desc, total=n * len(parts) * len(tables)) as progress:
-        for part in parts:
-            for name, table in tables.items():
-                made[name].append(table(part))
-                progress.update(n)
+    for part in parts:
+        for name, table in tables.items():
+            made[name].append(table(part))
     return {name: _joined(found) for name, found in made.items()}
 
 
 def _joined(parts: list[pd.DataFrame]) -> pd.DataFrame:
     """The rows of all; of empty tables only their columns count."""
     return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-
-
-def _part(n: int, done: int, of: int) -> int:
-    """The samples of a step, where `of` steps see all `n` together."""
-    return n * (done + 1) // of - n * done // of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,6 @@ from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
 
-
 RELATIVE = 1e-9
 """Standard deviation over size below which a quantity does not vary."""
 

@@ -12,6 +12,7 @@ import pandas as pd
 
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
+from anchorscope.storage.counts import BEYOND_LIMIT
 from anchorscope.storage.files import read_csv, read_json
 
 STAGES = {
@@ -23,7 +24,6 @@ STAGES = {
 }
 """Folder of a stage → what its samples are called."""
 
-BEYOND_LIMIT = provenance.BEYOND_LIMIT
 
 RUNNING_ORDER = (
     "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",

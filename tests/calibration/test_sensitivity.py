@@ -210,7 +210,6 @@ def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
     none, text = (read_parquet(tmp_path / f"{name}.parquet") for name in ("scores", "floors"))
     made = delta_p.by_readout(
         none,
-        answers,
         {
             "curve": lambda s: delta_p.curve(s, answers, floors=text, draws=5),
             "contrasts": lambda s: delta_p.contrasts(s, answers, floors=text, draws=5),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from anchorscope.experiments import delta_p, interchange
 from anchorscope.probes import bands, samples
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_csv
-from anchorscope.storage.progress import Progress
 
 IDS = ["a", "b", "c", "d"]
 # p = P(z = 1) by layer and sample. On clean, a and b are called wrong, c and d right, at layer 0;
@@ -497,10 +495,7 @@ def test_groups_of_a_second_prompt_do_not_select(null: dict[str, pd.Series], wor
     assert abs(list(null.values())[world]["replicate"]) < 1
 
 
-def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(
-    caplog: pytest.LogCaptureFixture, tmp_path: Path
-) -> None:
-    caplog.set_level(logging.INFO)
+def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(tmp_path: Path) -> None:
     other = scores().assign(readout="attn/final", s=lambda table: 2 * table["s"])
     both = pd.concat([scores()[lambda table: table["condition"] != "noop"], other])
     tables = {
@@ -508,21 +503,11 @@ def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(
         "contrasts": lambda some: delta_p.contrasts(some, answers(), draws=20),
         "interchange": lambda some: interchange.report(some, answers(), draws=20),
     }
-    made = delta_p.by_readout(both, answers(), tables)
+    made = delta_p.by_readout(both, tables)
     for name, table in tables.items():
         write_csv(made[name], tmp_path / "apart.csv")
         write_csv(table(both), tmp_path / "whole.csv")
         assert (tmp_path / "apart.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes(), name
-    first = caplog.messages[0]
-    assert first.startswith("3 tables of 2 read-outs: 24 of 24 samples, "), "4 samples, 6 times"
-
-
-def test_a_curve_tells_how_far_it_is_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    steps: list[int] = []
-    monkeypatch.setattr(Progress, "update", lambda self, n: steps.append(n))
-    curve()
-    assert len(steps) == 3 * 2, "three conditions, two groupings"
-    assert sum(steps) == len(IDS) and min(steps) >= 0
 
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
