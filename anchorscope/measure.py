@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Bootstrap, Conditions, Probe
 from anchorscope.questions import prompts, questions
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import Counts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast

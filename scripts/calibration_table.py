@@ -3,6 +3,7 @@
 import pandas as pd
 
 from anchorscope.storage import provenance
+from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.stage import stage
 
@@ -11,7 +12,7 @@ with stage(snakemake):
     from anchorscope.experiments import tables
 
     cells = snakemake.params.cells
-    tables.check_settings([*snakemake.input.cells, *snakemake.input.refits])
+    check_settings([*snakemake.input.cells, *snakemake.input.refits])
     whole = pd.concat([read_csv(path) for path in snakemake.input.cells], ignore_index=True)
     floors = requirements.floors(whole)
     refits = tables.join(cells, [read_csv(path) for path in snakemake.input.refits])

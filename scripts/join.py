@@ -1,7 +1,8 @@
 """Join one table of several cells."""
 
-from anchorscope.experiments.tables import check_settings, join
+from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
+from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.stage import stage
 

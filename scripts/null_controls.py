@@ -1,7 +1,7 @@
 """Say whether the cells that must come out empty do."""
 
-from anchorscope.experiments.tables import check_settings
 from anchorscope.storage import provenance
+from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.stage import stage
 

@@ -1,15 +1,14 @@
 """Join the cells of one figure into its tables."""
 
-from anchorscope.experiments.tables import check_settings, join
+from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
+from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     cells = snakemake.params.cells
     check_settings(snakemake.input.curve)
-    for path in snakemake.input.curve:
-        provenance.check_funnel(path, snakemake.params.most_dropped)
     for name in ("curve", "contrasts", "controls", "interchange", "strata", "density"):
         frames = [read_csv(path) for path in snakemake.input[name]]
         write_csv(join(cells, frames), snakemake.output[name])

@@ -13,6 +13,7 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.probes import samples
 from anchorscope.storage import provenance
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import write_csv, write_json, write_parquet
 
 RESOURCES = Path(__file__).resolve().parents[1] / "resources" / "report"
@@ -127,7 +128,7 @@ def _records(root: Path, model: str, dataset: str, wrong: int) -> None:
     for stage in ("dataset", "prompts", "answers", "activations", "scores"):
         here = dropped.get(stage, lost | {"no answer anchor": 94 - SAMPLES})
         total = 100 if stage == "dataset" else 98
-        counts = provenance.Counts(total, total - sum(here.values()), here, notes).as_dict()
+        counts = Counts(total, total - sum(here.values()), here, notes).as_dict()
         inputs[f"{root}/{stage}/x"] = {"rule": stage, "counts": counts, "made_from": before}
         before = [f"{root}/{stage}/x"]
     product = root / "delta_p" / model / f"{dataset}.csv"

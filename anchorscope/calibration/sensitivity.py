@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.tables import check_settings, join, settings_of
+from anchorscope.experiments.tables import join
+from anchorscope.storage.agreement import check_settings, settings_of
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
 

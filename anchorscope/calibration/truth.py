@@ -21,8 +21,8 @@ from anchorscope.anchors import labels
 from anchorscope.calibration import curriculum, recipes, verdicts
 from anchorscope.calibration.verdicts import seal
 from anchorscope.models import partners
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import Counts
 
 if TYPE_CHECKING:
     from anchorscope.models.models import Loaded

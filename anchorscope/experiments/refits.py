@@ -20,7 +20,6 @@ from anchorscope.models import features
 from anchorscope.probes import fitting, intervals, samples, scores
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
 
 COLUMNS = (
     "site", "position", "layer", "quantity", "estimate", "sd_fixed", "sd_refit", "inflation",
@@ -126,7 +125,7 @@ def of_cell(
     """
     tables = [
         refit(partial(read, readout), answers, readout, settings, fitted[readout], **options)
-        for readout in Progress(readouts, unit="read-outs")
+        for readout in readouts
     ]
     return pd.concat(tables, ignore_index=True)
 

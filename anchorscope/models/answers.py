@@ -19,8 +19,8 @@ from anchorscope.anchors import answer_anchors, labels, tokens
 from anchorscope.models import budget, models
 from anchorscope.models.generation import CONTEXT, Ending, generate
 from anchorscope.questions.prompts import PLACES, STYLES
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import Counts
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from anchorscope.models.interventions import Cut, Intervention, cut
 from anchorscope.models.sharing import common
-from anchorscope.storage.provenance import Counts
+from anchorscope.storage.counts import Counts
 
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
 BLOCKS = ("after", "answer")

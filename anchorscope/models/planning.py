@@ -16,8 +16,8 @@ from anchorscope.models.answers import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.models.interventions import ARMS, Settings, on
 from anchorscope.models.partners import Interchange
 from anchorscope.models.passes import FEW_SHOT, Plan, Sample, arrange
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import Counts
 
 NOT_ANCHORED = "no exact question tokens"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.questions import null_worlds, prompts, questions, revisions, world
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import Counts
 
 WORLD_FIELDS = {
     name: name for name in ("id", "question", "subject", "property", "relation", "kind")

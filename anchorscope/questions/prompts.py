@@ -12,9 +12,9 @@ import yaml
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.own_anchors import SUBJECT
 from anchorscope.anchors.question_words import Span
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
-from anchorscope.storage.provenance import Counts
 
 STYLES = ("plain", "few_shot", "chat")
 ANCHORS = ("subject+property", "subject")

@@ -28,9 +28,9 @@ from anchorscope.questions.fields import (
     value_at,
 )
 from anchorscope.questions.folds import key
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
-from anchorscope.storage.provenance import Counts
 
 COLUMNS = (
     "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",

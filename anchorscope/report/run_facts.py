@@ -13,6 +13,7 @@ import pandas as pd
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json
+from anchorscope.storage.funnel import funnel as funnel_of
 
 STAGES = {
     "dataset": "questions",
@@ -106,7 +107,7 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
         unknown. Rows less dropped are what the last stage kept.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
-    stages = {one["rule"]: one for one in provenance.funnel(product) if one["rule"] in STAGES}
+    stages = {one["rule"]: one for one in funnel_of(product) if one["rule"] in STAGES}
     notes = stages.get("answers", {}).get("notes", {})
     right, wrong = (int(notes.get(name, 0)) for name in ("n_right", "n_wrong"))
     return {

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.storage import partial
+from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
+from anchorscope.storage.funnel import check_funnel
 from anchorscope.storage.progress import Lines
-from anchorscope.storage.provenance import beside, check_funnel, check_inputs
+from anchorscope.storage.provenance import beside
 
 MOST_DROPPED = 0.5
 """Of `most_dropped`, where the config does not say."""

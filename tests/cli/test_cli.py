@@ -25,8 +25,8 @@ from anchorscope.cli import cli_add, cli_check
 from anchorscope.cli import main as cli
 from anchorscope.questions import reading
 from anchorscope.storage import provenance
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import write_csv, write_parquet
-from anchorscope.storage.provenance import Counts
 from anchorscope.workflow import config, resources, studies
 from anchorscope.workflow.config import Config
 

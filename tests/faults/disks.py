@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-SIZE = "8m"
+SIZE = "64m"
 
 
 def mount(*words: str) -> None:

@@ -19,8 +19,8 @@ from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import Counts
 
 ASKED = [
     ("What is George Rankin's occupation?", "George Rankin"),

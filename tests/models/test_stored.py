@@ -12,7 +12,7 @@ import torch
 
 from anchorscope.models.features import Features, Reordered, at
 from anchorscope.models.stored import Rows, Stored
-from anchorscope.probes import scores, solving
+from anchorscope.probes import probes, scores
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -112,7 +112,7 @@ def test_states_that_are_no_numbers_are_named_by_sample_and_layer(
 
 
 def test_scores_from_files_are_those_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(solving, "ABREAST_BYTES", 1)
+    monkeypatch.setattr(probes, "ABREAST_BYTES", 1)
     draws = np.random.default_rng(0)
     n = 60
     z = np.arange(n) % 2

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -138,23 +137,10 @@ def test_resume_ends_what_still_runs_of_a_cancelled_job(folder: Path) -> None:
     process = subprocess.Popen(command, cwd=folder, env=os.environ | {"SLURM_JOB_ID": "11"})
     try:
         onenode.wait(lambda: resume.owners(folder), 60, "the process")
-        assert resume._end_last_processes(folder, {"12"}, grace=0.0) == []
-        with pytest.raises(AnchorscopeError, match=f"process {process.pid}"):
-            resume._end_last_processes(folder, {"11"}, grace=0.0, patience=0.0)
+        resume.end(folder, {"12"}, grace=0.0)
         assert process.poll() is None
-        assert resume._end_last_processes(folder, {"11"}, grace=0.0) == [process.pid]
-        assert process.wait(60) == -signal.SIGKILL
-        assert resume._end_last_processes(folder, {"11"}) == []
+        resume.end(folder, {"11"}, grace=0.0)
+        assert not resume.owners(folder)
     finally:
         process.kill()
         process.wait()
-
-
-def test_a_process_that_ends_while_it_is_looked_at_holds_nothing_up(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ended = subprocess.Popen([sys.executable, "-c", ""])
-    ended.wait()
-    monkeypatch.setattr(resume, "owners", lambda folder: [ended.pid])
-    monkeypatch.setattr(cluster, "orphans", lambda folder: [])
-    assert resume.main(folder, ["--version"]) == 0

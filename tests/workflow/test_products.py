@@ -12,6 +12,7 @@ import pytest
 from anchorscope.models import checkpoints
 from anchorscope.questions import revisions
 from anchorscope.storage import files, provenance
+from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import devices, stage
 from tools import ship
@@ -40,6 +41,11 @@ def test_a_broken_table_is_named(tmp_path: Path) -> None:
         files.read_parquet(tmp_path / "t.parquet")
 
 
+def test_counts_that_do_not_add_up_are_refused() -> None:
+    with pytest.raises(ValueError, match="do not add up"):
+        Counts(10, 8, {"empty": 1})
+
+
 def _snakemake(rule: str, inputs: list[Path], **settings: object) -> SimpleNamespace:
     return SimpleNamespace(rule=rule, input=inputs, output=[], params=settings)
 
@@ -63,7 +69,7 @@ def test_an_identity_follows_settings_content_and_inputs_and_no_label_or_place(
 def test_a_record_holds_every_record_before_it_once(tmp_path: Path) -> None:
     def made(product: str, *inputs: str, **settings: object) -> None:
         job = _snakemake(product, [tmp_path / name for name in inputs], **settings)
-        provenance.of_stage(job, tmp_path / product, counts=provenance.Counts(2, 1, {"empty": 1}))
+        provenance.of_stage(job, tmp_path / product, counts=Counts(2, 1, {"empty": 1}))
 
     made("dataset", dataset={"world": {"seed": 7}}, seed=0)
     made("answers", "dataset", max_new_tokens=3)

@@ -19,15 +19,10 @@ from anchorscope.models import activations, answers, models
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files, provenance
+from anchorscope.storage.agreement import check_inputs
+from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.provenance import (
-    BEYOND_LIMIT,
-    Counts,
-    check_drops,
-    check_funnel,
-    check_inputs,
-    funnel,
-)
+from anchorscope.storage.funnel import check_drops, check_funnel, funnel
 
 
 def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -210,7 +205,7 @@ def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
 
 
 def test_rows_left_out_by_choice_are_not_lost() -> None:
-    dropped = dict.fromkeys(provenance.BY_CHOICE, 200)
+    dropped = dict.fromkeys(BY_CHOICE, 200)
     stage = {
         "rule": "dataset",
         "in": 1000,

@@ -1,0 +1,51 @@
+"""Counts: how many samples came in, stayed, and were dropped, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+BEYOND_LIMIT = "beyond the limit of this run"
+BY_CHOICE = frozenset(
+    (
+        BEYOND_LIMIT,
+        "outside the sample",
+        "held back for few-shot examples",
+        "equal question folded",
+    )
+)
+"""Reasons that lose nothing: who samples leaves rows out on purpose."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How many samples came in, stayed, and were dropped for which reason.
+
+    `notes` counts what is worth knowing but drops nothing (folded duplicates, rebuilt spans).
+
+    Raises:
+        ValueError: kept and dropped do not add up to total.
+    """
+
+    total: int
+    kept: int
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    notes: Mapping[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.total != self.kept + sum(self.dropped.values()):
+            raise ValueError(f"counts do not add up: {self}")
+
+    def among(self, total: int) -> Counts:
+        """The counts where these were the first of `total`, the others beyond a run's limit."""
+        beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
+        return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "in": self.total,
+            "kept": self.kept,
+            "dropped": dict(self.dropped),
+            "notes": dict(self.notes),
+        }

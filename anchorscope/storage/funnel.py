@@ -1,0 +1,130 @@
+"""The funnel: what was dropped at every stage on the way to a product, and whether too much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.provenance import beside, read
+
+ORDER = (
+    "dataset", "prompts", "answers", "activations", "scores", "delta_p", "truth",
+    "calibration_cell",
+)  # fmt: skip
+"""Rules that count samples, each made from what those before it left."""
+
+
+def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
+    """Refuse samples of which too large a share was lost on the way, and say to what.
+
+    The share is of all that came in, over all stages. What is left out by choice (`BY_CHOICE`) is
+    not lost: it could have been kept, or (`BEYOND_LIMIT`) was never looked at.
+
+    Args:
+        stages: what came in and was dropped at each stage, as `funnel` returns it.
+        most: largest share that may be lost, 0 to 1.
+        where: what the error names, such as the product.
+
+    Raises:
+        AnchorscopeError: more was lost.
+    """
+    left, told = 1.0, []
+    for stage in stages:
+        lost = {why: n for why, n in stage["dropped"].items() if why not in BY_CHOICE and n}
+        if lost:
+            given = stage["in"] - stage["dropped"].get(BEYOND_LIMIT, 0)
+            left *= 1 - sum(lost.values()) / given
+            reasons = ", ".join(
+                f"{why} {n}" for why, n in sorted(lost.items(), key=lambda i: -i[1])
+            )
+            told.append(f"{sum(lost.values())} of {given} at {stage['rule']} ({reasons})")
+    if left >= 1 - most - 1e-9:
+        return
+    raise AnchorscopeError(
+        f"{1 - left:.1%} of the samples are lost, more than {most:.0%}: {'; '.join(told)}",
+        where,
+        "mend the reasons, or allow more if this is what you expect",
+        see="too-many-dropped",
+    )
+
+
+def funnel(product: str | Path) -> list[dict[str, Any]]:
+    """What came in, stayed and was dropped at every stage on the way to a product.
+
+    Tables pass on the rows that were dropped before, and their records count them again. Here each
+    sample counts where it was lost: what comes in is what the stage before kept.
+
+    Returns:
+        One entry a stage with counts, in running order: `product`, `rule`, and `in`, `kept`,
+        `dropped` and `notes`. Of a product of many cells, none: each cell has its own.
+
+    Raises:
+        AnchorscopeError: counts that do not add up, within a stage or from one to the next.
+    """
+    whole = read(product)
+    every = {**whole.get("inputs", {}), str(product): whole}
+    stages: list[dict[str, Any]] = []
+    at: str | None = str(product)
+    while at is not None:
+        if counts := every[at].get("counts"):
+            _check_sum(counts, at)
+            stages.insert(0, {"product": at, "rule": every[at].get("rule"), **counts})
+        at = _before(at, every)
+    return [_own(stage, before) for before, stage in pairwise([None, *stages]) if stage]
+
+
+def _before(path: str, every: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """The product with counts that a product's samples come from; None where there is not one."""
+    named = every[path].get("made_from", every)
+    found = [name for name in named if name in every and every[name].get("counts")]
+    ranked = {name: _rank(every[name]) for name in found}
+    earlier = [name for name in found if ranked[name] < _rank(every[path])]
+    last = [name for name in earlier if ranked[name] == max(ranked[n] for n in earlier)]
+    return last[0] if len(last) == 1 else None
+
+
+def _rank(record_: Mapping[str, Any]) -> int:
+    rule = record_.get("rule")
+    return ORDER.index(rule) if rule in ORDER else len(ORDER)
+
+
+def _check_sum(counts: Mapping[str, Any], product: str) -> None:
+    if counts["in"] != counts["kept"] + sum(counts["dropped"].values()):
+        raise _miscounted(
+            f"counts do not add up: {counts['in']} in, {counts['kept']} kept, "
+            f"{sum(counts['dropped'].values())} dropped",
+            product,
+        )
+
+
+def _own(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+    """A stage without the samples that the stages before it had dropped already."""
+    if before is None or stage["in"] == before["kept"]:
+        return stage
+    dropped = stage["dropped"]
+    passed = {why: n for why, n in before["dropped"].items() if dropped.get(why, 0) >= n}
+    if stage["in"] != before["kept"] + sum(passed.values()):
+        raise _miscounted(
+            f"{stage['in']} samples came in where {before['kept']} were kept before",
+            stage["product"],
+        )
+    own = {why: n - passed.get(why, 0) for why, n in dropped.items()}
+    return {**stage, "in": before["kept"], "dropped": {why: n for why, n in own.items() if n}}
+
+
+def _miscounted(what: str, product: str) -> AnchorscopeError:
+    do = "delete the product and run snakemake again"
+    return AnchorscopeError(what, beside(product), do, see="stale-product")
+
+
+def check_funnel(product: str | Path, most: float) -> None:
+    """`check_drops` of all stages on the way to a product.
+
+    Raises:
+        AnchorscopeError: more than that share was lost, or counts do not add up.
+    """
+    check_drops(funnel(product), most, product)

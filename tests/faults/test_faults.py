@@ -1,0 +1,174 @@
+"""Runs that are killed, cut off or damaged: a clear end, and the same tables after."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from workflow import Workspace
+
+from faults import disks
+
+CELL = "tiny-llama/tiny-world"
+TABLE = "results/tables/tiny.csv"
+CHAIN = ("answers", "activations", "scores", "delta_p", "tables")
+TOKEN = "hf_PlantedInEveryRunOfTheFaults"
+"""In the environment of every run; it must turn up nowhere."""
+
+KILL = """
+import os, signal
+from anchorscope.storage import partial
+
+_save, _left = partial.save, [3]
+
+
+def _killed(*given, **more):
+    if not _left[0]:
+        os.killpg(0, signal.SIGKILL)
+    _left[0] -= 1
+    _save(*given, **more)
+
+
+partial.save = _killed
+"""
+"""Ends the whole run, Snakemake too, as its job is about to write the fourth batch."""
+
+FILL = """
+with open("results/ballast", "wb", buffering=0) as _taken:
+    try:
+        while True:
+            _taken.write(bytes(4096))
+    except OSError:
+        pass
+"""
+
+
+def run(clone: Workspace, *words: str, module: str = "snakemake") -> tuple[int, str]:
+    """Run to the end in a process group of its own: the exit code, and what was said."""
+    (clone.root / "overlay.yaml").write_text(yaml.safe_dump(clone.overlay), encoding="utf-8")
+    command = [sys.executable, "-m", module, *words, "--cores", "1", "--nocolor"]
+    done = subprocess.run(
+        [*command, "--configfile", "config.yaml", "overlay.yaml"],
+        cwd=clone.root,
+        env=clone.environment() | {"HF_TOKEN": TOKEN},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+def clear(text: str, *named: str) -> bool:
+    """Whether a message says all this, and no traceback of ours is seen."""
+    return all(part in text for part in named) and "anchorscope failed" not in text
+
+
+def before(finished: Workspace, root: Path, stage: str) -> Workspace:
+    """A copy in which this stage comes next."""
+    clone = finished.copy(root)
+    for name in (*CHAIN[CHAIN.index(stage) :], "figures"):
+        shutil.rmtree(clone.results / name)
+    return clone
+
+
+def put_first(clone: Workspace, stage: str, code: str) -> None:
+    """Let a stage begin with this code."""
+    script = clone.root / "scripts" / f"{stage}.py"
+    text = script.read_text(encoding="utf-8")
+    script.write_text(text.replace('"""\n', f'"""\n{code}', 1), encoding="utf-8")
+
+
+def repair(clone: Workspace, finished: Workspace, stage: str) -> None:
+    shutil.copy2(finished.root / "scripts" / f"{stage}.py", clone.root / "scripts")
+
+
+def same_tables(clone: Workspace, finished: Workspace) -> bool:
+    made = {path.name: path for path in (finished.results / "tables").glob("tiny*.csv")}
+    return bool(made) and all(
+        (clone.results / "tables" / name).read_bytes() == path.read_bytes()
+        for name, path in made.items()
+    )
+
+
+def batches(folder: Path) -> dict[str, int]:
+    """Finished batches and when they were written, in nanoseconds."""
+    return {path.name: path.stat().st_mtime_ns for path in folder.rglob("batch-*.safetensors")}
+
+
+@pytest.mark.parametrize(
+    ("stage", "product"),
+    [("answers", f"answers/{CELL}.parquet"), ("activations", f"activations/{CELL}")],
+)
+def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
+    tiny_run: Workspace, tmp_path: Path, stage: str, product: str
+) -> None:
+    clone = before(tiny_run, tmp_path / "clone", stage)
+    put_first(clone, stage, KILL)
+    assert run(clone, TABLE)[0] < 0
+    kept = batches(clone.results / ".partial")
+    assert len(kept) == 3 and not (clone.results / product).exists()
+    assert "cannot be locked" in run(clone, TABLE)[1]
+    repair(clone, tiny_run, stage)
+    code, text = run(clone, f"results/{product}", module="anchorscope.workflow.resume")
+    assert code == 0, text
+    after = batches(clone.results / ".partial")
+    assert len(after) > len(kept) and {name: after[name] for name in kept} == kept
+    code, text = run(clone, TABLE)
+    assert code == 0, text
+    assert same_tables(clone, tiny_run)
+    assert not batches(clone.results / ".partial")
+    held = [path for path in clone.root.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert [path for path in held if TOKEN.encode() in path.read_bytes()] == []
+
+
+def test_a_disk_that_fills_up_is_named_and_loses_nothing(
+    tiny_run: Workspace, tmp_path: Path
+) -> None:
+    clone = before(tiny_run, tmp_path / "clone", "scores")
+    with disks.small_disk(clone.results):
+        put_first(clone, "scores", FILL)
+        code, text = run(clone, TABLE)
+        assert code != 0 and clear(text, "the disk is full", "rule scores", "#disk-full"), text
+        assert not [p for p in (clone.results / "scores").rglob("*") if p.is_file()]
+        (clone.results / "ballast").unlink()
+        repair(clone, tiny_run, "scores")
+        code, text = run(clone, TABLE)
+        assert code == 0 and same_tables(clone, tiny_run), text
+
+
+def test_read_only_results_are_named_before_any_job(tiny_run: Workspace, tmp_path: Path) -> None:
+    clone = before(tiny_run, tmp_path / "clone", "delta_p")
+    with disks.small_disk(clone.results):
+        with disks.read_only(clone.results):
+            code, text = run(clone, TABLE)
+        assert code != 0 and clear(text, "may not be opened or written", "#not-writable"), text
+        assert "rule delta_p" not in text
+
+
+@pytest.mark.parametrize(
+    ("product", "next_stage"),
+    [
+        (f"answers/{CELL}.parquet", "activations"),
+        (f"activations/{CELL}/batch-00001.safetensors", "scores"),
+        (f"activations/{CELL}/index.parquet", "scores"),
+        (f"scores/{CELL}.parquet", "delta_p"),
+    ],
+)
+def test_a_damaged_product_is_refused_by_name(
+    tiny_run: Workspace, tmp_path: Path, product: str, next_stage: str
+) -> None:
+    clone = before(tiny_run, tmp_path / "clone", next_stage)
+    path = clone.results / product
+    content, times = path.read_bytes(), path.stat()
+    path.write_bytes(content[: len(content) // 2])
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    code, text = run(clone, TABLE)
+    assert code != 0
+    assert clear(text, "cannot read the", product, "delete it", "#unreadable-product"), text
