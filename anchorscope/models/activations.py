@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 
 from anchorscope.models import interventions, models, sharing
-from anchorscope.models.hidden_states import forks, inputs, measure, parse
 from anchorscope.models.passes import (
     BLOCKS,
     POSITIONS,
@@ -20,6 +19,7 @@ from anchorscope.models.passes import (
     Sample,
 )
 from anchorscope.models.planning import conditions_of, plan
+from anchorscope.models.runner import forks, inputs, measure, parse
 from anchorscope.models.stored import Rows, Stored
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError

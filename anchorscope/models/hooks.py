@@ -1,0 +1,178 @@
+"""Hooks: what a pass reads, writes and weighs differently, layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from anchorscope.models import models
+
+if TYPE_CHECKING:
+    import torch
+
+TOKENWISE = "mlp"
+"""The site whose module gives the same at a token whatever the other tokens are."""
+
+
+class Finished(Exception):
+    """Ends a pass: nothing that the model would do now is read. Raised by a hook, after recording.
+
+    Hooks of other makers stay in order: those on modules already run have run, and transformers
+    and accelerate undo per module, not per pass.
+    """
+
+
+@dataclass
+class Recorder:
+    """What the hooks of a pass saw: site → [rows, positions, width] of each layer in turn.
+
+    Attributes:
+        indices: read-out tokens, int64 [rows, positions]; None records nothing.
+        early: whether the pass ends with the last module read, which, if it works token by token,
+            is given the read-out tokens only.
+    """
+
+    indices: torch.Tensor | None = None
+    early: bool = False
+    seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+
+    def start(self, indices: torch.Tensor, *, early: bool) -> None:
+        """Forget what was seen, and read these tokens from now on."""
+        self.indices, self.early = indices, early
+        self.seen.clear()
+
+    def taken(self, states: torch.Tensor) -> torch.Tensor:
+        """The states at the read-out tokens."""
+        import torch
+
+        assert self.indices is not None
+        indices = self.indices.to(states.device)
+        rows = torch.arange(len(indices), device=states.device)[:, None]
+        return states[rows, indices]
+
+    def keep(self, site: str, output: Any, *, last: bool) -> None:
+        """Record the output of a module; `last` is the last one read."""
+        if self.indices is None:
+            return
+        states = models.first_tensor(output)
+        cut_down = last and self.early and site == TOKENWISE
+        self.seen.setdefault(site, []).append(states if cut_down else self.taken(states))
+        if last and self.early:
+            raise Finished
+
+    def narrow(self, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
+        """The input of the last module read, at the read-out tokens."""
+        if self.indices is None or not self.early:
+            return None
+        return (self.taken(inputs[0]), *inputs[1:])
+
+    def states(self) -> dict[str, torch.Tensor]:
+        """Site → [rows, layers, positions, width]; the recorder is empty again."""
+        import torch
+
+        found = {
+            site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
+            for site, layers in self.seen.items()
+        }
+        self.seen.clear()
+        return found
+
+
+@contextmanager
+def recording(loaded: models.Loaded, sites: Collection[str]) -> Iterator[Recorder]:
+    """Hooks that keep the outputs at `recorder.indices` only; they are removed at the end."""
+    recorder = Recorder()
+    blocks = models.layers(loaded)
+    final = max(sites, key=models.SITES.index)
+    handles = []
+    for block in blocks:
+        for site in sites:
+            last = block is blocks[-1] and site == final
+
+            def keep(_: Any, __: Any, output: Any, site: str = site, last: bool = last) -> None:
+                recorder.keep(site, output, last=last)
+
+            handles.append(models.part(loaded, block, site).register_forward_hook(keep))
+    if final == TOKENWISE:
+        module = models.part(loaded, blocks[-1], final)
+        handles.append(module.register_forward_pre_hook(lambda _, given: recorder.narrow(given)))
+    try:
+        yield recorder
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@dataclass(frozen=True)
+class Write:
+    """States put in place of a module's output.
+
+    Attributes:
+        site, layer: the module.
+        position: the token of each row, such as `final`.
+        rows: numbers of the rows, in `batch.rows`.
+        states: [rows, width].
+    """
+
+    site: str
+    layer: int
+    position: str
+    rows: Sequence[int]
+    states: torch.Tensor
+
+
+@contextmanager
+def writing(
+    loaded: models.Loaded, writes: Sequence[Write], tokens: Mapping[str, torch.Tensor]
+) -> Iterator[None]:
+    """Hooks that write; a recorder made before them reads what was there, one made after sees it.
+
+    Args:
+        loaded: the model.
+        writes: what to write.
+        tokens: position → token of each row, int64 [rows].
+    """
+    import torch
+
+    blocks, handles = models.layers(loaded), []
+    for one in writes:
+
+        def put(_: Any, __: Any, output: Any, one: Write = one) -> Any:
+            states = models.first_tensor(output).clone()
+            rows = torch.tensor(list(one.rows), device=states.device)
+            at = tokens[one.position].to(states.device)[rows]
+            states[rows, at] = one.states.to(states)
+            return (states, *output[1:]) if isinstance(output, tuple) else states
+
+        handles.append(models.part(loaded, blocks[one.layer], one.site).register_forward_hook(put))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def masked(loaded: models.Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
+    """Hooks that give each layer an attention mask of its own, in place of the pass's.
+
+    Args:
+        loaded: the model.
+        masks: one for each layer, [rows, 1, queries, keys].
+    """
+    handles = []
+    for block, mask in zip(models.layers(loaded), masks, strict=True):
+
+        def give(_: Any, args: Any, given: Any, mask: torch.Tensor = mask) -> Any:
+            if "attention_mask" not in given:
+                raise ValueError("this model's layers take their mask in another way")
+            return args, {**given, "attention_mask": mask}
+
+        handles.append(block.register_forward_pre_hook(give, with_kwargs=True))
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
