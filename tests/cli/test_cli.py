@@ -23,6 +23,7 @@ from snakemake.utils import update_config
 
 from anchorscope.cli import cli_add, cli_check
 from anchorscope.cli import main as cli
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.questions import reading
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
@@ -300,11 +301,11 @@ def test_every_target_that_snakemake_knows_is_accepted(
     monkeypatch.chdir(PROJECT)
     rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
     named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
-    assert sorted(studies.TARGETS) == sorted(["all", *named])
+    assert sorted(studies.TARGETS) == sorted(["all", *named, *EXPERIMENTS])
     helped = " ".join(run("check", "--help").out.split())
     found = run("check", *studies.TARGETS, "--json").json["targets"]
     assert [target["target"] for target in found] == list(studies.TARGETS)
-    assert all(name in helped for name in studies.TARGETS)
+    assert all(name in helped for name in ["all", *named])
     cells = {target["target"]: target["cells"] for target in found}
     nulls = {(n.model, n.dataset) for n in loaded().calibration.nulls.values()}
     assert cells["all"] == cells["report"] == 8 and cells["reproduction"] == 0
