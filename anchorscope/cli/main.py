@@ -64,7 +64,8 @@ def check(
         list[str] | None,
         typer.Argument(
             help="Figures, or what else Snakemake builds by name: all, controls, report, "
-            "calibration, null-controls, sensitivity, reproduction, retrain, retrain-seeds."
+            "calibration, null-controls, sensitivity, reproduction, retrain, retrain-seeds, or an "
+            "experiment."
         ),
     ] = None,
     config_files: ConfigFiles = None,

@@ -15,6 +15,8 @@ from typing import Any
 from anchorscope.storage.errors import AnchorscopeError
 
 PROFILE = "slurm/config.yaml"
+RUN_ID = re.compile(r"^SLURM run ID: (\S+)$", re.MULTILINE)
+"""How Snakemake's log names a run, and SLURM the jobs of it."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,6 @@ def logs(folder: Path) -> list[str]:
     return [text for text in texts if text and "LockException" not in text]
 
 
-def _run_ids(text: str) -> list[str]:
-    """The ids of the cluster runs that one of Snakemake's logs tells of."""
-    return re.findall(r"^SLURM run ID: (\S+)$", text, re.MULTILINE)
-
-
 def orphans(folder: Path) -> list[Queued]:
     """Jobs in the queue that an earlier run in `folder` submitted.
 
@@ -94,9 +91,9 @@ def orphans(folder: Path) -> list[Queued]:
         AnchorscopeError: the last run was on a cluster, and SLURM is not here or not answering.
     """
     texts = logs(folder)
-    ids = {name for text in texts for name in _run_ids(text)}
+    ids = {name for text in texts for name in RUN_ID.findall(text)}
     # A folder that has moved on to a machine of its own needs no SLURM any more.
-    if not ids or (shutil.which("squeue") is None and not _run_ids(texts[-1])):
+    if not ids or (shutil.which("squeue") is None and not RUN_ID.findall(texts[-1])):
         return []
     said = _ask_slurm("squeue", "--noheader", f"--user={getpass.getuser()}", "--format=%i|%j")
     jobs = [Queued(*line.strip().split("|", 1)) for line in said.splitlines() if "|" in line]

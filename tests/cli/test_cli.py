@@ -6,16 +6,13 @@ import json
 import os
 import re
 import shutil
-import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
-from figure_tables import contrasts_of, controls_of, curve_of, interchange_of
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError
 from snakemake.common.configfile import load_configfile
@@ -23,93 +20,14 @@ from snakemake.utils import update_config
 
 from anchorscope.cli import cli_add, cli_check
 from anchorscope.cli import main as cli
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.questions import reading
-from anchorscope.storage import provenance
-from anchorscope.storage.counts import Counts
-from anchorscope.storage.files import write_csv, write_parquet
+from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import config, resources, studies
 from anchorscope.workflow.config import Config
+from cli.conftest import CONFIG, TOKEN, Said
 
 PROJECT = Path(__file__).resolve().parents[2]
-TOKEN = "hf_" + "x" * 30
-CONFIG = """\
-# A config of one's own, with remarks.
-targets: [mine]
-conditions: {knockout: {}, random: {draws: 2}, question: {}, noop: {samples: 4}}
-
-models:   # the catalogue
-
-    # the first
-    far:
-        hub: owner/far   # gated
-        gated: true
-        prompt: chat
-    open: {hub: owner/open}
-    llama: {hub: meta-llama/Llama-3.2-1B, resources: {gpus: 1, mem_gb: 16, gpu_mem_gb: 8}}
-    near: {local: checkpoint, dtype: float32, prompt: plain, resources: {gpus: 0}}
-    taught:
-        train: {architecture: llama, datasets: [world], steps: 10}
-        resources: {gpus: 0}
-
-datasets:
-  rows: {local: rows.jsonl, fields: {question: q, answers: [a]}, sample_size: 10}
-  web: {hub: owner/rows, split: test, fields: {question: q, answers: [a]}}
-  world: {world: {style: relation, scored: 2, redundant: 2, neutral: 1, unseen: 1}}
-
-figures:
-  mine: {models: [near], datasets: [rows]}
-  remote: {models: [far, open], datasets: [web]}
-  large: {models: [llama], datasets: [rows, web]}
-  learned: {models: [taught], datasets: [world]}
-"""
-
-
-@dataclass
-class Said:
-    """What a command printed, and its exit code."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-    def about(self, name: str) -> list[tuple[str, str]]:
-        """(status, text) of the findings about something."""
-        rows = [line.split(maxsplit=2) for line in self.out.splitlines() if line.strip()]
-        return [(row[0], row[2]) for row in rows if len(row) == 3 and row[1] == name]
-
-
-@pytest.fixture
-def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[..., Path]) -> Path:
-    """A root with a config, rows and a checkpoint; the network is shut, and the cache empty."""
-    (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "a": "Ann"}\n', encoding="utf-8")
-    shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-
-    def shut(*given: Any) -> None:
-        raise AssertionError(f"the network was asked for: {given[1:]}")
-
-    monkeypatch.setattr(socket.socket, "connect", shut)
-    resources.in_cache.cache_clear()
-    return tmp_path
-
-
-@pytest.fixture
-def run(clone: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., Said]:
-    """`run(argument, …)`: what the command says in the clone."""
-
-    def command(*arguments: str) -> Said:
-        code = cli.main(arguments)
-        return Said(code, *capsys.readouterr())
-
-    return command
 
 
 def loaded() -> Config:
@@ -300,11 +218,11 @@ def test_every_target_that_snakemake_knows_is_accepted(
     monkeypatch.chdir(PROJECT)
     rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
     named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
-    assert sorted(studies.TARGETS) == sorted(["all", *named])
+    assert sorted(studies.TARGETS) == sorted(["all", *named, *EXPERIMENTS])
     helped = " ".join(run("check", "--help").out.split())
     found = run("check", *studies.TARGETS, "--json").json["targets"]
     assert [target["target"] for target in found] == list(studies.TARGETS)
-    assert all(name in helped for name in studies.TARGETS)
+    assert all(name in helped for name in ["all", *named])
     cells = {target["target"]: target["cells"] for target in found}
     nulls = {(n.model, n.dataset) for n in loaded().calibration.nulls.values()}
     assert cells["all"] == cells["report"] == 8 and cells["reproduction"] == 0
@@ -312,31 +230,9 @@ def test_every_target_that_snakemake_knows_is_accepted(
     assert cells["sensitivity"] > 2
 
 
-COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
-
-
-@pytest.fixture
-def built(clone: Path) -> Path:
-    """A cell's tables, made up, where the workflow would put them."""
-    folder = clone / "results/delta_p/near"
-    cell = ([("near", "")], [("rows", "")], 6)
-    for end, made in (
-        ("", curve_of), (".contrasts", contrasts_of), (".controls", controls_of),
-        (".interchange", interchange_of),
-    ):  # fmt: skip
-        write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
-    sampled = {"counts": Counts(120, 100, {"outside the sample": 20}).as_dict(), "identity": ""}
-    provenance.record(
-        folder / "rows.csv",
-        identity="",
-        settings={},
-        counts=COUNTS,
-        inputs={"results/data/rows.parquet": sampled},
-    )
-    return folder
-
-
-def test_list_says_what_is_built(run: Callable[..., Said], built: Path, clone: Path) -> None:
+def test_list_says_what_is_built(run: Callable[..., Said], clone: Path) -> None:
+    (clone / "results/delta_p/near").mkdir(parents=True)
+    (clone / "results/delta_p/near/rows.csv").touch()
     write_parquet(pd.DataFrame({"id": ["a", "b"]}), clone / "results/data/rows.parquet")
     (clone / "results/figures").mkdir()
     (clone / "results/figures/mine.svg").touch()
@@ -350,68 +246,6 @@ def test_list_says_what_is_built(run: Callable[..., Said], built: Path, clone: P
     assert by_name["mine"]["pictures"] == ["results/figures/mine.svg"]
     text = run("list").out
     assert "owner/far" in text and "trained here" in text
-
-
-def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -> None:
-    curve, contrasts, beside = (
-        pd.read_csv(built / f"rows{end}") for end in (".csv", ".contrasts.csv", ".controls.csv")
-    )
-    found = run("show", "near", "rows", "--json").json
-    head = beside[beside["headline"]].iloc[0]
-    assert (found["headline_layer"], found["n"]) == (head["layer"], head["n"])
-    for name, source in (("probe_auc", "cell"), ("gain", "cell_gain")):
-        value = head["cell_auc" if name == "probe_auc" else "cell_gain"]
-        ends = {end: head[f"{source}_{end}"] for end in ("low", "high")}
-        assert found[name] == {"value": value} | ends
-    assert (found["signal"], found["layer_signal"]) == (head["cell_signal"], head["signal"])
-    assert found["floor"] == {"name": head["cell_floor"], "auc": head["cell_floor_auc"]}
-    assert found["layers_without_signal"] == list(beside["layer"][~beside["signal"]])
-    at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
-    paired = at[at["contrast"] == "knockout-random"].iloc[0]
-    difference = found["flips"]["knockout_minus_random"]
-    assert difference["value"] == pytest.approx(paired["estimate"] / 100)
-    assert difference["low"] == pytest.approx(paired["ci_low"] / 100)
-    assert set(found["flips"]) == {"knockout", "random", "knockout_minus_random", "pairs"}
-    follows = found["follows"]["matched"]
-    assert (follows["value"], follows["pairs"], follows["coverage"]) == (0.95, 90, 0.75)
-    lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
-    assert found["delta_p"]["q_trough"]["value"] == lines.query("anchor == 'Q'")["delta_p"].min()
-    assert found["delta_p"]["a_mean_abs"] == pytest.approx(
-        lines.query("anchor == 'A'")["delta_p"].abs().mean()
-    )
-
-
-def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
-    run: Callable[..., Said], built: Path
-) -> None:
-    said = run("show", "near", "rows").out
-    for part in ("120 rows, 100 sampled", "100 in, 80 kept", "15 dropped: no answer anchor"):
-        assert part in said
-    words = " ".join(said.split())
-    for part in (
-        "The probe knows more than the text: AUC", "reading it adds", "no effect on the mean ΔP",
-        "follow a matched question (90 pairs, coverage 75 %); placebo 3 %",
-    ):  # fmt: skip
-        assert part in words
-    table = pd.read_csv(built / "rows.controls.csv")
-    table = table.assign(signal=False, cell_signal=False, cell_gain_low=-0.01)
-    write_csv(table, built / "rows.controls.csv")
-    provenance.beside(built / "rows.csv").unlink()
-    weak = " ".join(run("show", "near", "rows").out.split())
-    assert "No signal: AUC" in weak and "No signal" not in said
-    assert "Nothing of this cell's figure can be interpreted." in weak
-    assert weak.count("not interpretable") == 3 and "no effect" not in weak
-    assert "no provenance" in weak
-
-
-def test_a_cell_that_is_not_built_names_the_command_that_builds_it(
-    run: Callable[..., Said], clone: Path
-) -> None:
-    (clone / "more.yaml").write_text("results: elsewhere\n")
-    said = run("show", "near", "rows", "--config", "more.yaml")
-    assert said.code == 1
-    command = "snakemake --cores all elsewhere/delta_p/near/rows.csv --configfile more.yaml"
-    assert command in said.err and "Traceback" not in said.err
 
 
 def test_the_entry_is_printed_and_nothing_written_unasked(

@@ -110,14 +110,6 @@ def test_yaml_that_calls_functions_is_refused(tmp_path: Path) -> None:
     assert not marker.exists()
 
 
-def test_text_that_spells_code_is_text() -> None:
-    said = "[__import__('os').mkdir('/tmp/anchorscope-ran')]"
-    frame, _ = questions.normalise(
-        [{"q": "Who?", "a": said}], {"question": "q", "answers": ["a"]}, split=None
-    )
-    assert frame["answers"][0] == [said]
-
-
 @pytest.fixture(params=TOKENS)
 def token(
     request: pytest.FixtureRequest,
@@ -186,15 +178,6 @@ def test_what_looks_like_a_token_or_a_login_is_left_out_and_nothing_else(
     said: str, left: str
 ) -> None:
     assert redacted(said) == left
-
-
-def test_a_token_of_digits_leaves_numbers_as_they_are(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_TOKEN", "12345678")
-    made = {"12345678": [("12345678", 12345678)]}
-    provenance.record(tmp_path / "table", identity="abc1", settings=made)
-    assert provenance.read(tmp_path / "table")["settings"] == {"<token>": [["<token>", 12345678]]}
 
 
 def test_no_error_of_the_hub_holds_the_token(token: str) -> None:

@@ -1,0 +1,100 @@
+"""`anchorscope show`: one cell in words, from its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from figure_tables import contrasts_of, controls_of, curve_of, interchange_of
+
+from anchorscope.storage import provenance
+from anchorscope.storage.counts import Counts
+from anchorscope.storage.files import write_csv
+from cli.conftest import Said
+
+COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
+
+
+@pytest.fixture
+def built(clone: Path) -> Path:
+    """A cell's tables, made up, where the workflow would put them."""
+    folder = clone / "results/delta_p/near"
+    cell = ([("near", "")], [("rows", "")], 6)
+    for end, made in (
+        ("", curve_of), (".contrasts", contrasts_of), (".controls", controls_of),
+        (".interchange", interchange_of),
+    ):  # fmt: skip
+        write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
+    sampled = {"counts": Counts(120, 100, {"outside the sample": 20}).as_dict(), "identity": ""}
+    provenance.record(
+        folder / "rows.csv",
+        identity="",
+        settings={},
+        counts=COUNTS,
+        inputs={"results/data/rows.parquet": sampled},
+    )
+    return folder
+
+
+def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -> None:
+    curve, contrasts, beside = (
+        pd.read_csv(built / f"rows{end}") for end in (".csv", ".contrasts.csv", ".controls.csv")
+    )
+    found = run("show", "near", "rows", "--json").json
+    head = beside[beside["headline"]].iloc[0]
+    assert (found["headline_layer"], found["n"]) == (head["layer"], head["n"])
+    for name, source in (("probe_auc", "cell"), ("gain", "cell_gain")):
+        value = head["cell_auc" if name == "probe_auc" else "cell_gain"]
+        ends = {end: head[f"{source}_{end}"] for end in ("low", "high")}
+        assert found[name] == {"value": value} | ends
+    assert (found["signal"], found["layer_signal"]) == (head["cell_signal"], head["signal"])
+    assert found["floor"] == {"name": head["cell_floor"], "auc": head["cell_floor_auc"]}
+    assert found["layers_without_signal"] == list(beside["layer"][~beside["signal"]])
+    at = contrasts[(contrasts["layer"] == head["layer"]) & (contrasts["quantity"] == "share")]
+    paired = at[at["contrast"] == "knockout-random"].iloc[0]
+    difference = found["flips"]["knockout_minus_random"]
+    assert difference["value"] == pytest.approx(paired["estimate"] / 100)
+    assert difference["low"] == pytest.approx(paired["ci_low"] / 100)
+    assert set(found["flips"]) == {"knockout", "random", "knockout_minus_random", "pairs"}
+    follows = found["follows"]["matched"]
+    assert (follows["value"], follows["pairs"], follows["coverage"]) == (0.95, 90, 0.75)
+    lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
+    assert found["delta_p"]["q_trough"]["value"] == lines.query("anchor == 'Q'")["delta_p"].min()
+    assert found["delta_p"]["a_mean_abs"] == pytest.approx(
+        lines.query("anchor == 'A'")["delta_p"].abs().mean()
+    )
+
+
+def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
+    run: Callable[..., Said], built: Path
+) -> None:
+    said = run("show", "near", "rows").out
+    for part in ("120 rows, 100 sampled", "100 in, 80 kept", "15 dropped: no answer anchor"):
+        assert part in said
+    words = " ".join(said.split())
+    for part in (
+        "The probe knows more than the text: AUC", "reading it adds", "no effect on the mean ΔP",
+        "follow a matched question (90 pairs, coverage 75 %); placebo 3 %",
+    ):  # fmt: skip
+        assert part in words
+    table = pd.read_csv(built / "rows.controls.csv")
+    table = table.assign(signal=False, cell_signal=False, cell_gain_low=-0.01)
+    write_csv(table, built / "rows.controls.csv")
+    provenance.beside(built / "rows.csv").unlink()
+    weak = " ".join(run("show", "near", "rows").out.split())
+    assert "No signal: AUC" in weak and "No signal" not in said
+    assert "Nothing of this cell's figure can be interpreted." in weak
+    assert weak.count("not interpretable") == 3 and "no effect" not in weak
+    assert "no provenance" in weak
+
+
+def test_a_cell_that_is_not_built_names_the_command_that_builds_it(
+    run: Callable[..., Said], clone: Path
+) -> None:
+    (clone / "more.yaml").write_text("results: elsewhere\n")
+    said = run("show", "near", "rows", "--config", "more.yaml")
+    assert said.code == 1
+    command = "snakemake --cores all elsewhere/delta_p/near/rows.csv --configfile more.yaml"
+    assert command in said.err and "Traceback" not in said.err
