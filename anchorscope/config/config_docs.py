@@ -22,9 +22,9 @@ INTRODUCTION = """\
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
 one key for one run; `--configfile config.yaml my.yaml` merges a file of your own over it.
 Models, datasets and figures are catalogues: their keys are names of your choice (lower case,
-digits, `.` and `-`). Of several values the default is bold. `make docs` generates this page and the
-schema; an editor checks the file if its first line is
-`# yaml-language-server: $schema=docs/config.schema.json`.
+digits, `.` and `-`). Of several values the default is bold; keys without default may be left out
+unless they are required. `make docs` generates this page and the schema, by which an editor checks
+the file if its first line is `# yaml-language-server: $schema=docs/config.schema.json`.
 """
 
 
@@ -135,12 +135,10 @@ def _type(node: Mapping[str, Any]) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    signs = {
-        "minimum": "≥",
-        "exclusiveMinimum": ">",
-        "maximum": "≤",
-        "exclusiveMaximum": "<",
-    }
+    """Bounds worth a word: that a count is at least 0 or 1 goes without saying."""
+    if node["type"] == "integer" and node.get("minimum", 2) < 2:
+        return ""
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     found = [f"{sign}{node[name]:g}" for name, sign in signs.items() if name in node]
     return " " + ", ".join(found) if found else ""
 
@@ -148,7 +146,7 @@ def _bounds(node: Mapping[str, Any]) -> str:
 def _default(node: Mapping[str, Any], required: bool) -> str:
     if required:
         return ", required"
-    if node.get("default", "") == "" or node["default"] in node.get("enum", ()):
+    if node.get("default", "") in ("", None) or node["default"] in node.get("enum", ()):
         return ""
     return f", `{json.dumps(node['default'], ensure_ascii=False)}`"
 
