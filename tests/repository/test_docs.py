@@ -200,7 +200,7 @@ def patterns() -> list[re.Pattern[str]]:
         parts = re.split(r"\{([^}]*)\}", path)
         for choice in product(*(p.split(",") if i % 2 else [p] for i, p in enumerate(parts))):
             text = re.escape("".join(choice))
-            text = re.sub(r"<(?:model|dataset|figure|view)>", r"[\\w.-]+", text)
+            text = re.sub(r"<(?:model|dataset|figure|view|experiment)>", r"[\\w.-]+", text)
             found.append(re.compile(text + (".*" if path.endswith("/") else "")))
     return found
 
