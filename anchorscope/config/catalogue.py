@@ -41,9 +41,7 @@ class Resources(Section):
     mem_gb: Count | None = Field(
         None, description="Main memory, in GB; null: by the sizes of model and sample."
     )
-    gpu_mem_gb: Amount = Field(
-        24, description="Memory each GPU should have, in GB; a note for readers, not enforced."
-    )
+    gpu_mem_gb: Amount = Field(24, description="Memory of each GPU, in GB.")
     runtime_min: Count | None = Field(
         None, description="Time limit, in minutes; null: by the sizes of model and sample."
     )

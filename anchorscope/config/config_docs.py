@@ -22,8 +22,9 @@ INTRODUCTION = """\
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
 one key for one run; `--configfile config.yaml my.yaml` merges a file of your own over it.
 Models, datasets and figures are catalogues: their keys are names of your choice (lower case,
-digits, `.` and `-`). Of several values the default is bold. `make docs` generates this page and the
-schema; an editor checks the file if its first line is
+digits, `.` and `-`). Of several values the default is bold. Keys are text unless another type is
+given, and may be left out unless they are required. `make docs` generates this page and the schema;
+an editor checks the file if its first line is
 `# yaml-language-server: $schema=docs/config.schema.json`.
 """
 
@@ -98,8 +99,7 @@ def _section(name: str, sections: Mapping[str, Any]) -> str:
     section = sections[name]
     required = section.get("required", [])
     rows = [
-        f"- `{key}` ({_type(node)}{_default(node, key in required)}): "
-        f"{_description(node, sections)}\n"
+        f"- `{key}`{_form(node, key in required)}: {_description(node, sections)}\n"
         for key, node in section["properties"].items()
     ]
     return f"\n## {_title(name)}\n\n{section['description']}\n\n{''.join(rows)}"
@@ -109,6 +109,12 @@ def _description(node: Mapping[str, Any], sections: Mapping[str, Any]) -> str:
     """Pydantic leaves a key's description out where it equals that of the section it holds."""
     text = node.get("description") or sections[_target(node) or ""]["description"]
     return str(text)
+
+
+def _form(node: Mapping[str, Any], required: bool) -> str:
+    """Type and default, in brackets; text without a default needs no word."""
+    form = _type(node) + _default(node, required)
+    return "" if form == "text" else f" ({form})"
 
 
 def _type(node: Mapping[str, Any]) -> str:
@@ -135,12 +141,10 @@ def _type(node: Mapping[str, Any]) -> str:
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
-    signs = {
-        "minimum": "≥",
-        "exclusiveMinimum": ">",
-        "maximum": "≤",
-        "exclusiveMaximum": "<",
-    }
+    """Bounds worth a word: that a count is at least 0 or 1 goes without saying."""
+    if node["type"] == "integer" and node.get("minimum", 2) < 2:
+        return ""
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     found = [f"{sign}{node[name]:g}" for name, sign in signs.items() if name in node]
     return " " + ", ".join(found) if found else ""
 
@@ -148,7 +152,7 @@ def _bounds(node: Mapping[str, Any]) -> str:
 def _default(node: Mapping[str, Any], required: bool) -> str:
     if required:
         return ", required"
-    if node.get("default", "") == "" or node["default"] in node.get("enum", ()):
+    if node.get("default", "") in ("", None) or node["default"] in node.get("enum", ()):
         return ""
     return f", `{json.dumps(node['default'], ensure_ascii=False)}`"
 

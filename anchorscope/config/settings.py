@@ -282,8 +282,7 @@ class Config(Section):
     )
     sensitivity: Cells | None = Field(
         None,
-        description="Cells of the target `sensitivity`; null: the calibration models on their "
-        "first dataset.",
+        description="Cells of `sensitivity`; null: the calibration models on their first dataset.",
     )
     models: dict[str, Model] = Field(description="Models, by key.")
     datasets: dict[str, Dataset] = Field(description="Datasets, by key.")

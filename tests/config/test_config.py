@@ -350,7 +350,7 @@ def test_every_key_is_documented() -> None:
     page, schema = config_docs.page(), config_docs.schema()
     for section in (schema, *schema["$defs"].values()):
         for key in section["properties"]:
-            assert f"\n- `{key}` (" in page
+            assert f"\n- `{key}`" in page
 
 
 def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key() -> None:
