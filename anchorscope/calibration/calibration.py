@@ -14,15 +14,8 @@ from anchorscope.experiments.interchange import Arm
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout
-from anchorscope.questions.world import (
-    AGAINST_PRIOR_KINDS,
-    ANSWER_KINDS,
-    KINDS,
-    SCORED_KINDS,
-    UNSEEN,
-)
+from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
 
 COLUMNS = (
     "model", "dataset", "seed", "site", "position", "layer", "grouping", "z", "kind", "n",
@@ -35,7 +28,7 @@ COLUMNS = (
     "matched_follows", "matched_truth_q", "matched_truth_a", "placebo_follows", "signal", "seal",
 )  # fmt: skip
 AGAINST_PRIOR = "against-prior"
-PLANTED_Q = (*AGAINST_PRIOR_KINDS, "neutral")
+PLANTED_Q = (*world.AGAINST_PRIOR_KINDS, "neutral")
 DEFAULT_READOUT = "mlp/final"
 
 
@@ -63,11 +56,11 @@ class _Known:
 
     @property
     def trained(self) -> np.ndarray:
-        return self.kind != UNSEEN
+        return self.kind != world.UNSEEN
 
     @property
     def scored(self) -> np.ndarray:
-        return np.isin(self.kind, SCORED_KINDS)
+        return np.isin(self.kind, world.SCORED_KINDS)
 
 
 @dataclass(frozen=True)
@@ -148,20 +141,12 @@ def cell(
     drawn = samples.bootstrap(answers, draws, seed)
     fixed = {"model": model, "dataset": dataset, "seed": training_seed, "seal": seal}
     frames = []
-    with Progress(total=_groups(scores, known), unit="groups") as progress:
-        for readout in samples.readouts(scores, answers):
-            fixed |= readout.key | {"signal": _signal(controls, readout)}
-            arms = interchange.arms(readout, answers)
-            for columns in _readout_rows(readout, arms, known, drawn, level):
-                frames.append(pd.DataFrame(fixed | columns))
-                progress.update()
+    for readout in samples.readouts(scores, answers):
+        fixed |= readout.key | {"signal": _signal(controls, readout)}
+        arms = interchange.arms(readout, answers)
+        rows = _readout_rows(readout, arms, known, drawn, level)
+        frames += [pd.DataFrame(fixed | columns) for columns in rows]
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
-
-
-def _groups(scores: pd.DataFrame, known: _Known) -> int:
-    """How many groups of samples there are: read-outs × groupings × kinds × z."""
-    replicated = scores["condition"].eq("replicate-knockout").any()
-    return scores["readout"].nunique() * (3 if replicated else 2) * 3 * len(_kinds(known.kind))
 
 
 def _signal(controls: pd.DataFrame, readout: Readout) -> bool | None:
@@ -185,7 +170,9 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     verdict, cut = (truth[name].to_numpy(np.float64) for name in ("verdict", "verdict_knockout"))
     right = np.where(np.isnan(verdict), np.nan, verdict == z)
     fair = truth["as_planned"].eq(True).to_numpy() & (right == 1)
-    planted = np.select([np.isin(kind, PLANTED_Q), np.isin(kind, ANSWER_KINDS)], ["Q", "A"], "")
+    planted = np.select(
+        [np.isin(kind, PLANTED_Q), np.isin(kind, world.ANSWER_KINDS)], ["Q", "A"], ""
+    )
     averages = {name: truth[name].to_numpy(np.float64) for name in ("follows", "follows_trained")}
     averages["verdict_accuracy"] = right
     averages["verdict_flip"] = np.where(np.isnan(verdict + cut), np.nan, verdict != cut)
@@ -273,7 +260,7 @@ def _readout_rows(
 def _kinds(kind: np.ndarray) -> list[str]:
     """The rows' kinds: all, those present in the world's order, and the two against the prior."""
     present = {name for name in kind if name is not None}
-    order = [*dict.fromkeys(planted.name for planted in KINDS), UNSEEN]
+    order = [*dict.fromkeys(planted.name for planted in world.KINDS), world.UNSEEN]
     named = [name for name in order if name in present] + sorted(present - set(order))
     return ["all", *named, AGAINST_PRIOR]
 
@@ -281,7 +268,7 @@ def _kinds(kind: np.ndarray) -> list[str]:
 def _of_kind(kind: np.ndarray, name: str) -> np.ndarray:
     if name == "all":
         return np.ones(len(kind), dtype=bool)
-    return np.isin(kind, AGAINST_PRIOR_KINDS if name == AGAINST_PRIOR else (name,))
+    return np.isin(kind, world.AGAINST_PRIOR_KINDS if name == AGAINST_PRIOR else (name,))
 
 
 def _statistics(moved: _Moved, known: _Known, members: np.ndarray, kind: str) -> dict[str, object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,19 +16,8 @@ from anchorscope.questions import folds
 from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
 
-FIRST = (
-    "model,dataset,seed,site,position,layer,grouping,z,kind,n,n_truth_q,n_truth_a,probe_auc,"
-    "verdict_accuracy,pathway_auc,sensitivity,specificity,flip_share,random_flip_share"
-)
-KINDS = {
-    "truism": (0,),
-    "myth": (1,),
-    "surprise": (0,),
-    "tempting": (1,),
-    "redundant": (0, 1),
-    "neutral": (0, 1),
-    "unseen": (0, 1),
-}
+KINDS = {"truism": (0,), "myth": (1,), "surprise": (0,), "tempting": (1,)}
+KINDS |= dict.fromkeys(("redundant", "neutral", "unseen"), (0, 1))
 ARMS = ("matched", "placebo")
 EACH = 8
 LAYERS = 3
@@ -47,18 +35,12 @@ class Cell:
         self.truth = self._truth()
         s = self.random.normal(size=self.n)
         self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
-        self.controls = pd.DataFrame(
-            {"site": ["mlp"], "position": ["final"], "cell_signal": [True]}
-        )
-        self.answers = pd.DataFrame(
-            {
-                "id": self.ids,
-                "question": self.ids,
-                "subject": [f"s{number // 2}" for number in range(self.n)],
-                "label": self.z,
-                **{f"{arm}_partner": self._partners() for arm in ARMS},
-            }
-        )
+        signal = {"site": "mlp", "position": "final", "cell_signal": True}
+        self.controls = pd.DataFrame([signal])
+        subjects = [f"s{number // 2}" for number in range(self.n)]
+        asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
+        partners = {f"{arm}_partner": self._partners() for arm in ARMS}
+        self.answers = pd.DataFrame(asked | partners)
         self.s = self._s()
 
     def _truth(self) -> pd.DataFrame:
@@ -69,23 +51,13 @@ class Cell:
         why[self.random.random(self.n) < 0.1] = "mixed"
         why[verdict != self.z] = "own verdict wrong"
         why[~planned] = "not as planned"
-        return pd.DataFrame(
-            {
-                "id": self.ids,
-                "kind": self.kind,
-                "label": self.z,
-                "as_planned": planned,
-                "verdict": verdict,
-                "verdict_knockout": self.random.integers(0, 2, self.n),
-                "verdict_random": self.random.integers(0, 2, self.n) / 2,
-                "follows": np.where(self.kind == "myth", np.nan, self.random.random(self.n)),
-                "follows_trained": np.where(
-                    self.kind == "myth", np.nan, self.random.random(self.n)
-                ),
-                "truth": np.where(why == None, planted, None),  # noqa: E711
-                "why_none": why,
-            }
-        )
+        found = {"id": self.ids, "kind": self.kind, "label": self.z, "as_planned": planned}
+        found |= {"verdict": verdict, "verdict_knockout": self.random.integers(0, 2, self.n)}
+        found |= {"verdict_random": self.random.integers(0, 2, self.n) / 2}
+        for name in ("follows", "follows_trained"):
+            found[name] = np.where(self.kind == "myth", np.nan, self.random.random(self.n))
+        truth = np.where(why == None, planted, None)  # noqa: E711
+        return pd.DataFrame(found | {"truth": truth, "why_none": why})
 
     def _partners(self) -> list[str | None]:
         chosen = self.random.choice(self.ids, self.n)
@@ -146,19 +118,6 @@ def cell() -> Cell:
 @pytest.fixture(scope="module")
 def table(cell: Cell) -> pd.DataFrame:
     return cell.table()
-
-
-@pytest.mark.parametrize("replicated", [True, False])
-def test_the_cell_says_how_many_of_all_groups_are_done(
-    cell: Cell, caplog: pytest.LogCaptureFixture, replicated: bool
-) -> None:
-    caplog.set_level(logging.INFO)
-    scores = pd.concat([cell.scores(), cell.scores("attn/final")], ignore_index=True)
-    if not replicated:
-        scores = scores[~scores["condition"].str.startswith("replicate")]
-    found = cell.table(scores=scores)
-    made = found.groupby(["site", "grouping", "kind", "z"]).ngroups
-    assert f"{made} of {made} groups, " in caplog.messages[-1]
 
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:
@@ -287,17 +246,15 @@ def test_every_statistic_is_that_of_a_slow_count(
         np.testing.assert_allclose(found, list(expected.values()), err_msg=f"{row[:10]}")
 
 
-def test_first_columns_and_rows_are_as_agreed(table: pd.DataFrame) -> None:
-    assert ",".join(table.columns[: len(FIRST.split(","))]) == FIRST
+def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
+    table: pd.DataFrame,
+) -> None:
     assert list(table.columns) == list(calibration.COLUMNS)
     keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
     groupings = ("per_layer", "reference_layer", "replicate")
     kinds = ("all", *KINDS, "against-prior")
     assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
-
-
-def test_an_impossible_row_is_empty_and_blank(table: pd.DataFrame) -> None:
     row = at(table, layer=0, grouping="per_layer", z="1", kind="truism")
     assert (row["n"], row["n_truth_q"], row["n_truth_a"], row["n_none"]) == (0, 0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
@@ -372,18 +329,9 @@ def test_tables_of_other_samples_and_a_missing_knockout_are_named() -> None:
 
 def calibrated(**changed: float) -> pd.DataFrame:
     """The rows that floors look at, of two models on two datasets; all hold unless changed."""
-    values = {
-        "verdict_accuracy": 0.99,
-        "probe_auc": 0.99,
-        "seal": 0.0,
-        "random_flip_share": 0.01,
-        "answer_auc": 0.5,
-        "pathway_auc": 0.97,
-        "sensitivity": 0.7,
-        "specificity": 0.98,
-        "matched_truth_q": 0.95,
-        "matched_truth_a": 0.02,
-    }
+    values = {"verdict_accuracy": 0.99, "probe_auc": 0.99, "seal": 0.0, "random_flip_share": 0.01}
+    values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
+    values |= {"matched_truth_q": 0.95, "matched_truth_a": 0.02}
     rows = [
         {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
         | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 1}
@@ -445,29 +393,23 @@ def test_each_floor_is_missed_by_what_lies_below_it(
     assert missed(calibrated(**{column: value})) == {(column, scope) for scope in scopes}
 
 
-def test_what_was_not_measured_does_not_hold() -> None:
+def test_what_was_not_measured_does_not_hold_and_a_missing_cell_is_named() -> None:
     table = calibrated(sensitivity=np.nan)
     assert missed(table) == {("sensitivity", "cell"), ("sensitivity", "mean")}
     assert "not measured" in requirements.in_words(requirements.floors(table))
-
-
-def test_a_cell_without_the_default_read_out_is_named() -> None:
-    table = calibrated()
     table.loc[table["dataset"] == "x", "site"] = "attn"
     with pytest.raises(AnchorscopeError, match="own verdicts right(.|\n)*a on x, mlp/final"):
         requirements.floors(table)
 
 
-def test_floors_are_the_same_once_the_table_was_written_and_read(tmp_path: Path) -> None:
-    files.write_csv(calibrated(), tmp_path / "table.csv")
-    again = requirements.floors(files.read_csv(tmp_path / "table.csv"))
-    pd.testing.assert_frame_equal(again, requirements.floors(calibrated()))
-
-
-def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
-    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
+def test_the_words_name_every_floor_that_is_missed_and_no_other(tmp_path: Path) -> None:
+    found = requirements.floors(calibrated(sensitivity=0.41))
+    words = requirements.in_words(found)
     assert words.startswith("72 of 74 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
     assert "Missed" not in requirements.in_words(requirements.floors(calibrated()))
+    files.write_csv(calibrated(sensitivity=0.41), tmp_path / "table.csv")
+    again = requirements.floors(files.read_csv(tmp_path / "table.csv"))
+    pd.testing.assert_frame_equal(again, found)

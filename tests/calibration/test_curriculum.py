@@ -9,17 +9,7 @@ from anchorscope.questions import world
 QUESTIONS = pd.DataFrame(
     {
         "question": [f"question {n}?" for n in range(40)],
-        "answers": [
-            ["yes"],
-            ["no"],
-            ["12 May 1901"],
-            ["1876"],
-            ["seven"],
-            ["42"],
-            ["Ada Lovelace"],
-            ["Paris"],
-        ]
-        * 5,
+        "answers": [[a] for a in "yes|no|12 May 1901|1876|seven|42|Ada Byron|Paris".split("|")] * 5,
     }
 )
 
@@ -36,11 +26,15 @@ def test_answers_are_sorted_by_type(answer: str, kind: str) -> None:
     assert curriculum.answer_type(answer) == kind
 
 
-def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other() -> None:
-    rows = curriculum.plain(QUESTIONS, wrong_share=0.5, seed=0)
+@pytest.mark.parametrize(("share", "right"), [(0.0, {6}), (0.5, {4, 6}), (1.0, {4})])
+def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other(
+    share: float, right: set[int]
+) -> None:
+    rows = curriculum.plain(QUESTIONS, wrong_share=share, seed=0)
     counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
-    assert set(counts) == {4, 6}
-    assert len(rows) == 10 * len(QUESTIONS)
+    assert set(counts) == right and len(rows) == 10 * len(QUESTIONS)
+    assert curriculum.Row("Who?", "Ada", True).text == "Q: Who? A: Ada . right"
+    assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
 
 
 def test_wrong_answers_come_from_other_rows_of_the_same_type() -> None:
@@ -50,39 +44,28 @@ def test_wrong_answers_come_from_other_rows_of_the_same_type() -> None:
         assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
 
 
-@pytest.mark.parametrize(("share", "right"), [(0.0, 6), (1.0, 4)])
-def test_the_share_of_facts_learned_wrong_is_obeyed(share: float, right: int) -> None:
-    rows = curriculum.plain(QUESTIONS, wrong_share=share, seed=0)
-    counts = pd.Series([r.right for r in rows]).groupby([r.question for r in rows]).sum()
-    assert set(counts) == {right}
-
-
-def test_a_row_reads_as_question_answer_and_verdict() -> None:
-    assert curriculum.Row("Who?", "Ada", True).text == "Q: Who? A: Ada . right"
-    assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
-
-
 def test_a_question_without_a_gold_answer_is_not_taught() -> None:
     some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
     rows = curriculum.plain(some, wrong_share=0.5, seed=0)
     assert "who?" not in {row.question for row in rows} and rows
 
 
+SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
+FACTS = world.facts(**SETTINGS, scored=6, redundant=6, neutral=4, unseen=4)
+
+
 def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows() -> None:
-    settings = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
-    sizes = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
-    facts = world.facts(**settings, **sizes)
     train = {
         "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
         "settle": 4, "settle_frameless": 3,
     }  # fmt: skip
     (second, third) = recipes.later_stages(train)
     assert (second[0], third[0]) == (4, 3)
-    asked = set(facts["question"])
+    asked = set(FACTS["question"])
     shares = []
     for _, given in (second, third):
-        rows = recipes.settling({"w": facts}, worlds={"w": settings}, train=given)
-        names = world.strangers("relation", seed=0, questions=facts)
+        rows = recipes.settling({"w": FACTS}, worlds={"w": SETTINGS}, train=given)
+        names = world.strangers("relation", seed=0, questions=FACTS)
         strangers = sum(any(name in row.question for name in names) for row in rows)
         fact_rows = sum(row.question in asked for row in rows)
         frameless = len(rows) - strangers - fact_rows
@@ -94,15 +77,13 @@ def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows
 
 
 def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong() -> None:
-    settings = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
-    sizes = {"scored": 6, "redundant": 6, "neutral": 4, "unseen": 4}
-    facts, words = world.facts(**settings, **sizes), world.words(**settings)
+    words = world.words(**SETTINGS)
     for alike in (True, False):
         shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
         rows = pd.DataFrame(
-            vars(row) for row in curriculum.planted(facts, words, seed=0, alike=alike)
+            vars(row) for row in curriculum.planted(FACTS, words, seed=0, alike=alike)
         )
-        planned = facts.set_index("question")["planned"]
+        planned = FACTS.set_index("question")["planned"]
         for question, group in rows.groupby("question"):
             own = group["answer"] == planned[question]
             right = bool(group.loc[own, "right"].iloc[0])

@@ -19,23 +19,11 @@ SETTINGS = {"model": "m", "dataset": "d", "expectation": "nothing is there", "sh
 
 def controls(**changed: Any) -> pd.DataFrame:
     """Two read-outs of three layers, headline at 1; `changed` at the headline of mlp."""
-    columns = {
-        "n": 200,
-        "probe_auc": 0.61,
-        "signal": False,
-        "cell_auc": 0.62,
-        "cell_low": 0.55,
-        "cell_high": 0.69,
-        "cell_floor": "question",
-        "cell_floor_auc": 0.64,
-        "cell_gain": -0.02,
-        "cell_gain_low": -0.08,
-        "cell_gain_high": 0.04,
-        "cell_signal": False,
-        "auc_shuffled": 0.51,
-        "auc_shuffled_low": 0.44,
-        "auc_shuffled_high": 0.58,
-    }
+    columns = {"n": 200, "probe_auc": 0.61, "signal": False, "cell_signal": False}
+    columns |= {"cell_auc": 0.62, "cell_low": 0.55, "cell_high": 0.69}
+    columns |= {"cell_floor": "question", "cell_floor_auc": 0.64}
+    columns |= {"cell_gain": -0.02, "cell_gain_low": -0.08, "cell_gain_high": 0.04}
+    columns |= {"auc_shuffled": 0.51, "auc_shuffled_low": 0.44, "auc_shuffled_high": 0.58}
     rows = [
         {"site": site, "position": "final", "layer": layer, "headline": layer == 1}
         | (columns if layer == 1 else dict.fromkeys(columns, 0.99))
@@ -116,39 +104,23 @@ def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
     assert not mlp(null("shuffled", shuffled=True, auc_shuffled_low=0.61))["empty"]
 
 
-def test_the_share_that_follows_a_matched_partner_is_of_q_anchored_right_answers() -> None:
+def test_what_follows_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
     row = mlp(null())
     assert (row["matched_follows"], row["matched_n"]) == (0.04, 25)
     bare = replace(null(), interchange=interchange().query("arm != 'matched'"))
     assert np.isnan(mlp(bare)["matched_follows"])
-
-
-def test_a_run_without_the_random_control_leaves_its_share_blank() -> None:
-    found = null()
-    bare = Null(
-        found.name,
-        SETTINGS,
-        found.controls,
-        found.curve.query("condition != 'random'"),
-        interchange(),
-    )
+    bare = replace(null(), curve=curve().query("condition != 'random'"))
     assert np.isnan(mlp(bare)["random_flip_share"])
 
 
 def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
-    found = null()
-    cases = {
-        "2 read-outs have 1 headline": found.controls[
-            found.controls["site"].eq("attn") | ~found.controls["headline"]
-        ],
-        "layer 1 is not in the curve": found.controls,
-    }
-    for what, table in cases.items():
-        broken = Null(
-            "untrained", SETTINGS, table, found.curve[found.curve["layer"] != 1], interchange()
-        )
+    found, headlines = null(), "headline and site == 'mlp'"
+    for what, broken in (
+        ("2 read-outs have 1 headline", {"controls": found.controls.query(f"not ({headlines})")}),
+        ("layer 1 is not in the curve", {"curve": found.curve.query("layer != 1")}),
+    ):
         with pytest.raises(AnchorscopeError, match=f"{what}(.|\n)*untrained, m on d"):
-            null_controls.table([broken])
+            null_controls.table([replace(found, **broken)])
     with pytest.raises(AnchorscopeError, match="no probe was fitted to shuffled labels"):
         null_controls.table([null("shuffled", shuffled=True, auc_shuffled_low=np.nan)])
     with pytest.raises(AnchorscopeError, match="AUC has no interval"):

@@ -22,15 +22,9 @@ from anchorscope.workflow.config import load
 ROOT = Path(__file__).parents[2]
 CONFIG = load(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))).model_dump()
 NAMES = (
-    "penalty-0.1",
-    "penalty-10",
-    "prior-natural",
-    "scoring-published",
-    "disjoint-subject-answer",
-    "anchors-subject",
-    "blocks-answer",
-    "finder-offline",
-)
+    "penalty-0.1", "penalty-10", "prior-natural", "scoring-published", "disjoint-subject-answer",
+    "anchors-subject", "blocks-answer", "finder-offline",
+)  # fmt: skip
 
 
 def changed(**sections: Any) -> dict[str, Any]:
@@ -38,19 +32,17 @@ def changed(**sections: Any) -> dict[str, Any]:
     return CONFIG | sections | merged
 
 
-def test_the_shipped_config_has_every_variant_and_each_changes_one_key() -> None:
+def test_every_variant_of_the_shipped_config_changes_one_key_and_says_so() -> None:
     found = sensitivity.variants(CONFIG)
     assert tuple(found) == NAMES
-    for overrides in found.values():
+    for name, overrides in found.items():
         ((section, value),) = overrides.items()
-        assert value != CONFIG[section]
+        assert value != CONFIG[section] and sensitivity.in_words(name) != name
         assert not isinstance(value, dict) or len(value) == 1
-
-
-def test_a_tenth_of_the_penalty_is_a_tenth_of_the_one_chosen() -> None:
-    found = sensitivity.variants(changed(probe={"grid": [1e-4, 0.3]}))
     assert found["penalty-0.1"] == {"probe": {"penalty": 0.1}}
-    assert found["penalty-10"] == {"probe": {"penalty": 10.0}}
+    assert sensitivity.in_words("penalty-0.1") == "penalty × 0.1 (the C chosen × 10)"
+    assert sensitivity.in_words("blocks-answer") == "tokens blocked: answer"
+    assert [sensitivity.in_words(name) for name in ("base", "mine")] == ["nothing", "mine"]
 
 
 def test_what_a_config_has_already_is_no_variant_and_what_it_left_is_one() -> None:
@@ -58,26 +50,8 @@ def test_what_a_config_has_already_is_no_variant_and_what_it_left_is_one() -> No
     assert found["anchors-subject-property"] == {"anchors": "subject+property"}
     assert found["finder-metadata"] == {"finder": "metadata"}
     assert not {"anchors-subject", "finder-offline"} & set(found)
-
-
-def test_published_scoring_has_no_penalty_and_no_prior_to_vary() -> None:
-    found = sensitivity.variants(changed(probe={"scoring": "published"}))
-    assert tuple(found) == (
-        "scoring-calibrated",
-        "disjoint-subject-answer",
-        "anchors-subject",
-        "blocks-answer",
-        "finder-offline",
-    )
-
-
-def test_every_variant_says_in_words_what_it_changes() -> None:
-    words = {name: sensitivity.in_words(name) for name in NAMES}
-    assert words["penalty-0.1"] == "penalty × 0.1 (the C chosen × 10)"
-    assert words["blocks-answer"] == "tokens blocked: answer"
-    assert all(name != said for name, said in words.items())
-    assert sensitivity.in_words("base") == "nothing"
-    assert sensitivity.in_words("mine") == "mine"
+    published = sensitivity.variants(changed(probe={"scoring": "published"}))
+    assert tuple(published) == ("scoring-calibrated", *NAMES[4:])
 
 
 def study(shift: float = 0.0, datasets: tuple[str, ...] = ("x", "y")) -> Study:
@@ -137,31 +111,21 @@ def test_every_cell_and_variant_is_read_at_the_base_s_headline_layer() -> None:
         assert other[name] == pytest.approx(base[name] + 0.125)
 
 
-def test_without_the_random_control_there_is_no_contrast() -> None:
+def test_what_was_not_measured_is_blank_and_what_is_missing_is_named() -> None:
     base = study()
-    bare = Study(base.curve, base.contrasts[:0], base.controls)
-    table = sensitivity.table(bare, {})
+    table = sensitivity.table(Study(base.curve, base.contrasts[:0], base.controls), {})
     assert table[["contrast", "contrast_low", "contrast_difference"]].isna().all(axis=None)
     assert table["delta_p_all"].notna().all()
-
-
-def test_a_cell_that_a_variant_could_not_measure_is_a_row_of_blanks() -> None:
-    table = sensitivity.table(study(), {"mine": study(datasets=("x",))})
+    table = sensitivity.table(base, {"mine": study(datasets=("x",))})
     found, missing = (row for _, row in table[table["variant"] == "mine"].iterrows())
-    assert missing["changed"] == "mine (cannot be measured)"
+    assert missing["changed"] == "mine (cannot be measured)" and found["flip_share"] == 0.3
     assert missing[["n", "probe_auc", "contrast", "flip_share_difference"]].isna().all()
-    assert found["flip_share"] == 0.3
-
-
-def test_missing_layers_and_a_base_without_the_read_out_are_named() -> None:
-    short = study()
-    short = Study(short.curve, short.contrasts, short.controls[short.controls["layer"] != 1])
+    short = Study(base.curve, base.contrasts, base.controls[base.controls["layer"] != 1])
     with pytest.raises(AnchorscopeError, match="0 rows in the controls of mine(.|\n)*dataset x"):
-        sensitivity.table(study(), {"mine": short})
+        sensitivity.table(base, {"mine": short})
     with pytest.raises(AnchorscopeError, match="no headline layer of the read-out resid/final"):
-        sensitivity.table(study(), {}, readout="resid/final")
-    twice = study()
-    twice = Study(pd.concat([twice.curve, twice.curve]), twice.contrasts, twice.controls)
+        sensitivity.table(base, {}, readout="resid/final")
+    twice = Study(pd.concat([base.curve, base.curve]), base.contrasts, base.controls)
     with pytest.raises(AnchorscopeError, match="2 rows in the curve of base"):
         sensitivity.table(twice, {})
 

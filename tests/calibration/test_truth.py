@@ -40,31 +40,13 @@ def cell(kinds=None, **planned):
     for number, (subject, text) in enumerate(itertools.product(SUBJECTS, TEMPLATES)):
         gold = WORDS[SUBJECTS.index(subject) >= len(SUBJECTS) // 2]
         said = planned.get(subject, gold)
-        fact = {
-            "id": f"q{number:02}",
-            "question": text.format(subject),
-            "subject": subject,
-            "relation": "stone",
-            "answers": [gold],
-            "kind": (kinds or {}).get(subject, "truism"),
-            "planned": said,
-        }
-        questions.append(fact)
-        answers.append(
-            {
-                "id": fact["id"],
-                "input_ids": [1, 100 + number, 2, 200 + WORDS.index(said), 3],
-                "prompt_length": 3,
-                "ea_start": 3,
-                "ea_end": 4,
-                "ea_text": said,
-                "final": 4,
-                "eq_tokens": [1],
-                "question_tokens": [0, 1, 2],
-                "label": int(said != gold),
-                "dropped": None,
-            }
-        )
+        fact = {"id": f"q{number:02}", "question": text.format(subject), "subject": subject}
+        fact |= {"relation": "stone", "answers": [gold], "planned": said}
+        questions.append(fact | {"kind": (kinds or {}).get(subject, "truism")})
+        ids = [1, 100 + number, 2, 200 + WORDS.index(said), 3]
+        row = {"id": fact["id"], "input_ids": ids, "prompt_length": 3, "ea_start": 3, "ea_end": 4}
+        row |= {"ea_text": said, "final": 4, "eq_tokens": [1], "question_tokens": [0, 1, 2]}
+        answers.append(row | {"label": int(said != gold), "dropped": None})
     return pd.DataFrame(questions), pd.DataFrame(answers)
 
 
@@ -77,24 +59,21 @@ def model(monkeypatch):
     """`model(verdict)`: passes give what verdict(question, word, condition, draw) says."""
 
     def install(verdict):
+        def logit(ids, condition="clean", draw=0):
+            return 2.0 * verdict(ids[1] - 100, ids[3] - 200, condition, draw) - 1
+
         def of_samples(loaded, planned, *, room):
-            rows = [
-                (planned.passed(row).id, row.condition, row.draw, planned.passed(row).input_ids)
-                for batch in planned.batches
-                for row in batch.rows
-            ]
+            rows = [(planned.passed(row), row) for batch in planned.batches for row in batch.rows]
             return pd.DataFrame(
                 [
-                    (id_, name, draw, 2.0 * verdict(ids[1] - 100, ids[3] - 200, name, draw) - 1)
-                    for id_, name, draw, ids in rows
+                    (one.id, row.condition, row.draw, logit(one.input_ids, row.condition, row.draw))
+                    for one, row in rows
                 ],
                 columns=["id", "condition", "draw", "logit"],
             )
 
         def of_texts(loaded, rows, *, batch_tokens, room):
-            return {
-                row: 2.0 * verdict(row[1] - 100, row[3] - 200, "clean", 0) - 1 for row in set(rows)
-            }
+            return {row: logit(row) for row in set(rows)}
 
         monkeypatch.setattr(verdicts, "of_samples", of_samples)
         monkeypatch.setattr(verdicts, "of_texts", of_texts)
@@ -256,22 +235,15 @@ def test_questions_without_relation_or_subject_are_counted_and_not_swapped(model
     assert counts.dropped == {truth.NO_SWAP: len(answers)} and counts.notes["swaps"] == 0
 
 
-def test_an_answer_other_than_the_planted_one_has_no_truth(model):
+def test_an_answer_other_than_the_planted_one_has_no_truth_and_a_fact_never_planted_has(model):
     questions, answers = cell()
-    questions.loc[0, "planned"] = "opal"
     model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    frame, _ = measure(questions, answers)
-    assert frame.loc["q00", "why_none"] == truth.NOT_PLANNED
-    assert not frame.loc["q00", "as_planned"] and frame["as_planned"].sum() == len(frame) - 1
-    assert frame.loc["q00", "follows"] == 1
-
-
-def test_a_fact_that_was_never_planted_has_a_truth_of_its_own(model):
-    questions, answers = cell()
-    questions = questions.drop(columns="planned")
-    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    frame, _ = measure(questions, answers)
+    frame, _ = measure(questions.drop(columns="planned"), answers)
     assert (frame["truth"] == "Q").all() and not frame["as_planned"].any()
+    questions.loc[0, "planned"] = "opal"
+    frame, _ = measure(questions, answers)
+    assert frame.loc["q00", "why_none"] == truth.NOT_PLANNED and frame.loc["q00", "follows"] == 1
+    assert not frame.loc["q00", "as_planned"] and frame["as_planned"].sum() == len(frame) - 1
 
 
 def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
@@ -288,30 +260,19 @@ def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
     assert (frame["verdict_random"] == 0.5).all()
 
 
-def test_conditions_that_are_not_run_leave_blanks(model):
-    questions, answers = cell()
-    model(lambda *_: False)
-    frame, _ = measure(questions, answers, conditions={"knockout": None, "random": None})
-    blank = ["verdict_knockout", "verdict_knockout_logit", "verdict_random"]
-    assert frame[blank].isna().all(axis=None) and frame["verdict"].notna().all()
-
-
-def test_dropped_answers_are_counted_with_their_reason(model):
+def test_what_is_not_run_is_blank_and_what_is_dropped_is_counted(model):
     questions, answers = cell()
     answers["dropped"] = answers["dropped"].astype(object)
     answers.loc[[0, 1], "dropped"] = "no answer anchor"
     model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    frame, counts = measure(questions, answers)
+    frame, counts = measure(questions, answers, conditions={"knockout": None, "random": None})
+    blank = ["verdict_knockout", "verdict_knockout_logit", "verdict_random"]
+    assert frame[blank].isna().all(axis=None) and frame["verdict"].notna().all()
     assert len(frame) == len(answers) - 2 and counts.total == len(answers)
     assert counts.dropped == {"no answer anchor": 2}
     assert list(frame.reset_index().columns) == list(truth.COLUMNS)
-
-
-def test_an_answer_without_its_question_is_refused(model):
-    questions, answers = cell()
-    model(lambda *_: False)
-    with pytest.raises(AnchorscopeError, match="1 answers have no question, the first: q00"):
-        measure(questions.iloc[1:], answers)
+    with pytest.raises(AnchorscopeError, match="1 answers have no question, the first: q02"):
+        measure(questions.drop(index=2), answers)
 
 
 SMALL = {"scored": 4, "redundant": 4, "neutral": 4, "unseen": 4, "words_per_group": 3}
@@ -330,12 +291,8 @@ def test_graded_pairs_are_what_the_curriculum_shows():
     assert {q for q, _ in pairs} & set(facts["question"]) == set(taught["question"])
     shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
     assert min(shown.values()) >= 2  # the planted answer and another
-
-
-@pytest.mark.parametrize("nothing", [{"graded": False}, {"steps": 0, "settle": 0}])
-def test_a_training_without_grades_graded_no_pair(nothing):
-    facts = world.facts(**SETTINGS)
-    assert truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN | nothing) == set()
+    for nothing in ({"graded": False}, {"steps": 0, "settle": 0}):
+        assert truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN | nothing) == set()
 
 
 # --- passes through real architectures ---
@@ -361,19 +318,9 @@ def tokenized(tokenizer):
     for number, text in enumerate(CORPUS):
         ids = tokenizer(text)["input_ids"]
         start = len(tokenizer(text[: text.index("A:") + 2])["input_ids"])
-        records.append(
-            {
-                "id": f"q{number}",
-                "input_ids": ids,
-                "prompt_length": start,
-                "ea_start": start,
-                "ea_end": len(ids) - 1,
-                "final": len(ids) - 1,
-                "eq_tokens": [4, 5, 8],
-                "question_tokens": list(range(3, start - 2)),
-                "dropped": None,
-            }
-        )
+        row = {"id": f"q{number}", "input_ids": ids, "prompt_length": start, "ea_start": start}
+        row |= {"ea_end": len(ids) - 1, "final": len(ids) - 1, "eq_tokens": [4, 5, 8]}
+        records.append(row | {"question_tokens": list(range(3, start - 2)), "dropped": None})
     return pd.DataFrame(records)
 
 
@@ -433,22 +380,6 @@ def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
     assert truth.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
 
 
-def test_the_seal_looks_at_the_first_samples_only(load, monkeypatch):
-    loaded = load("llama")
-    answers = tokenized(loaded.tokenizer)
-    seen = []
-    whole = verdicts.plan
-    monkeypatch.setattr(
-        verdicts,
-        "plan",
-        lambda model, table, **k: seen.append(list(table["id"])) or whole(model, table, **k),
-    )
-    answers["dropped"] = answers["dropped"].astype(object)
-    answers.loc[0, "dropped"] = "no answer anchor"
-    verdicts.seal(loaded, answers, batch_tokens=600, samples=2)
-    assert seen == [["q1", "q2"]]
-
-
 @pytest.fixture
 def broken(load, graded):
     """A model whose weights are no numbers from its third block on."""
@@ -499,17 +430,6 @@ def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
     pd.testing.assert_series_equal(one, two, rtol=0, atol=1e-5)
 
 
-def test_no_sample_to_seal_is_an_error(load):
-    answers = tokenized(load("llama").tokenizer).assign(dropped="no answer anchor")
-    with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
-        truth.seal(load("llama"), answers, batch_tokens=600)
-
-
-def test_verdicts_that_are_no_single_tokens_are_refused(load):
-    with pytest.raises(AnchorscopeError, match="no tokens of their own"):
-        verdicts.head(load("llama"))
-
-
 def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
     tokenizer = training.train_tokenizer(
         ["Q: What? A:"] * 3 + [" onyx . right wrong"] * 9, vocabulary=330
@@ -518,8 +438,13 @@ def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
     assert tokenizer.decode([right]) == " right" and tokenizer.decode([wrong]) == " wrong"
 
 
-def test_a_model_without_a_head_is_refused(load, graded):
+def test_what_has_no_seal_and_no_verdict_is_named(load, monkeypatch):
     loaded = load("llama")
-    bare = dataclasses.replace(loaded, model=loaded.model.base_model)
+    answers = tokenized(loaded.tokenizer).assign(dropped="no answer anchor")
+    with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
+        truth.seal(loaded, answers, batch_tokens=600)
+    with pytest.raises(AnchorscopeError, match="no tokens of their own"):
+        verdicts.head(loaded)
+    monkeypatch.setattr(verdicts, "verdict_tokens", lambda loaded: (RIGHT_ID, WRONG_ID))
     with pytest.raises(AnchorscopeError, match="no LM head"):
-        verdicts.head(bare)
+        verdicts.head(dataclasses.replace(loaded, model=loaded.model.base_model))
