@@ -6,7 +6,7 @@ The bands of a curve need the variance of its probes; scores of refitted probes 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,12 +49,8 @@ class Draws:
         self.scores[f"{readout}/{name}/{draw}"] = whole
 
     def write(self, path: str | Path) -> None:
-        """Write weights and scores; the ids stand in the file's metadata."""
-        from safetensors.numpy import save_file
-
-        said = {"ids": json.dumps([str(one) for one in self.ids])}
-        with atomic(path) as draft:
-            save_file({"weights": self.weights, **self.scores}, draft, metadata=said)
+        """Write weights and scores."""
+        write_arrays(path, self.ids, {"weights": self.weights, **self.scores})
 
     def refits(
         self, readout: Readout, answers: pd.DataFrame, conditions: Collection[str]
@@ -109,17 +105,36 @@ def read(path: str | Path) -> Draws:
     Raises:
         AnchorscopeError: the file cannot be read.
     """
+    ids, found = read_arrays(path, "the scores of refitted probes")
+    return Draws(ids, found.pop("weights"), found)
+
+
+def write_arrays(path: str | Path, ids: Iterable[object], arrays: dict[str, np.ndarray]) -> None:
+    """Write arrays of some samples as safetensors; the ids stand in the file's metadata."""
+    from safetensors.numpy import save_file
+
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with atomic(path) as draft:
+        save_file(whole, draft, metadata={"ids": json.dumps([str(one) for one in ids])})
+
+
+def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The ids and arrays that `write_arrays` wrote.
+
+    Raises:
+        AnchorscopeError: the file cannot be read; it says `what` it holds.
+    """
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="np") as file:
             ids = json.loads(file.metadata()["ids"])
             found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, KeyError, TypeError) as error:
         raise AnchorscopeError(
-            f"cannot read the scores of refitted probes: {error}",
+            f"cannot read {what}: {error}",
             path,
             "delete the file and run snakemake again",
             see="unreadable-product",
         ) from error
-    return Draws(np.array(ids, dtype=object), found.pop("weights"), found)
+    return np.array(ids, dtype=object), found

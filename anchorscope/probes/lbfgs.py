@@ -100,36 +100,6 @@ class Block:
         return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
 
 
-@dataclass
-class _Search:
-    """A bracket [low, high] of the step at which the slope along the direction vanishes."""
-
-    step: Tensor
-    low: Tensor
-    low_slope: Tensor
-    high: Tensor
-    high_slope: Tensor
-
-    @classmethod
-    def begun(cls, slope: Tensor) -> _Search:
-        """At a whole step, nothing known but the slope where it starts."""
-        zero = torch.zeros_like(slope)
-        return cls(zero + 1, zero, slope, zero + torch.inf, zero)
-
-    def narrow(self, slope: Tensor, settled: Tensor) -> None:
-        """Move every step that is not settled to the secant's root, safeguarded."""
-        before = slope < 0
-        self.low = torch.where(before, self.step, self.low)
-        self.low_slope = torch.where(before, slope, self.low_slope)
-        self.high = torch.where(before, self.high, self.step)
-        self.high_slope = torch.where(before, self.high_slope, slope)
-        span = self.high - self.low
-        root = self.low + span * self.low_slope / (self.low_slope - self.high_slope)
-        inside = torch.minimum(torch.maximum(root, self.low + 0.1 * span), self.high - 0.1 * span)
-        moved = torch.where(torch.isfinite(self.high), inside, 3 * self.low)
-        self.step = torch.where(settled, self.step, moved)
-
-
 def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tensor, int, int]:
     """Weights [layers, problems, width + 1] on x̂ with the bias last, steps, problems unsolved.
 
@@ -254,20 +224,28 @@ def _line_search(
     """Step lengths [layers, problems] and the residuals there.
 
     Logits are linear in the step and the objective is convex: all it takes is the root of a rising
-    slope, and no further look at the features. Accepted once the slope is down to 0.3 of itself.
+    slope, by safeguarded secants, and no further look at the features. Accepted once the slope is
+    down to 0.3 of itself.
     """
     start = (gradient * direction).sum(-1)
     head = direction[..., :-1]
     fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
     enough = torch.where(done, torch.inf, SLOPE_KEPT * start.abs())
-    search = _Search.begun(start)
+    low, high = torch.zeros_like(start), torch.full_like(start, torch.inf)
+    step, low_slope, high_slope = low + 1, start, low
     for attempt in range(SEARCH_STEPS):
-        step = search.step
         residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
         there = (residuals * ahead).sum(-1)
         slope = torch.addcmul(fixed, step, rising).addcmul_(block.c[..., 0], there)
         settled = slope.abs() <= enough
         if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
             break
-        search.narrow(slope, settled)
+        before = slope < 0
+        low, low_slope = torch.where(before, step, low), torch.where(before, slope, low_slope)
+        high, high_slope = torch.where(before, high, step), torch.where(before, high_slope, slope)
+        span = high - low
+        root = low + span * low_slope / (low_slope - high_slope)
+        inside = torch.minimum(torch.maximum(root, low + 0.1 * span), high - 0.1 * span)
+        moved = torch.where(torch.isfinite(high), inside, 3 * low)
+        step = torch.where(settled, step, moved)
     return step, residuals

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from anchorscope.models.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
-from anchorscope.probes.standardising import ROWS_AT_ONCE, Standardised, standardised
+from anchorscope.probes.standardising import COLUMNS, Standardised, standardised
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import ABREAST_BYTES, tried
 
@@ -210,7 +210,7 @@ def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int
     """How many layers, and how many problems of each, fit; at least one of either."""
     _, n, width = shape
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
-    read = 4 * n * width + 8 * 4 * min(n, ROWS_AT_ONCE) * width  # one layer's, as it is read
+    read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
     return max(1, (budget - read) // layer), max(1, budget // state)
 

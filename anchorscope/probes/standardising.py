@@ -20,14 +20,12 @@ FEW = 16
 MILD = 2.0
 """Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 CONSTANT = 1e-12
-CANCELLED = 1e-3
-ROUNDED = 1e-5
-"""Spread of a feature beside its mean that may be nothing but the mean's rounding."""
+"""Variance among a problem's rows, beside that among all, of a feature that tells it nothing."""
 FAR = 8.0
 """Standard deviations from which on a row has no say in where its feature is centred; of few rows
 less, since one of n is never √n away."""
-ROWS_AT_ONCE = 1024
-"""Rows whose statistics are taken at once."""
+COLUMNS = 64
+"""Features whose statistics are taken at once, in float64: few enough to stay in a cache."""
 
 
 @dataclass(frozen=True)
@@ -72,92 +70,57 @@ def standardised(features: Features, masks: Tensor, first: int) -> Standardised:
     found, eigen = [], []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
-        by = _standardise(rows, out, first + layer)
-        found.append((*by, *_mean_and_inv_std(out, different)))
+        columns = range(0, width, COLUMNS)
+        parts = [_standardise(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
+        found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
+        if not bool(torch.isfinite(found[-1][0]).all()):
+            raise AnchorscopeError(
+                "activations are not finite, no probe can be fitted",
+                f"layer {first + layer}",
+                "measure them again, with dtype: float32 for this model",
+                see="not-finite",
+            )
         mild = len(masks) <= FEW and _spread(out) <= MILD
         eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
     centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
     return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
 
 
-def _check_finite(centre: Tensor, layer: int) -> None:
-    """Refuse a layer with features that are not finite: then a mean is not."""
-    if not bool(torch.isfinite(centre).all()):
-        raise AnchorscopeError(
-            "activations are not finite, no probe can be fitted",
-            f"layer {layer}",
-            "measure them again, with dtype: float32 for this model",
-            see="not-finite",
-        )
-
-
-def _standardise(rows: Tensor, out: Tensor, layer: int) -> tuple[Tensor, Tensor]:
-    """Write a layer's features [n, width] to `out`, less their centre and by their scale, [width].
+def _standardise(
+    rows: Tensor, weights: Tensor, out: Tensor, columns: slice
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Write some features of a layer to `out`, less their centre and by their scale.
 
     A row far off draws the mean away from all others, and leaves few digits to tell them apart:
     features that have one are centred by their other rows alone. A constant feature is its own
-    centre, to the last bit.
+    centre, to the last bit. One that is constant among a problem's rows gets weight 0 by way of an
+    infinite std: that is what the penalty would make of it.
+
+    Args:
+        rows, out: [n, width].
+        weights: of the rows, [problems, n].
+        columns: which features.
+
+    Returns:
+        Centre and scale, float64 [features]; mean and 1 / std of each problem's rows in units of
+        `out`, float64 [problems, features].
     """
-    n = len(rows)
-    total = torch.stack([rows[some].float().sum(0) for some in _rows_at_once(rows)])
-    centre = (total.double().sum(0) / n).float()
-    _check_finite(centre, layer)
-    squares, most = torch.zeros_like(centre), torch.zeros_like(centre)
-    for some in _rows_at_once(rows):
-        square = torch.sub(rows[some], centre, out=out[some]).square()
-        squares += square.sum(0)
-        most = torch.maximum(most, square.amax(0))
-    scale = (squares / n).sqrt()
-    flat = ((scale > 0) & (scale <= ROUNDED * centre.abs())).nonzero()[:, 0]
-    flat = flat[(rows[:, flat] == rows[0, flat]).all(0)]
-    centre[flat], out[:, flat], scale[flat] = rows[0, flat].float(), 0.0, 0.0
-    scale = torch.where(scale > 0, scale, 1.0)
-    limit = min(FAR, math.sqrt(n) / 2) * scale
-    far = (most > limit.square()).nonzero()[:, 0]
-    if len(far):
-        few = out[:, far]
-        near = few.abs() <= limit[far]
-        centre[far] += (few * near).sum(0) / near.sum(0).clamp(min=1)
-        out[:, far] = rows[:, far].float() - centre[far]
-    out.div_(scale)
-    return centre, scale
-
-
-def _mean_and_inv_std(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Of standardised features [n, width] by weights [problems, n]; float32 [problems, width].
-
-    A feature that is constant gets weight 0 by way of an infinite std: that is what the penalty
-    would make of it.
-    """
-    mean, variance = _mean_and_variance(x, weights)
+    x = rows[:, columns].double()
+    x, first = x - x[0], x[0]
+    centre, flat = x.mean(0), ~x.any(0)
+    away = x - centre
+    scale = away.square().mean(0).sqrt()
+    scale = torch.where(flat | (scale == 0), 1.0, scale)
+    near = away.abs() <= min(FAR, math.sqrt(len(x)) / 2) * scale
+    if not bool(near.all()):
+        centre = (x * near).sum(0) / near.sum(0).clamp(min=1)
+    x = (x - centre) / scale
+    out[:, columns] = x
+    share = weights.double() / weights.double().sum(-1, keepdim=True)
+    mean = share @ x
+    variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    return mean.float(), inv_std.float()
-
-
-def _mean_and_variance(x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-    """Of standardised features [n, width] by weights [problems, n]; float64 [problems, width].
-
-    A float32 matrix product serves nearly all features; those of which it leaves too few digits,
-    since the rows' spread is small beside their mean, are taken again in float64.
-    """
-    share = (weights.double() / weights.double().sum(-1, keepdim=True)).to(x.dtype)
-    mean = x.new_zeros((len(share), x.shape[1]), dtype=torch.float64)
-    square = torch.zeros_like(mean)
-    for rows in _rows_at_once(x):
-        mean += share[:, rows] @ x[rows]
-        square += share[:, rows] @ x[rows].square()
-    variance = square - mean.square()
-    if x.dtype == torch.float32:
-        few_digits = (variance < CANCELLED * square).any(0).nonzero()[:, 0]
-        if len(few_digits):
-            exact = _mean_and_variance(x[:, few_digits].double(), weights)
-            mean[:, few_digits], variance[:, few_digits] = exact
-    return mean, variance
-
-
-def _rows_at_once(x: Tensor) -> list[slice]:
-    starts = range(0, len(x), ROWS_AT_ONCE)
-    return [slice(start, start + starts.step) for start in starts]
+    return first + centre, scale, mean, inv_std
 
 
 def _spread(x: Tensor) -> float:

@@ -6,7 +6,6 @@ subject. Nothing is fitted again.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,11 @@ import pandas as pd
 import torch
 
 from anchorscope.models.features import Features
+from anchorscope.probes.draws import read_arrays, write_arrays
 from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic
 
 
 @dataclass(frozen=True)
@@ -75,16 +74,12 @@ def write(
     Tensors `<read-out>/weights`, float32 [layers, folds, width], and `bias`, `c`, `t`, `offset`,
     `shift`, `inner_auc`, float64 [layers, folds]; `fold`, int64 [n]; the ids in the metadata.
     """
-    from safetensors.numpy import save_file
-
-    tensors = {"fold": np.asarray(fold, dtype=np.int64)}
+    arrays = {"fold": np.asarray(fold, dtype=np.int64)}
     for readout, of in fitted.items():
-        solved = {"weights": of.probes.weights, "bias": of.probes.bias}
-        arrays = {name: tensor.cpu().numpy() for name, tensor in solved.items()}
-        arrays |= {name: getattr(of, name) for name in ARRAYS}
-        tensors |= {f"{readout}/{name}": np.ascontiguousarray(a) for name, a in arrays.items()}
-    with atomic(path) as draft:
-        save_file(tensors, draft, metadata={"ids": json.dumps([str(one) for one in ids])})
+        found = {"weights": of.probes.weights.cpu().numpy(), "bias": of.probes.bias.cpu().numpy()}
+        found |= {name: getattr(of, name) for name in ARRAYS}
+        arrays |= {f"{readout}/{name}": array for name, array in found.items()}
+    write_arrays(path, ids, arrays)
 
 
 def read(path: str | Path) -> Stored:
@@ -93,23 +88,11 @@ def read(path: str | Path) -> Stored:
     Raises:
         AnchorscopeError: the file cannot be read.
     """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            ids = json.loads(file.metadata()["ids"])
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
-        raise AnchorscopeError(
-            f"cannot read the stored probes: {error}",
-            path,
-            "delete the file and run snakemake again",
-            see="unreadable-product",
-        ) from error
-    fold = tensors.pop("fold")
-    fitted = {}
-    for readout in dict.fromkeys(name.rpartition("/")[0] for name in tensors):
-        weights, bias = (torch.as_tensor(tensors[f"{readout}/{n}"]) for n in ("weights", "bias"))
-        arrays = (tensors[f"{readout}/{name}"] for name in ARRAYS)
-        fitted[readout] = Fitted(Probes(weights, bias), *arrays)
-    return Stored(np.array(ids, dtype=object), fold, fitted)
+    ids, arrays = read_arrays(path, "the stored probes")
+    fold, fitted = arrays.pop("fold"), {}
+    for readout in dict.fromkeys(name.rpartition("/")[0] for name in arrays):
+        weights, bias = (torch.as_tensor(arrays[f"{readout}/{n}"]) for n in ("weights", "bias"))
+        fitted[readout] = Fitted(
+            Probes(weights, bias), *(arrays[f"{readout}/{name}"] for name in ARRAYS)
+        )
+    return Stored(ids, fold, fitted)

@@ -151,7 +151,7 @@ def test_little_memory_gives_the_same_probes(monkeypatch: pytest.MonkeyPatch) ->
         return minimise(block, *given)
 
     monkeypatch.setattr(probes, "minimise", spied)
-    monkeypatch.setattr(standardising, "ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(standardising, "COLUMNS", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
     found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
     assert max(solved) < len(c) and sum(solved) == 2 * len(c)
@@ -374,8 +374,9 @@ def test_what_is_constant_is_nothing_once_standardised(kind: str) -> None:
     flat = slice(0, 39) if kind == "one" else slice(0, 40)
     rows[:, flat] = constants[flat]
     out = torch.empty_like(rows)
-    centre, scale = standardising._standardise(rows, out, 0)
-    assert torch.equal(centre[flat], constants[flat]) and bool((scale[flat] == 1).all())
+    everyone = torch.ones(1, 3000)
+    centre, scale, *_ = standardising._standardise(rows, everyone, out, slice(None))
+    assert torch.equal(centre[flat].float(), constants[flat]) and bool((scale[flat] == 1).all())
     assert not out[:, flat].any()
     assert standardising._spread(out) <= standardising.MILD
 
