@@ -104,7 +104,7 @@ def test_another_device_library_or_plan_waits_elsewhere(
 
 
 def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
-    path = partial.batch(tmp_path, "own-00000")
+    path = partial.batch(tmp_path, 0)
     made: list[int] = []
 
     def work() -> dict[str, torch.Tensor]:
