@@ -82,9 +82,9 @@ def _waiting(folder: Path, product: str) -> list[Path]:
     return [found for found in folder.glob("*+*") if found.name.rpartition("+")[0] == product]
 
 
-def batch(folder: Path, name: int | str) -> Path:
-    """The file of a batch, by its number or its name."""
-    return folder / f"batch-{name if isinstance(name, str) else f'{name:05d}'}.safetensors"
+def batch(folder: Path, number: int) -> Path:
+    """The file of a batch."""
+    return folder / f"batch-{number:05d}.safetensors"
 
 
 def signature(samples: Sequence[str]) -> str:

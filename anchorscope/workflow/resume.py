@@ -29,20 +29,15 @@ def owners(folder: Path) -> dict[psutil.Process, str | None]:
     found = {}
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.pid not in ours and _runs_snakemake(process) and _works_in(process, folder):
+            if process.pid not in ours and _runs_in(process, folder):
                 found[process] = process.environ().get("SLURM_JOB_ID")
     return found
 
 
-def _runs_snakemake(process: psutil.Process) -> bool:
+def _runs_in(process: psutil.Process, folder: Path) -> bool:
     words = process.cmdline()
-    return process.status() != psutil.STATUS_ZOMBIE and any(
-        Path(word).name == "snakemake" or "/.snakemake/scripts/" in word for word in words
-    )
-
-
-def _works_in(process: psutil.Process, folder: Path) -> bool:
-    return Path(process.cwd()).resolve() == folder.resolve()
+    runs = any(Path(word).name == "snakemake" or "/.snakemake/scripts/" in word for word in words)
+    return runs and Path(process.cwd()).resolve() == folder.resolve()
 
 
 def end(folder: Path, jobs: set[str], grace: float = GRACE) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import itertools
 import logging
 import random
@@ -456,3 +457,39 @@ def test_hooks_are_gone_afterwards_even_after_an_error(load):
     for layer in models.layers(loaded):
         for site in models.SITES:
             assert not models.part(loaded, layer, site)._forward_hooks
+
+
+def live_bytes() -> int:
+    """Bytes of all tensors that anything still holds."""
+    gc.collect()
+    storages = {
+        tensor.untyped_storage().data_ptr(): tensor.untyped_storage().nbytes()
+        for tensor in gc.get_objects()
+        if issubclass(type(tensor), torch.Tensor)  # asks no lazy object for its class
+    }
+    return sum(storages.values())
+
+
+def most_bytes(loaded, plan) -> int:
+    """Most bytes of tensors at the end of any batch, beyond those before the first."""
+    before, most = live_bytes(), 0
+    for batch, tensors in activations.measure(loaded, plan, ["mlp/final", "attn/final"]):
+        assert batch.samples and tensors
+        most = max(most, live_bytes() - before)
+        del tensors
+    return most
+
+
+def test_passes_keep_nothing_of_the_batches_before(load):
+    loaded = load("llama", "metaspace")
+    plans = [
+        activations.plan(
+            answers_table(loaded.tokenizer, CORPUS[:1] * samples),
+            conditions={"knockout": {}},
+            batch_tokens=200,
+        )
+        for samples in (8, 64)
+    ]
+    assert 1 < len(plans[0].batches) < len(plans[1].batches) / 6
+    few, many = (most_bytes(loaded, plan) for plan in plans)
+    assert 0 < many <= 1.1 * few

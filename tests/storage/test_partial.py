@@ -78,20 +78,15 @@ def test_without_hard_links_batches_are_moved(
     assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
 
 
-def test_what_waits_for_a_product_goes_once_it_is_read_and_nothing_else(tmp_path: Path) -> None:
-    names = ("answers/m/d.parquet", "answers/m/d2.parquet", "activations/m/d")
-    places = {name: partial.folder_for(job(tmp_path), tmp_path / name, "cpu", 1) for name in names}
-    partial.drop([tmp_path / "answers/m/d.parquet"])
-    assert [name for name, waits in places.items() if waits.exists()] == [*names[1:]]
-
-
-def test_batches_made_under_other_settings_are_dropped_those_of_others_are_not(
+def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(
     tmp_path: Path,
 ) -> None:
     one, other = tmp_path / "activations/m/d", tmp_path / "activations/m/d2"
     old = [partial.folder_for(job(tmp_path, seed=1), name, "cpu", 1) for name in (one, other)]
     new = partial.folder_for(job(tmp_path, seed=2), one, "cpu", 1)
     assert [new.exists(), *(folder.exists() for folder in old)] == [True, False, True]
+    partial.drop([one])
+    assert [new.exists(), old[1].exists()] == [False, True]
 
 
 def test_another_device_library_or_plan_waits_elsewhere(
@@ -109,7 +104,7 @@ def test_another_device_library_or_plan_waits_elsewhere(
 
 
 def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:
-    path = partial.batch(tmp_path, "own-00000")
+    path = partial.batch(tmp_path, 0)
     made: list[int] = []
 
     def work() -> dict[str, torch.Tensor]:

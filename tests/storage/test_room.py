@@ -61,18 +61,7 @@ def test_other_errors_are_not_taken_for_a_lack_of_memory() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(10**15)
     assert out_of_memory(caught.value)  # the CPU's allocator says it in words only
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "CUDA error: out of memory\nCUDA kernel errors might be reported later",
-        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED",
-    ],
-)
-def test_a_library_of_the_gpu_without_memory_says_it_in_words(words: str) -> None:
-    assert out_of_memory(RuntimeError(words))
+    assert out_of_memory(RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"))
     assert not out_of_memory(RuntimeError("CUDA error: device-side assert triggered"))
 
 
@@ -95,34 +84,19 @@ def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path:
             torch.testing.assert_close(found[:], states[:], atol=1e-5, rtol=0)
 
 
-def test_halved_batches_of_answers_say_the_same(load: Any) -> None:
-    loaded, room = load("llama"), Room()
-    prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(6)]
-    ending = generation.Ending("chat", (0,), frozenset())
-    call = (prompts, loaded.model, loaded.tokenizer, ending)
-    sizes = {"max_new_tokens": 5, "batch_tokens": 10**6}
-    whole = generation.generate(*call, **sizes)
-    handle = short_of_memory(loaded.model, 2)
-    try:
-        halved = generation.generate(*call, **sizes, room=room)
-    finally:
-        handle.remove()
-    assert halved == whole
-    assert room.halved
-
-
-def test_answers_halved_in_an_earlier_try_are_still_counted(load: Any, tmp_path: Path) -> None:
+def test_halved_batches_of_answers_say_the_same_and_stay_counted(load: Any, tmp_path: Path) -> None:
     loaded, room, again = load("llama"), Room(), Room()
     prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(8)]
     ending = generation.Ending("chat", (0,), frozenset())
     call = (prompts, loaded.model, loaded.tokenizer, ending)
-    sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9, "keep": tmp_path}
+    sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9}
+    whole = generation.generate(*call, **sizes)
     handle = short_of_memory(loaded.model, 2)
     try:
-        generation.generate(*call, **sizes, room=room)
+        assert generation.generate(*call, **sizes, keep=tmp_path, room=room) == whole
     finally:
         handle.remove()
-    generation.generate(*call, **sizes, room=again)
+    assert generation.generate(*call, **sizes, keep=tmp_path, room=again) == whole
     assert again.halved == room.halved == 2
 
 
