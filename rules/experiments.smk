@@ -111,3 +111,40 @@ for experiment in EXPERIMENTS.values():
                 for figure in cfg.targets
                 for stem in experiment.stems().values()
             ],
+
+
+rule experiment_calibration:
+    input:
+        **{
+            kind: paths.of_experiments(stage, end)
+            for kind, stage, end in (
+                ("rows", "experiments/{experiment}", ".parquet"),
+                ("scores", "scores", ".parquet"),
+                ("answers", "answers", ".parquet"),
+            )
+        },
+        truth=paths.of_calibration("truth", ".parquet"),
+    output:
+        table=f"{ROOT}/tables/calibration-experiments.csv",
+        provenance=f"{ROOT}/tables/calibration-experiments.csv.provenance.json",
+    log:
+        f"{ROOT}/logs/calibration/experiments.log",
+    benchmark:
+        f"{ROOT}/benchmarks/calibration/experiments.tsv"
+    conda:
+        "../envs/base.yaml"
+    params:
+        cells=paths.cells_of_experiments(),
+        bootstrap=cfg.bootstrap.model_dump(mode="json", include={"draws", "level"}),
+        seed=cfg.seed,
+    message:
+        "calibration of the experiments"
+    script:
+        "../scripts/experiment_calibration.py"
+
+
+rule:
+    name:
+        "calibration-experiments"
+    input:
+        f"{ROOT}/tables/calibration-experiments.csv",

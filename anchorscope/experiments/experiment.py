@@ -17,7 +17,8 @@ class Experiment:
 
     - `measure.measure(cell, settings)` passes a cell's samples, see `scored.Cell`, and returns a
       row for each sample, condition, read-out and layer.
-    - `table.table(scores, answers, rows, ...)` makes a cell's table from them.
+    - `table.table(scores, answers, rows, ...)` makes a cell's table from them, and
+      `table.per_sample(scores, answers, rows)` what the calibration holds against planted truth.
     - `figure.chart(table, view, ...)` draws one of `views`.
 
     Attributes:

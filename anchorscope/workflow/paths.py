@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.config.settings import Config
+from anchorscope.experiments import registry
 from anchorscope.models.checkpoints import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
@@ -132,6 +133,23 @@ class Paths:
         """A table of every cell that must come out empty."""
         cells = [(null.model, null.dataset) for null in self.config.calibration.nulls.values()]
         return self._of(self.calibration, "delta_p", cells, TABLES[name])
+
+    def cells_of_experiments(self) -> list[tuple[str, str, str]]:
+        """Experiment, model and dataset of every cell of the calibration, empty ones included."""
+        nulls = [(null.model, null.dataset) for null in self.config.calibration.nulls.values()]
+        cells = dict.fromkeys([*self.config.calibrated(), *nulls])
+        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
+
+    def of_experiments(self, stage: str, end: str) -> list[str]:
+        """A product of each of `cells_of_experiments`."""
+
+        def own(model: str) -> str:
+            return (stage == "answers" and self.config.models[model].answers_of) or model
+
+        return [
+            f"{self.calibration}/{stage.format(experiment=name)}/{own(model)}/{dataset}{end}"
+            for name, model, dataset in self.cells_of_experiments()
+        ]
 
     def of_variants(self, name: str) -> list[str]:
         """A table of every cell of the sensitivity, in the main study and in each variant."""

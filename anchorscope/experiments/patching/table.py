@@ -68,6 +68,31 @@ def table(
     return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
+def per_sample(scores: pd.DataFrame, answers: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
+    """Whether each sample flips at the headline layer, under each arm and under the control.
+
+    Returns:
+        `id`, `site`, `position`, `layer`, `arm`, `measure` (`flip`), `value`, `control`; NaN where
+        the pair does not count.
+    """
+    ordered = samples.in_order(answers[answers["id"].isin(scores["id"].unique())])
+    frames = [pd.DataFrame(columns=["id", "site", "position", "layer", "arm", "measure"])]
+    for readout in samples.readouts(scores, ordered):
+        if f"{readout.site}/{readout.position}" not in set(rows["readout"]):
+            continue
+        layer = readout.headline
+        for group in _groups(readout, ordered, rows):
+            if (group["fixed"]["label"], group["fixed"]["anchor"]) != ("all", "all"):
+                continue
+            exact, control, _ = (one.values[0, layer] for one in group["means"])
+            counted = group["members"][layer]
+            columns = {name: np.where(counted, v, np.nan) for name, v in
+                       (("value", exact), ("control", control))}  # fmt: skip
+            fixed = {"layer": layer, "arm": group["fixed"]["arm"], "measure": "flip"}
+            frames.append(pd.DataFrame({"id": ordered["id"]} | readout.key | fixed | columns))
+    return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
 def _fixed(means: list[Means], _: Readout) -> list[Means]:
     return means
 

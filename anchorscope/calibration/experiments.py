@@ -1,0 +1,72 @@
+"""Calibration of the experiments: what they say of samples whose pathway to truth is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import auc, ratio
+
+COLUMNS = (
+    "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
+    "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "n", "contrast",
+    "contrast_low", "contrast_high",
+)  # fmt: skip
+
+
+def cell(
+    per_sample: pd.DataFrame,
+    answers: pd.DataFrame,
+    truth: pd.DataFrame | None,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Hold an experiment in one cell against the truth by swaps.
+
+    Args:
+        per_sample: what the experiment's `table.per_sample` gives: `id`, `site`, `position`,
+            `layer`, `arm`, `measure`, `value` and `control`, at the headline layer.
+        answers: of the cell, for the clusters.
+        truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
+        draws, level, seed: of the clustered bootstrap.
+
+    Returns:
+        A row for each read-out, arm and measure, `COLUMNS` without `experiment`, `model` and
+        `dataset`: `value_q` and `value_a`, means over the samples whose truth is Q and A; `auc`,
+        how well the measure tells these apart, `control_auc`, how well its control does; blank
+        without truth. `contrast`: the mean of value − control over all `n` samples.
+    """
+    ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
+    drawn = samples.bootstrap(ordered, draws, seed)
+    known = None if truth is None else truth.set_index("id")["truth"].reindex(ordered["id"])
+    records = []
+    keys = ["site", "position", "layer", "arm", "measure"]
+    for names, part in per_sample.groupby(keys, sort=False):
+        rows = part.set_index("id").reindex(ordered["id"])
+        value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
+        counted = ~np.isnan(value) & ~np.isnan(control)
+        found = dict(zip(keys, names, strict=True)) | {"n": int(counted.sum())}
+        means = drawn.means((value - control)[None], counted[None])
+        low, high = intervals.percentile(means, level)
+        contrast = intervals.mean_known((value - control)[None], 1)
+        found |= {"contrast": contrast[0], "contrast_low": low[0], "contrast_high": high[0]}
+        if known is not None:
+            q, a = (counted & (known == pathway).to_numpy() for pathway in ("Q", "A"))
+            told = q | a
+            s = np.where(told, value, np.nan)[None]
+            low, high = intervals.percentile(drawn.aucs(s, q.astype(int)), level)
+            found |= {"n_q": int(q.sum()), "n_a": int(a.sum())}
+            found |= {f"value_{x}": _mean(value, of) for x, of in (("q", q), ("a", a))}
+            found |= {"auc": auc(value[told], q[told].astype(int))}
+            found |= {"auc_low": low[0], "auc_high": high[0]}
+            found |= {"control_auc": auc(control[told], q[told].astype(int))}
+        records.append(found)
+    fixed = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
+    return pd.DataFrame(records, columns=fixed)
+
+
+def _mean(values: np.ndarray, members: np.ndarray) -> float:
+    return float(ratio(np.where(members, values, 0.0).sum(), members.sum()))
