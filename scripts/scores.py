@@ -6,21 +6,20 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.models.activations import measured
-    from anchorscope.probes.fitting import Settings
+    from anchorscope.probes import fitting
+    from anchorscope.probes.samples import kept
     from anchorscope.workflow import jobs, studies
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     device = jobs.device_of(snakemake)
-    jobs.write_scores(
-        written,
-        given.activations,
-        measured(read_parquet(given.answers), given.activations),
-        Settings(**chosen.probe, seed=chosen.seed),
-        readouts=chosen.readouts,
-        conditions=chosen.conditions,
-        device=device,
-        # The other variants can be measured where one cannot.
-        may_be_empty=studies.varies(snakemake.wildcards.root),
-    )
+    settings = fitting.Settings(**chosen.probe, seed=chosen.seed)
+    answers = measured(read_parquet(given.answers), given.activations)
+    why_not = fitting.obstacle(kept(answers), settings)
+    if why_not and studies.varies(snakemake.wildcards.root):
+        # The other variants can be measured: this one's tables stay empty.
+        jobs.write_no_scores(written, why_not)
+    else:
+        asked = {"readouts": chosen.readouts, "conditions": chosen.conditions}
+        jobs.write_scores(written, given.activations, answers, settings, **asked, device=device)
     counts = provenance.counts_of(given.activations)
     provenance.of_stage(snakemake, written.scores, counts=counts, device=device, dtype="float32")

@@ -19,8 +19,7 @@ from anchorscope.workflow.resources import in_cache
 CHAT_WORDS = frozenset(["instruct", "chat", "it"])
 """Words in a hub id that say: tuned on conversations."""
 LARGEST_GPU = 80
-SMALL = 0.2e9
-"""Bytes of weights up to which a model does well without a GPU."""
+SMALL = 0.2e9  # bytes of weights up to which a model does well without a GPU
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,7 @@ def propose(
 
     Args:
         source: `owner/name`, or a folder made by `save_pretrained`.
-        key: its name in the catalogue; by default made from the source's.
-        label: its name in figures; by default the source's.
+        key, label: its name in the catalogue and in figures; by default made from the source's.
         prompt: `plain`, `few_shot` or `chat`; guessed where left out.
         dtype: number format of the weights.
         gated: whether the hub wants an accepted licence.

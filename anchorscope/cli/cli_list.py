@@ -14,7 +14,6 @@ SHOWN = {
     "datasets": ("name", "source", "measured_with"),
     "figures": ("name", "cells", "cells_built", "pictures"),
 }
-"""What the tables show."""
 
 
 def catalogue(config: Config) -> dict[str, list[dict[str, Any]]]:

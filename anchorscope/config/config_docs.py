@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.config.settings import Config
-from anchorscope.storage.files import atomic
 
 FOLDER = Path(__file__).parents[2] / "docs"
 SCHEMA, PAGE = FOLDER / "config.schema.json", FOLDER / "configuration.md"
@@ -41,23 +40,18 @@ def page() -> str:
     """The reference page: a list of keys for each section, in Markdown."""
     content = schema()
     sections = {"Config": content, **content["$defs"]}
-    order = ["Config", *_reachable(content, sections)]
+    order = dict.fromkeys(_reachable("Config", sections))
     return INTRODUCTION + "".join(_section(name, sections) for name in order)
 
 
-def _reachable(section: Mapping[str, Any], sections: Mapping[str, Any]) -> Iterator[str]:
-    """Names of the sections below one, each before its own, in the order of the keys."""
-    seen: dict[str, None] = {}
-
-    def visit(node: Mapping[str, Any]) -> None:
-        for key in node.get("properties", {}).values():
-            name = _target(key)
-            if name and name not in seen and sections[name].get("properties"):
-                seen[name] = None
-                visit(sections[name])
-
-    visit(section)
-    return iter(seen)
+def _reachable(name: str, sections: Mapping[str, Any]) -> Iterator[str]:
+    """A section with keys of its own and those below it, in the order of the keys."""
+    keys = sections[name].get("properties", {})
+    if keys:
+        yield name
+    for key in keys.values():
+        if below := _target(key):
+            yield from _reachable(below, sections)
 
 
 def _target(key: Mapping[str, Any]) -> str | None:
@@ -165,26 +159,18 @@ def contents() -> dict[Path, str]:
     }
 
 
-def outdated() -> list[Path]:
-    """The generated files that do not hold what they should."""
-    return [
-        path
-        for path, text in contents().items()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text
-    ]
-
-
 def main(arguments: list[str]) -> int:
-    if arguments == ["--check"]:
-        stale = outdated()
-        for path in stale:
+    check = arguments == ["--check"]
+    texts = contents().items()
+    stale = {
+        path: text for path, text in texts if not path.is_file() or path.read_text("utf-8") != text
+    }
+    for path, text in stale.items():
+        if check:
             print(f"{path.relative_to(FOLDER.parent)} is out of date; run: make docs")
-        return 1 if stale else 0
-    FOLDER.mkdir(exist_ok=True)
-    for path, text in contents().items():
-        with atomic(path) as temporary:
-            Path(temporary).write_text(text, encoding="utf-8")
-    return 0
+        else:
+            path.write_text(text, encoding="utf-8")
+    return int(check and bool(stale))
 
 
 if __name__ == "__main__":

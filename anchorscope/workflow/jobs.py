@@ -70,7 +70,6 @@ def write_scores(
     readouts: Sequence[str],
     conditions: Mapping[str, Any],
     device: str,
-    may_be_empty: bool = False,
 ) -> None:
     """Fit the probes of a cell, and write scores, floors, draws and probes.
 
@@ -81,19 +80,10 @@ def write_scores(
         settings: of the probes.
         readouts, conditions: scored.
         device: where probes are fitted.
-        may_be_empty: whether tables without rows are written where no folds can be cut.
 
     Raises:
         AnchorscopeError: no folds can be cut.
     """
-    why_not = fitting.obstacle(kept(answers), settings) if may_be_empty else None
-    if why_not:
-        log.warning("%s: no scores", why_not)
-        write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
-        write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
-        draws.none().write(written.draws)
-        stored.write(written.probes, [], np.array([]), {})
-        return
     drawn = scores.drawn(answers, settings)
     fitted: dict[str, fitting.Fitted] = {}
     measured = activations.conditions_of(conditions)
@@ -113,7 +103,15 @@ def write_scores(
     )
     write_parquet_parts(tables, written.scores)
     drawn.write(written.draws)
-    stored.write(
-        written.probes, list(drawn.ids), fitting.design(kept(answers), settings).fold, fitted
-    )
+    fold = fitting.design(kept(answers), settings).fold
+    stored.write(written.probes, list(drawn.ids), fold, fitted)
     write_parquet(floors.floors(answers, settings), written.floors)
+
+
+def write_no_scores(written: Any, why: str) -> None:
+    """Write the same without rows, of a cell in which no folds can be cut."""
+    log.warning("%s: no scores", why)
+    write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
+    write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
+    draws.none().write(written.draws)
+    stored.write(written.probes, [], np.array([]), {})
