@@ -98,43 +98,25 @@ def _measured(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
     if pd.isna(found["cell_low"]):
         raise _broken(null, "the probe's AUC has no interval")
     judged = {name: found[f"cell_{source}"] for name, source in OF_CELL.items()}
-    judged |= _verdict(bool(found["cell_signal"])) | {"n_signal": _layers_with_signal(null, found)}
-    everyone, flipped = (_group(null, found, anchor, "knockout") for anchor in ("all", "Q"))
-    if everyone is None or flipped is None:
+    own = null.controls[["site", "position"]].eq([found["site"], found["position"]]).all(axis=1)
+    signals = null.controls.loc[own, "signal"].astype(bool)
+    judged |= _verdict(bool(found["cell_signal"])) | {"n_signal": int(signals.sum())}
+    rows = _at(null.curve, found, grouping="per_layer").to_dict("records")
+    group = {(row["condition"], row["anchor"]): row for row in rows}
+    if not {("knockout", "all"), ("knockout", "Q")} <= set(group):
         raise _broken(null, f"layer {found['layer']} is not in the curve")
-    random = _group(null, found, "Q", "random")
-    return judged | {
-        "n": everyone["n"],
-        "flip_share": flipped["share"],
-        "random_flip_share": float("nan") if random is None else random["share"],
-        "delta_p_q": flipped["delta_p"],
-        **_matched(null, found),
-    }
-
-
-def _matched(null: Null, found: Mapping[str, Any]) -> dict[str, object]:
-    """What the Q-Anchored right answers do behind a matched partner, at the headline layer."""
-    rows = _at(null.interchange, found, arm="matched", label="0", anchor="Q")
-    if rows.empty:
-        return {}
-    return {"matched_follows": rows["follows"].iloc[0], "matched_n": rows["n_paired"].iloc[0]}
+    flipped, random = group["knockout", "Q"], group.get(("random", "Q"), {})
+    judged |= {"n": group["knockout", "all"]["n"], "flip_share": flipped["share"]}
+    judged |= {"random_flip_share": random.get("share", float("nan"))}
+    # what the Q-Anchored right answers do behind a matched partner
+    pairs = _at(null.interchange, found, arm="matched", label="0", anchor="Q")
+    matched = [("matched_follows", "follows"), ("matched_n", "n_paired")] if len(pairs) else []
+    judged |= {name: pairs[column].iloc[0] for name, column in matched}
+    return judged | {"delta_p_q": flipped["delta_p"]}
 
 
 def _verdict(signal: bool) -> dict[str, object]:
     return {"signal": signal, "empty": not signal}
-
-
-def _layers_with_signal(null: Null, found: Mapping[str, Any]) -> int:
-    own = null.controls[["site", "position"]].eq([found["site"], found["position"]]).all(axis=1)
-    return int(null.controls.loc[own, "signal"].astype(bool).sum())
-
-
-def _group(
-    null: Null, found: Mapping[str, Any], anchor: str, condition: str
-) -> pd.Series[Any] | None:
-    """The curve's row of a group at the headline layer; None if there is none."""
-    rows = _at(null.curve, found, anchor=anchor, condition=condition, grouping="per_layer")
-    return rows.iloc[0] if len(rows) else None
 
 
 def _at(table: pd.DataFrame, found: Mapping[str, Any], **wanted: str) -> pd.DataFrame:

@@ -136,11 +136,8 @@ def in_words(
     held = floors["holds"].astype(bool)
     said = [f"{held.sum()} of {len(floors)} floors hold."]
     for model, own in floors.groupby("model", sort=False):
-        means = own[own["scope"] == "mean"]
-        values = ", ".join(
-            f"{name} {value:.3f}"
-            for name, value in zip(means["floor"], means["measured"], strict=True)
-        )
+        means = own[own["scope"] == "mean"].to_dict("records")
+        values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
         cells = own.loc[own["scope"] == "cell", "dataset"].nunique()
         name = models.get(str(model), str(model))
         said.append(f"{name}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")

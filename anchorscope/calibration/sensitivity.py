@@ -34,7 +34,12 @@ CHOICES: tuple[tuple[str, tuple[str, ...], tuple[str, ...], str], ...] = (
 )
 """Name, key in the config, its values, and what a change of it says."""
 
-PENALTIES = (0.1, 10.0)
+VALUES = {
+    f"{name}-{value.replace('+', '-')}": (path, value, words.format(value))
+    for name, path, values, words in CHOICES
+    for value in values
+}
+PENALTIES = {f"penalty-{factor:g}": factor for factor in (0.1, 10.0)}
 
 
 @dataclass(frozen=True)
@@ -54,24 +59,21 @@ def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Name → what it changes in a config, as nested sections; one choice each.
 
     The penalty varied is the one chosen: another grid would mostly choose the same again. What
-    would change nothing is left
-    out: a value that the config has already, and under `published` scoring, which fixes C and
-    prior, the variants of these.
+    would change nothing is left out: a value that the config has already, and under `published`
+    scoring, which fixes C and prior, the variants of these.
 
     Args:
         config: a whole config as plain data.
     """
     probe = config["probe"]
     free = probe["scoring"] == "calibrated"
+    penalties = {name: probe.get("penalty", 1.0) * factor for name, factor in PENALTIES.items()}
     found: dict[str, dict[str, Any]] = {}
     if free:
-        for factor in PENALTIES:
-            penalty = probe.get("penalty", 1.0) * factor
-            found[f"penalty-{factor:g}"] = {"probe": {"penalty": penalty}}
-    for name, path, values, _ in CHOICES:
-        for value in values:
-            if value != _at(config, path) and (free or name != "prior"):
-                found[f"{name}-{value.replace('+', '-')}"] = _nested(path, value)
+        found = {name: {"probe": {"penalty": penalty}} for name, penalty in penalties.items()}
+    for name, (path, value, _) in VALUES.items():
+        if value != _at(config, path) and (free or path != ("probe", "prior")):
+            found[name] = _nested(path, value)
     return found
 
 
@@ -88,16 +90,10 @@ def _nested(path: tuple[str, ...], value: str) -> dict[str, Any]:
 
 def in_words(variant: str) -> str:
     """What a variant changes; its name where it is none of `variants`."""
-    if variant == BASE:
-        return "nothing"
-    for factor in PENALTIES:
-        if variant == f"penalty-{factor:g}":
-            return f"penalty × {factor:g} (the C chosen × {1 / factor:g})"
-    for name, _, values, words in CHOICES:
-        for value in values:
-            if variant == f"{name}-{value.replace('+', '-')}":
-                return words.format(value)
-    return variant
+    if factor := PENALTIES.get(variant):
+        return f"penalty × {factor:g} (the C chosen × {1 / factor:g})"
+    known = {name: words for name, (_, _, words) in VALUES.items()} | {BASE: "nothing"}
+    return known.get(variant, variant)
 
 
 def of_files(
@@ -164,12 +160,8 @@ def check_studies(base: Sequence[str | Path], variants: Mapping[str, Sequence[st
 
 def _settings(products: Sequence[str | Path]) -> dict[str, Any]:
     """Every setting on the way to the first of a study's products, by its rule and dotted key."""
-    return {
-        f"{rule}.{key}": value
-        for product in products[:1]
-        for rule, settings, _ in settings_of(product)
-        for key, value in settings.items()
-    }
+    found = settings_of(products[0])
+    return {f"{rule}.{key}": value for rule, own, _ in found for key, value in own.items()}
 
 
 def table(
@@ -194,14 +186,14 @@ def table(
         AnchorscopeError: the read-out or the layer is missing.
     """
     records = []
-    chosen = _of(base.controls, readout)
+    chosen = base.controls[base.controls["site"] + "/" + base.controls["position"] == readout]
     for cell in chosen[chosen["headline"].astype(bool)].to_dict("records"):
         key = {name: cell[name] for name in ("model", "dataset", "site", "position", "layer")}
         first = _values(BASE, base, key)
-        records.append(first | _differences(first, first))
-        for name, study in variants.items():
-            found = _values(name, study, key)
-            records.append(found | _differences(found, first))
+        others = (_values(name, study, key) for name, study in variants.items())
+        for found in (first, *others):
+            apart = {f"{name}_difference": found[name] - first[name] for name in COMPARED}
+            records.append(found | apart)
     if not records:
         raise AnchorscopeError(
             f"no headline layer of the read-out {readout}",
@@ -212,15 +204,11 @@ def table(
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
-def _of(rows: pd.DataFrame, readout: str) -> pd.DataFrame:
-    site, position = readout.split("/")
-    return rows[(rows["site"] == site) & (rows["position"] == position)]
-
-
 def _values(variant: str, study: Study, key: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of one variant and cell, without the differences."""
     found = {**key, "variant": variant, "changed": in_words(variant)}
-    if (key["model"], key["dataset"]) not in _cells(study):
+    cells = zip(study.controls["model"], study.controls["dataset"], strict=True)
+    if (key["model"], key["dataset"]) not in cells:
         blank = dict.fromkeys(COLUMNS[COLUMNS.index("n") :], np.nan)
         return blank | found | {"changed": f"{found['changed']} (cannot be measured)"}
     controls = _one(study.controls, key, variant, "controls")
@@ -230,10 +218,6 @@ def _values(variant: str, study: Study, key: Mapping[str, Any]) -> dict[str, Any
     same = ("c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share")
     found |= {name: controls[name] for name in (*same, "random_flip_share", "delta_p_q")}
     return found | _contrast(study.contrasts, key, variant)
-
-
-def _cells(study: Study) -> set[tuple[str, str]]:
-    return set(zip(study.controls["model"], study.controls["dataset"], strict=True))
 
 
 def _contrast(rows: pd.DataFrame, key: Mapping[str, Any], variant: str) -> dict[str, Any]:
@@ -258,7 +242,3 @@ def _one(rows: pd.DataFrame, key: Mapping[str, Any], variant: str, table: str) -
             see="stale-product",
         )
     return rows.iloc[0]
-
-
-def _differences(found: Mapping[str, Any], first: Mapping[str, Any]) -> dict[str, float]:
-    return {f"{name}_difference": found[name] - first[name] for name in COMPARED}

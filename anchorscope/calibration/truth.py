@@ -77,7 +77,9 @@ class Asked:
     @property
     def as_planned(self) -> bool:
         """Whether the answer is the planted one."""
-        return self.planned is not None and _same(self.answer, self.planned)
+        if self.planned is None:
+            return False
+        return labels.squad_normalise(self.answer) == labels.squad_normalise(self.planned)
 
     @property
     def planted_only(self) -> bool:
@@ -98,6 +100,10 @@ class Swaps:
     to: tuple[Asked, ...] = ()
     known: bool = True
     random: tuple[Asked, ...] = ()
+
+    @property
+    def every(self) -> tuple[Asked, ...]:
+        return self.to + self.random
 
 
 def truth(
@@ -146,16 +152,10 @@ def truth(
     by_id = {one.id: one for one in _asked(answers, questions)}
     samples = [by_id[sample.id] for sample in planned.samples]
     swaps = choose(samples, seed)
-    rows = [
-        _behind(one, other)
-        for one in samples
-        for other in (*swaps[one.id].to, *swaps[one.id].random)
-    ]
+    rows = [other.prompt + one.said for one in samples for other in swaps[one.id].every]
     logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
-    records = [
-        _record(one, own[one.id], swaps[one.id], logits, train_rows or set()) for one in samples
-    ]
-    frame = _frame(records)
+    known = train_rows or set()
+    frame = _frame([_record(one, own[one.id], swaps[one.id], logits, known) for one in samples])
     return frame, _counts(frame, planned.counts, swaps)
 
 
@@ -195,12 +195,12 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
         for group, asked in groups.items()
         for answer in {one.answer for one in asked}
     }
-    return {
+    swapped = {
         one.id: _swaps(one, groups[one.group], right[one.group, one.answer], seed)
-        if one.group is not None
-        else Swaps()
         for one in every
+        if one.group is not None
     }
+    return {one.id: swapped.get(one.id, Swaps()) for one in every}
 
 
 def _swaps(one: Asked, group: Sequence[Asked], answered: frozenset[str], seed: int) -> Swaps:
@@ -220,22 +220,14 @@ def _some(asked: Sequence[Asked], draws: Random) -> tuple[Asked, ...]:
     return tuple(draws.sample(asked, min(SWAPS, len(asked))))
 
 
-def _behind(one: Asked, other: Asked) -> tuple[int, ...]:
-    """Token ids of one sample's frozen answer behind another's prompt."""
-    return other.prompt + one.said
-
-
 def _asked(answers: pd.DataFrame, questions: pd.DataFrame) -> list[Asked]:
     kept = answers[answers["dropped"].isna()] if "dropped" in answers else answers
     known = {str(row["id"]): row for row in questions.to_dict("records")}
     missing = [str(id_) for id_ in kept["id"] if str(id_) not in known]
     if missing:
-        raise AnchorscopeError(
-            f"{len(missing)} answers have no question, the first: {missing[0]}",
-            "answers, column id",
-            "delete the answers of this cell and run again",
-            see="stale-product",
-        )
+        what = f"{len(missing)} answers have no question, the first: {missing[0]}"
+        do = "delete the answers of this cell and run again"
+        raise AnchorscopeError(what, "answers, column id", do, see="stale-product")
     return [_one(row, known[str(row["id"])]) for row in kept.to_dict("records")]
 
 
@@ -262,10 +254,6 @@ def _one(row: Mapping[Any, Any], question: Mapping[Any, Any]) -> Asked:
 
 def _text(value: Any) -> str | None:
     return None if value is None or pd.isna(value) else str(value)
-
-
-def _same(one: str, other: str) -> bool:
-    return labels.squad_normalise(one) == labels.squad_normalise(other)
 
 
 def _own(passed: pd.DataFrame) -> dict[str, dict[str, float]]:
@@ -318,7 +306,7 @@ def _record(
 
 
 def _says_wrong(one: Asked, other: Asked, logits: Mapping[tuple[int, ...], float]) -> bool:
-    return logits[_behind(one, other)] > 0
+    return logits[other.prompt + one.said] > 0
 
 
 def _share(found: Sequence[bool]) -> float:
@@ -345,27 +333,21 @@ def _decide(one: Asked, record: Mapping[str, Any]) -> tuple[str | None, str | No
 
 def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     # Made of objects first, or None would become NaN in the columns of text.
-    texts = {"id", "kind", "truth", "why_none"}
-    columns = {n: pd.Series([r[n] for r in records], dtype=object) for n in COLUMNS}
-    return pd.DataFrame(
-        {name: found if name in texts else found.infer_objects() for name, found in columns.items()}
-    )
+    frame = pd.DataFrame(records, columns=list(COLUMNS), dtype=object)
+    numbers = frame.columns.difference(["id", "kind", "truth", "why_none"])
+    return frame.assign(**{name: frame[name].infer_objects() for name in numbers})
 
 
 def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> Counts:
-    reasons = Counter(frame["why_none"].dropna())
-    given = [one for one in swaps.values() if one.to]
-    return Counts(
-        before.total,
-        int(frame["truth"].notna().sum()),
-        dict(before.dropped) | dict(reasons),
-        {
-            "truth Q": int((frame["truth"] == "Q").sum()),
-            "truth A": int((frame["truth"] == "A").sum()),
-            "truth A by planting": int((frame["planted_only"] & frame["truth"].notna()).sum()),
-            "swaps": int(frame["n_swaps"].sum()),
-            "swaps graded in training": int(frame["n_trained"].sum()),
-            f"samples with fewer than {SWAPS} swaps": sum(len(one.to) < SWAPS for one in given),
-            "samples swapped behind no taught question": sum(not one.known for one in given),
-        },
-    )
+    told, given = frame["truth"].notna(), [one for one in swaps.values() if one.to]
+    notes = {
+        "truth Q": int((frame["truth"] == "Q").sum()),
+        "truth A": int((frame["truth"] == "A").sum()),
+        "truth A by planting": int((frame["planted_only"] & told).sum()),
+        "swaps": int(frame["n_swaps"].sum()),
+        "swaps graded in training": int(frame["n_trained"].sum()),
+        f"samples with fewer than {SWAPS} swaps": sum(len(one.to) < SWAPS for one in given),
+        "samples swapped behind no taught question": sum(not one.known for one in given),
+    }
+    dropped = dict(before.dropped) | dict(Counter(frame["why_none"].dropna()))
+    return Counts(before.total, int(told.sum()), dropped, notes)

@@ -63,26 +63,9 @@ def write_rows(folder: Path) -> dict[str, Path]:
 
 def save_model(folder: Path, layers: int, texts: list[str]) -> None:
     """A Llama of small width with random weights and a tokenizer of its own."""
-    import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
-
-    torch.manual_seed(layers)
     tokenizer = training.train_tokenizer(texts, vocabulary=2000)
-    shape = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=2048,
-        initializer_range=0.1,
-        bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id,
-        pad_token_id=tokenizer.pad_token_id,
-    )
-    LlamaForCausalLM(shape).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    shape = training.Shape(layers=layers, width=32, mlp=64, heads=4, kv_heads=2)
+    training.save(training.new_model(shape, tokenizer, seed=layers), tokenizer, folder)
 
 
 @pytest.fixture(scope="module")
@@ -114,10 +97,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     return clone
 
 
-def test_every_cell_and_layer_is_in_the_table(run: Workspace) -> None:
+def test_every_cell_and_layer_is_in_the_table_and_every_sample_counted(run: Workspace) -> None:
     table = read_csv(run.results / "tables/llama-3.2.csv")
     layers = table.groupby(["model", "dataset"], sort=False)["layer"].nunique().to_dict()
     assert layers == {(model, name): count for model, count in MODELS.items() for name in SOURCES}
+    for model, name in layers:
+        cell = f"answers/{model}/{name}.parquet.provenance.json"
+        counts = read_json(run.results / cell)["counts"]
+        assert counts["in"] == SAMPLES == counts["kept"] + sum(counts["dropped"].values())
 
 
 def test_responses_and_labels_are_taken_as_they_are(run: Workspace) -> None:
@@ -125,26 +112,14 @@ def test_responses_and_labels_are_taken_as_they_are(run: Workspace) -> None:
         given = {row["question"].strip(): row for row in answered(name, 0)}
         answers = read_parquet(run.results / f"answers/llama-3.2-1b/{name}.parquet")
         kept = answers[answers["dropped"].isna()]
-        assert len(kept) >= 0.8 * SAMPLES
-        assert kept["from_user"].all()
+        assert len(kept) >= 0.8 * SAMPLES and kept["from_user"].all()
         for row in kept.to_dict("records"):
-            given_row = given.get(row["question"].strip())
-            assert given_row is not None
+            given_row = given[row["question"].strip()]
             assert row["label"] == given_row["label"]
             assert row["ea_text"].strip() in given_row["response"]
 
 
-def test_every_sample_is_counted(run: Workspace) -> None:
-    for model in MODELS:
-        for name in SOURCES:
-            cell = f"answers/{model}/{name}.parquet.provenance.json"
-            counts = read_json(run.results / cell)["counts"]
-            assert counts["in"] == SAMPLES == counts["kept"] + sum(counts["dropped"].values())
-
-
 def test_the_figure_says_that_it_sees_no_signal(run: Workspace) -> None:
-    stem = run.results / "figures/llama-3.2"
-    spec = json.loads(Path(f"{stem}.vl.json").read_text(encoding="utf-8"))
+    spec = read_json(run.results / "figures/llama-3.2.vl.json")
     said = " ".join(spec["title"]["subtitle"])
     assert "No signal (hollow grey): every cell at every layer." in said
-    assert Path(f"{stem}.png").stat().st_size > 10_000
