@@ -30,11 +30,11 @@ from pathlib import Path
 
 import torch
 
-from anchorscope.probes import probes, solving
+from anchorscope.probes import probes
 
 LAYERS, WIDTH = 64, 96
 n = int(sys.argv[1])
-solving.ABREAST_BYTES = int(sys.argv[3])  # what memory may grow by until then
+probes.ABREAST_BYTES = int(sys.argv[3])  # what memory may grow by until then
 
 
 class Stored:
