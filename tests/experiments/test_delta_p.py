@@ -86,15 +86,16 @@ def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
         assert row["delta_p"] == pytest.approx(points)
         assert row["answer_accuracy"] == accuracy
         assert row["n_blocked"] == blocked
-    assert at(table, condition="knockout", anchor="A", layer=0)["n_clusters"] == 2
-    assert at(table, condition="knockout", anchor="all", layer=0)["n_clusters"] == 3
-
-
-def test_delta_logit_counts_towards_the_class_predicted_on_clean() -> None:
+    assert list(table.columns) == list(delta_p.CURVE)
+    assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
+    # layer 0: wrong a, d at .9, .4 against right b, c at .6, .2: three of four pairs in order
+    assert (table.loc[table["layer"] == 0, "probe_auc"] == 0.75).all()
+    row = at(table, condition="knockout", anchor="Q", layer=0)
     logit = {p: np.log(p / (1 - p)) for p in (0.9, 0.3, 0.4, 0.8)}
-    row = at(curve(), condition="knockout", anchor="Q", layer=0)
     by_hand = ((logit[0.3] - logit[0.9]) + (logit[0.4] - logit[0.8])) / 2
     assert row["delta_logit"] == pytest.approx(by_hand)
+    assert at(table, condition="knockout", anchor="A", layer=0)["n_clusters"] == 2
+    assert at(table, condition="knockout", anchor="all", layer=0)["n_clusters"] == 3
 
 
 def test_an_empty_group_is_a_row_of_blanks() -> None:
@@ -124,13 +125,6 @@ def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
     assert at(table, condition="noop", anchor="all", layer=1)["n"] == 2
 
 
-def test_the_clean_auc_stands_in_every_row() -> None:
-    # layer 0: wrong a, d at .9, .4 against right b, c at .6, .2: three of four pairs in order
-    table = curve()
-    assert (table.loc[table["layer"] == 0, "probe_auc"] == 0.75).all()
-    assert (table.loc[table["layer"] == 1, "probe_auc"] == 1.0).all()
-
-
 def test_a_reference_layer_decides_for_all_layers() -> None:
     # layer 1 has the best AUC and no flips under knockout
     table = curve()
@@ -142,15 +136,6 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         found = {"condition": "noop", "anchor": anchor, "layer": 0, "grouping": "reference_layer"}
         row = at(table, **found)
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
-
-
-def test_rows_and_columns_come_in_a_fixed_order() -> None:
-    table = curve()
-    assert list(table.columns) == list(delta_p.CURVE)
-    assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
-    assert table["grouping"][:12].tolist() == ["per_layer"] * 6 + ["reference_layer"] * 6
-    assert table["anchor"][:6].tolist() == ["Q", "Q", "A", "A", "all", "all"]
-    assert table["layer"][:4].tolist() == [0, 1, 0, 1]
 
 
 def test_the_order_of_rows_changes_no_digit() -> None:
@@ -207,14 +192,13 @@ def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
     assert signals(weak) == ([False] + [True] * (known - 1), True)
 
 
-def test_no_effect_is_said_only_where_there_is_a_signal() -> None:
+def test_no_effect_is_said_of_a_quiet_control_where_there_is_a_signal() -> None:
     measured, table = cell(60)
-    still = measured[measured["condition"] == "clean"]
-    same = pd.concat([still, *(still.assign(condition=name) for name in ("knockout", "random"))])
-    found = delta_p.contrasts(same, table, draws=50)
-    assert found["no_effect"].all() and found["signal"].all()
+    found = delta_p.contrasts(measured, table, draws=100)
+    assert found[found["contrast"] == "random"]["no_effect"].all()
+    assert not found[found["contrast"] != "random"]["no_effect"].any()
     told = floors(table["label"].to_list(), table["id"].tolist())
-    found = delta_p.contrasts(same, table, floors=told, draws=50)
+    found = delta_p.contrasts(measured, table, floors=told, draws=50)
     assert not found["no_effect"].any() and not found["signal"].any()
 
 
@@ -247,15 +231,10 @@ def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
         row = at(table, **found)
         assert (row["n"], row["share"]) == (n, n / 4)
         assert row["delta_p"] == pytest.approx(points)
-
-
-def test_a_replicate_of_several_random_draws_crosses_each_with_the_second_prompt() -> None:
-    # the second prompt flips b (−40); draw 0 flips a, draw 1 flips b of the first.
+    # The second prompt's random control flips b (−40); draw 0 flips a, draw 1 b of the first.
     # Q: b at draw 0 (−9.99) and 1 (−40); second prompt: a (0) and b (−40).
-    table = delta_p.curve(replicated(), answers())
     found = {"condition": "random", "grouping": "replicate", "anchor": "Q", "layer": 0}
-    row = at(table, **found)
-    assert row["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
+    assert at(table, **found)["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
 
 
 def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
@@ -309,17 +288,6 @@ def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
     assert [found["share_ci_low"], found["share_ci_high"]] == pytest.approx(expected)
 
 
-def test_intervals_hold_their_estimate_and_bands_are_wider() -> None:
-    table = delta_p.curve(*cell())
-    whole = table[~table["thin"] & (table["condition"] == "knockout")]
-    whole = whole[whole["grouping"] == "per_layer"]
-    assert len(whole) == 6
-    assert (whole["ci_low"] <= whole["delta_p"]).all()
-    assert (whole["delta_p"] <= whole["ci_high"]).all()
-    width = whole["ci_high"] - whole["ci_low"]
-    assert (whole["band_high"] - whole["band_low"] > 0.9 * width).all()
-
-
 def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
     measured, table = cell(60)
     few = delta_p.curve(measured, table, draws=20)
@@ -347,14 +315,6 @@ def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
     assert alone["estimate"] == pytest.approx((-25 - 24.995) / 3)
 
 
-def test_no_effect_is_said_of_a_quiet_control_and_not_of_the_knockout() -> None:
-    table = delta_p.contrasts(*cell())
-    assert table[table["contrast"] == "random"]["no_effect"].all()
-    assert not table[table["contrast"] != "random"]["no_effect"].any()
-    assert (table["ci_low"] <= table["ci90_low"]).all()
-    assert (table["ci90_high"] <= table["ci_high"]).all()
-
-
 def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:
     measured, table = cell(60)
     blank = delta_p.contrasts(measured, table.assign(random_complete=False))
@@ -364,12 +324,6 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
     absent = delta_p.contrasts(measured[measured["condition"] != "random"], table)
     assert absent.empty
     assert list(absent.columns) == list(delta_p.CONTRASTS)
-
-
-def test_dropped_answers_need_no_scores() -> None:
-    extra = answers().iloc[[0]].assign(id="x", dropped="prompt too long")
-    both = pd.concat([answers().assign(dropped=None), extra])
-    pd.testing.assert_frame_equal(delta_p.curve(scores(), both), curve())
 
 
 @pytest.mark.parametrize(

@@ -142,18 +142,6 @@ def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
     assert follows.empty and tuple(follows) == interchange.INTERCHANGE
 
 
-def test_the_knockout_alone_gives_a_curve_and_nothing_to_contrast_it_with() -> None:
-    measured = table().query("condition in ('clean', 'knockout')")
-    draws = refitted()
-    for key in [key for key in draws.scores if "random" in key]:
-        del draws.scores[key]
-    curve, contrasts, follows = tables_with_refits(measured, answers(), draws)
-    assert set(curve["condition"]) == {"knockout"}
-    assert curve["inflation"].max() > 1.1
-    assert contrasts.empty and tuple(contrasts) == delta_p.CONTRASTS
-    assert follows.empty and tuple(follows) == interchange.INTERCHANGE
-
-
 def test_shares_stay_between_none_and_all() -> None:
     found = delta_p.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
     shares = found[found["anchor"] == "Q"][["share_ci_low", "share_ci_high"]]

@@ -58,13 +58,6 @@ def test_aucs_are_those_of_a_slow_loop_over_copied_rows() -> None:
     assert np.isnan(found).any()
 
 
-def test_an_auc_where_each_sample_is_drawn_once_is_the_plain_one() -> None:
-    random = np.random.default_rng(3)
-    z, s = random.integers(0, 2, 50), random.normal(size=(2, 50)).round(1)
-    once = intervals.Bootstrap(np.arange(50), np.ones((1, 50)))
-    assert once.aucs(s, z)[0].tolist() == [intervals.auc(layer, z) for layer in s]
-
-
 def test_each_draw_draws_among_the_placements_of_the_control() -> None:
     drawn = intervals.bootstrap(np.arange(9), draws=4000, seed=0)
     by_way = np.broadcast_to(np.array([0.0, 1.0, 5.0])[None, :, None], (4000, 3, 1))
@@ -89,13 +82,6 @@ def test_each_draw_takes_as_many_clusters_as_there_are() -> None:
     assert len(np.unique(drawn.weights, axis=0)) > 1
 
 
-def test_the_seed_decides() -> None:
-    clusters = np.arange(30)
-    first, again, other = (intervals.bootstrap(clusters, 20, seed).weights for seed in (1, 1, 2))
-    assert (first == again).all()
-    assert (first != other).any()
-
-
 def test_clusters_in_a_group_are_counted_once() -> None:
     drawn = intervals.bootstrap(np.array([0, 0, 1, 2]), draws=2, seed=0)
     members = np.array([[True, True, False, False], [False, True, True, True]])
@@ -108,12 +94,6 @@ def test_percentiles_leave_empty_draws_out() -> None:
     assert low[0] == pytest.approx(0.5)
     assert high[0] == pytest.approx(1.5)
     assert np.isnan([low[1], high[1]]).all()
-
-
-def test_mean_known_averages_what_there_is() -> None:
-    found = intervals.mean_known(np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, np.nan]]), 0)
-    assert found[0] == 2.0
-    assert np.isnan(found[1])
 
 
 def coverage(clustered: bool) -> float:

@@ -14,7 +14,6 @@ import pytest
 import torch
 from held import Held
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.probes import draws, fitting, platt, probes, samples, scores
@@ -312,14 +311,6 @@ def test_a_condition_may_cover_some_samples_in_any_order() -> None:
     assert np.allclose(both["clean"], both["noop"], atol=1e-5)
 
 
-def test_auc_is_scikit_learns() -> None:
-    answers, _ = cell()
-    table = scored(Settings())
-    for _, rows in table.groupby("layer"):
-        expected = roc_auc_score(answers["label"], rows["s"])
-        assert auc(rows["s"].to_numpy(), answers["label"].to_numpy()) == pytest.approx(expected)
-
-
 def test_auc_counts_ties_half_and_knows_when_it_does_not_exist() -> None:
     assert auc(np.array([1.0, 1.0, 2.0]), np.array([0, 1, 1])) == 0.75
     assert np.isnan(auc(np.zeros(3), np.ones(3, dtype=int)))
@@ -363,19 +354,6 @@ def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None
     assert np.allclose(found["s"], alone["s"], atol=1e-4)
 
 
-def test_a_refitted_probe_keeps_the_penalty_of_the_clean_one() -> None:
-    answers, x = cell(strength=2.0)
-
-    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        return answers["id"].tolist(), x.flip(0) if condition == "knockout" else x
-
-    table = scores.score(read, answers, "mlp/final", [("knockout", 0)], Settings())
-    clean, refitted = part(table, "clean"), part(table, "knockout", "refit")
-    assert clean.groupby("layer")["c"].nunique().max() > 1 or clean["c"].nunique() > 1
-    assert (refitted["c"] == clean["c"]).all()
-    assert (refitted["fold"] == clean["fold"]).all()
-
-
 def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
     random = np.random.default_rng(3)
     z, fold = (random.random(90) < 0.3).astype(int), np.arange(90) % 3
@@ -391,22 +369,6 @@ def test_an_offset_is_fitted_to_the_other_folds_alone() -> None:
     again = platt.offset_refit(logits, relabelled, fold)
     assert np.array_equal(again[:, fold == 1], moved[:, fold == 1])
     assert not np.allclose(again[:, fold == 0], moved[:, fold == 0])
-
-
-@pytest.mark.parametrize("prior", ["balanced", "natural"])
-def test_a_mere_shift_is_undone_by_an_offset(prior: str) -> None:
-    answers, x = cell(share=0.7, strength=2.0)
-    settings = Settings(prior=prior)  # type: ignore[arg-type]
-    table = scores.score(source(answers, x), answers, "mlp/final", [("knockout", 0)], settings)
-    clean, cut, back = (
-        part(table, *which)[lambda rows: rows["layer"] == 1]
-        for which in (("clean",), ("knockout",), ("knockout", "offset"))
-    )
-    flips = [((one["s"] > 0) != (clean["s"] > 0)).mean() for one in (cut, back)]
-    assert flips[0] > 0.2
-    assert flips[1] < 0.05
-    assert np.allclose(back["s"] - cut["s"], back["offset"] - cut["offset"], atol=1e-4)
-    assert np.allclose(back["p"], 1 / (1 + np.exp(-back["s"])), atol=1e-6)
 
 
 def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
@@ -510,19 +472,6 @@ def in_parts() -> list[pd.DataFrame]:
     return list(
         scores.frames(without_partners, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1]))
     )
-
-
-def test_each_condition_and_probe_is_a_frame_of_its_own() -> None:
-    found = in_parts()
-    named = [tuple(f[["condition", "probe"]].drop_duplicates().to_numpy().ravel()) for f in found]
-    assert named == [
-        ("clean", "clean"), ("clean", "shuffled"),
-        ("knockout", "clean"), ("knockout", "offset"), ("knockout", "refit"),
-        ("random", "clean"), ("random", "offset"), ("random", "refit"),
-        (),
-        ("noop", "clean"),
-        ("question", "clean"), ("question", "offset"),
-    ]  # fmt: skip
 
 
 def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
