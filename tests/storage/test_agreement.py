@@ -42,16 +42,8 @@ def cell(folder: Path, **changed: dict[str, Any]) -> Path:
 
 DIFFERING = [
     ("scores", {"probe": {**PROBE, "prior": "natural"}}, "`probe.prior` of scores"),
-    ("scores", {"readouts": ["mlp/final", "attn/final"]}, "`readouts` of scores"),
-    (
-        "activations",
-        {"conditions": {"knockout": {}, "question": {"draws": 1}}},
-        "`conditions.question",
-    ),
-    ("answers", {"max_new_tokens": 16}, "`max_new_tokens` of answers"),
-    ("prompts", {"limit": 100}, "`limit` of prompts"),
+    ("activations", {"conditions": {"question": {"draws": 1}}}, "`conditions.knockout"),
     ("delta_p", {"bootstrap": {"draws": 20}}, "`bootstrap.draws` of delta_p"),
-    ("dataset", {"seed": 1}, "`seed` of dataset"),
 ]
 
 

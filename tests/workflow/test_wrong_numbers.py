@@ -411,6 +411,9 @@ class Given(list[str]):
         for name, paths in named.items():
             setattr(self, name, paths)
 
+    def __getitem__(self, key: Any) -> Any:
+        return getattr(self, key) if isinstance(key, str) else super().__getitem__(key)
+
 
 @pytest.mark.parametrize("script", TABLES)
 def test_no_table_takes_cells_of_different_settings(
