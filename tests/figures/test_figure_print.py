@@ -1,17 +1,18 @@
-"""Figures in print: their width, fonts, and what tells series apart without colour."""
+"""Figures in print: their look, their width, their fonts, and what tells series apart."""
 
 from __future__ import annotations
 
 import json
 import re
+import zlib
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import vl_convert
-from figure_picture import pixels
 from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of, views
 
 from anchorscope.calibration.figure_calibration import calibration_chart
@@ -20,11 +21,13 @@ from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_widt
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figures import chart, delta_range
 
+STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MODELS = [("one", "Model One"), ("two", "Model Two")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
 MANY = [(f"d{i}", f"Data {i}") for i in range(8)]
-LOOKS: Any = {"title": "ΔP when attention to the exact question tokens is cut"}
-LOOKS |= {"panels": MODELS, "datasets": DATASETS}
+FOUR = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
+TITLE = "ΔP when attention to the exact question tokens is cut"
+LOOKS: Any = {"title": TITLE, "panels": MODELS, "datasets": DATASETS}
 PAPER = {"theme": "paper"}
 
 
@@ -37,34 +40,70 @@ def draw(**kwargs: Any) -> dict[str, Any]:
     return chart(table(), **(LOOKS | {"readout": READOUTS[3]} | kwargs)).to_dict()
 
 
+def pixels(png: bytes) -> np.ndarray:
+    """What a PNG shows, int64 [height, width, channels]; of the filters that are in use here."""
+    body, at = b"", 8
+    while at < len(png):
+        length = int.from_bytes(png[at : at + 4])
+        if png[at + 4 : at + 8] == b"IDAT":
+            body += png[at + 8 : at + 8 + length]
+        at += length + 12
+    width, height = (int.from_bytes(png[k : k + 4]) for k in (16, 20))
+    lines = np.frombuffer(zlib.decompress(body), np.uint8).reshape(height, -1)
+    assert set(lines[:, 0]) <= {0, 1}, "a PNG of another kind"
+    raw = lines[:, 1:].reshape(height, width, -1)
+    # filter 1: each pixel as what it differs from the one to its left
+    summed = np.cumsum(raw, axis=1, dtype=np.uint8)
+    return np.where(lines[:, 0][:, None, None] == 1, summed, raw).astype(np.int64)
+
+
+def difference(one: np.ndarray, other: np.ndarray) -> float:
+    """Share of pixels that differ by more than a quarter of the range in any channel.
+
+    Sizes may differ by a pixel or two, which a font may cause.
+    """
+    if max(abs(a - b) for a, b in zip(one.shape[:2], other.shape[:2], strict=True)) > 2:
+        return 1.0
+    height, width = np.minimum(one.shape[:2], other.shape[:2])
+    apart = np.abs(one[:height, :width, :3] - other[:height, :width, :3])
+    return float((apart.max(axis=2) > 64).mean())
+
+
+def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
+    style = {"panel_width": 230, "panel_height": 150, "share_height": 44, "font": "Liberation Sans"}
+    looks = LOOKS | {"datasets": FOUR, "readout": READOUTS[3], "style": style}
+    spec = chart(curve_of(MODELS, FOUR, 12, blind=2), **looks).to_dict()
+    new = tmp_path / "figure.png"
+    new.write_bytes(vl_convert.svg_to_png(as_svg(spec), scale=1))
+    stored = pixels(STORED.read_bytes())
+    moved = stored.copy()
+    moved[120:230, 60:280] = np.roll(moved[120:230, 60:280], 4, axis=0)
+    assert difference(moved, stored) > 0.005, "a line that moved would be seen"
+    assert difference(pixels(new.read_bytes()), stored) <= 0.005, f"look at {new}, then store it"
+
+
 def test_marks_that_nobody_sees_leave_the_file_and_no_pixel_of_the_picture() -> None:
     spec = draw(style={"panel_width": 120, "panel_height": 80})
-    whole = vl_convert.vegalite_to_svg(spec, vl_version=VERSION)
-    small = as_svg(spec)
-    assert ' opacity="0"/>' in whole and ' opacity="0"/>' not in small
+    whole, small = vl_convert.vegalite_to_svg(spec, vl_version=VERSION), as_svg(spec)
     assert len(small) < 0.7 * len(whole)
     before, after = (pixels(vl_convert.svg_to_png(svg, scale=1)) for svg in (whole, small))
     assert np.array_equal(before, after)
 
 
 @pytest.mark.parametrize(
-    ("panels", "width", "wanted"), [(MODELS, None, 180), (MODELS[:1], None, 85), (MODELS, 85, 85)]
+    ("panels", "width", "wanted", "columns"),
+    [(MODELS, None, 180, 2), (MODELS[:1], None, 85, 1), (MODELS, 85, 85, 1)],
 )
-def test_paper_is_as_wide_as_asked_with_text_at_its_own_size(
-    panels: Any, width: int | None, wanted: int
+def test_paper_is_as_wide_as_asked_with_panels_below_one_another_where_narrow(
+    panels: Any, width: int | None, wanted: int, columns: int
 ) -> None:
     spec = draw(panels=panels, style=PAPER | {"width_mm": width})
     svg = as_svg(spec)
     assert f'width="{wanted}mm"' in svg and printed_width(spec) == wanted
+    assert spec["columns"] == columns
     assert size_of(svg)[0] == pytest.approx(wanted * 96 / 25.4, rel=0.015)
     box = re.search(rb"/MediaBox \[0 0 ([\d.]+)", as_pdf(svg, wanted))
     assert box and float(box[1]) == pytest.approx(wanted * 72 / 25.4, abs=0.1)
-
-
-def test_narrow_paper_puts_panels_below_one_another_before_they_get_too_narrow() -> None:
-    wide, narrow = draw(style=PAPER), draw(style=PAPER | {"width_mm": 85})
-    assert (wide["columns"], narrow["columns"]) == (2, 1)
-    assert min(view["width"] for view in narrow["concat"][0]["vconcat"]) >= 150
 
 
 def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
@@ -74,11 +113,10 @@ def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
 
 
 def test_every_figure_can_be_printed_that_wide() -> None:
-    named: Any = {"panels": MODELS, "datasets": DATASETS, "style": PAPER, "title": "T"}
-    at: Any = named | {"readout": READOUTS[3]}
+    named: Any = LOOKS | {"style": PAPER}
     pair = controls_of(MODELS, DATASETS, 3), contrasts_of(MODELS, DATASETS, 3)
     for figure in (
-        controls_chart(*pair, **at),
+        controls_chart(*pair, **named, readout=READOUTS[3]),
         readouts_chart(curve_of(MODELS, DATASETS, 3, READOUTS), **named),
         calibration_chart(calibration_of(MODELS, DATASETS), **named),
     ):
@@ -90,56 +128,35 @@ def test_pdf_embeds_its_fonts_and_svg_names_a_common_family() -> None:
     families = set(re.findall(r'font-family="([^"]*)"', svg))
     assert families and all("Arial" in family and "sans-serif" in family for family in families)
     pdf = as_pdf(svg, 180)
-    fonts = pdf.count(b"/FontDescriptor") and pdf.count(b"/Type /FontDescriptor")
+    fonts = pdf.count(b"/Type /FontDescriptor")
     assert fonts and len(re.findall(rb"/FontFile[23]?", pdf)) >= fonts
 
 
-@pytest.mark.parametrize("theme", ["screen", "paper"])
-def test_dash_and_shape_tell_all_series_apart(theme: str) -> None:
-    figure = chart(
-        curve_of(MODELS[:1], MANY, 2),
-        title="T",
-        panels=MODELS[:1],
-        datasets=MANY,
-        readout=READOUTS[3],
-        style={"theme": theme, "width_mm": 0},
-    )
-    spec = figure.to_dict()
+@pytest.mark.parametrize("layers", [2, 16, 80])
+def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None:
+    looks = LOOKS | {"panels": MODELS[:1], "datasets": MANY, "readout": READOUTS[3]}
+    spec = chart(curve_of(MODELS[:1], MANY, layers), **looks).to_dict()
     key = next(v["encoding"] for v in views(spec, "point") if "strokeDash" in v["encoding"])
     dashes, shapes = (key[name]["scale"]["range"] for name in ("strokeDash", "shape"))
     pairs = {(json.dumps(dash), shape) for dash, shape in zip(dashes, shapes, strict=True)}
     assert len(pairs) == len(dashes) == 16
-    drawn = {(row["series"], row["marker"]) for rows in spec["datasets"].values() for row in rows}
-    assert len({marker for _, marker in drawn}) == 8
+    drawn = pd.DataFrame([row for rows in spec["datasets"].values() for row in rows])
+    drawn = drawn[drawn["delta_p"].notna()]
+    assert drawn["marker"].nunique() == 8
+    marks = drawn.groupby("series")["mark"].sum()
+    assert len(marks) == 16 and marks.between(min(layers, 7), 9).all()
 
 
-@pytest.mark.parametrize("layers", [16, 80])
-def test_lines_keep_markers_at_any_depth_and_ticks_few(layers: int) -> None:
-    spec = chart(table(layers), **LOOKS, readout=READOUTS[3]).to_dict()
-    marked: dict[tuple[str, str], int] = {}
-    for rows in spec["datasets"].values():
-        for row in rows:
-            if row.get("mark") and "delta_p" in row:
-                name = row["model"], row["series"]
-                marked[name] = marked.get(name, 0) + 1
-    assert len(marked) == 8 and all(7 <= count <= 9 for count in marked.values())
-    axis = next(views(spec, "line"))["encoding"]["x"]["axis"]
-    assert 4 <= len(axis["values"]) <= 6
-
-
-def test_a_long_title_wraps_within_one_panel() -> None:
-    spec = draw(panels=MODELS[:1], style={"theme": "screen"})
-    lines, size = spec["title"]["text"], spec["title"]["fontSize"]
-    assert " ".join(lines) == LOOKS["title"] and len(lines) > 1
-    assert max(map(len, lines)) * 0.6 * size <= size_of(as_svg(spec))[0]
-
-
-def test_a_long_model_name_wraps_above_its_panel_and_widens_nothing() -> None:
+def test_long_titles_and_names_wrap_and_widen_nothing() -> None:
     long = "A model whose name takes sixty characters, of version 1.0-Instruct"
-    spec = draw(panels=[("one", long), MODELS[1]])
+    spec = draw(panels=[("one", long)])
+    lines, size = spec["title"]["text"], spec["title"]["fontSize"]
+    assert " ".join(lines) == TITLE and len(lines) > 1
+    assert max(map(len, lines)) * 0.6 * size <= size_of(as_svg(spec))[0]
     shown = spec["concat"][0]["vconcat"][0]["title"]["text"]
     assert " ".join(shown) == long and len(shown) == 2
-    assert size_of(as_svg(spec))[0] == pytest.approx(size_of(as_svg(draw()))[0], abs=1)
+    narrow = draw(panels=MODELS[:1])
+    assert size_of(as_svg(spec))[0] == pytest.approx(size_of(as_svg(narrow))[0], abs=1)
 
 
 def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
