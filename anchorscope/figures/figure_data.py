@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_style import ANCHORS, UNSEEN, UNTOLD, few, marker_of, series_name
+from anchorscope.models.interventions import BY_NAME
 from anchorscope.storage.errors import AnchorscopeError
 
 KEYS = "model dataset site position condition grouping anchor layer"
@@ -15,8 +16,6 @@ NUMBERS = (
     "n share delta_p ci_low ci_high probe_auc answer_accuracy flip_share flip_low flip_high "
     "n_paired thin signal cell_signal headline"
 )
-# the control that stands beside a condition; other conditions have `random`
-BESIDE = {"matched": "placebo", "placebo": "placebo"}
 EVERYWHERE = "at every layer"
 Row = dict[str, Any]
 Pair = tuple[str, str]
@@ -36,6 +35,11 @@ SHARES: dict[str, Source] = {
     "high": ("flip_high", 100, 1),
     "n": ("n_paired", 1, 0),
 }
+
+
+def control_of(condition: str) -> str:
+    """The control that stands beside a condition; a control stands alone."""
+    return BY_NAME[condition].control or condition
 
 
 @dataclass(frozen=True)
@@ -181,7 +185,7 @@ def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int, cut: str) -> 
 
 def _add_flips(panel: Panel, cell: pd.DataFrame, common: Row, i: int, cut: str) -> None:
     """Flips of the paired samples under the cut and under the control beside it."""
-    for condition in dict.fromkeys((cut, BESIDE.get(cut, "random"))):
+    for condition in dict.fromkeys((cut, control_of(cut))):
         rows = _rows(cell, condition, "all")
         shown = common | {"condition": condition, "anchor": "all", "chance": condition != cut}
         shown["series"] = series_name("Q", common["dataset"])

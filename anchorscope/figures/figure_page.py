@@ -17,6 +17,7 @@ import pandas as pd
 
 from anchorscope.figures.figure_fit import VERSION, size_of
 from anchorscope.figures.figure_style import balanced
+from anchorscope.models.interventions import REGISTRY
 
 Row = dict[str, Any]
 Spec = dict[str, Any]
@@ -28,13 +29,7 @@ WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the 
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
 ZOOMED = "isArray(zoom.layer)"
 SWITCHES = {"readout": "Read-out", "condition": "Control", "grouping": "Grouping"}
-NAMES = {
-    "knockout": "exact question tokens cut",
-    "random": "as many random question tokens cut",
-    "question": "every question token cut",
-    "noop": "nothing cut (noise)",
-    "matched": "same answer, matched question",
-    "placebo": "same answer, placebo question",
+NAMES = {one.name: one.label for one in REGISTRY} | {
     "per_layer": "at each layer",
     "reference_layer": "at one reference layer",
     "replicate": "by a second prompt",

@@ -21,6 +21,7 @@ from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import as_pdf, as_svg, fitted, printed_width
 from anchorscope.figures.figure_page import Axis, Choice, page
 from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.models.interventions import ARMS, REGISTRY
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -52,17 +53,10 @@ FOLLOW_TIPS = FLIP_TIPS | {
 }
 FOLLOWS = "Q-Anchored right answers that follow a matched question"
 # conditions that few samples, or some alone, are measured under: offered after all others
-LAST = ("noop", "matched", "placebo")
+LAST = [one.name for one in REGISTRY if one.partial]
 # range and ticks of the panels of flips, in percent
 SHARES: Axis = ((0, 100), [0, 50, 100])
-CUTS = {
-    "knockout": "ΔP when attention to the exact question tokens is cut",
-    "random": "ΔP when attention to as many random question tokens is cut",
-    "question": "ΔP when attention to every question token is cut",
-    "noop": "ΔP when nothing is cut",
-    "matched": "ΔP when the same answer stands behind a matched question",
-    "placebo": "ΔP when the same answer stands behind a placebo question",
-}
+CUTS = {one.name: f"ΔP when {one.when}" for one in REGISTRY}
 
 
 @fitted
@@ -267,7 +261,7 @@ def flip_view(
 def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
     """What the lines of the flips' panels are, of the conditions in a table's rows."""
     names = {"random": "random tokens", "question": "whole question"}
-    name, beside = names.get(condition, condition), data.BESIDE.get(condition, "random")
+    name, beside = names.get(condition, condition), data.control_of(condition)
     if beside == condition or beside not in set(rows["condition"]):
         return f"Flips among paired samples ({name})"
     return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
@@ -288,7 +282,7 @@ def told(
         grouping, level, condition: of what is drawn.
     """
     groups = GROUPINGS.get(grouping, grouping)
-    if condition in data.BESIDE:
+    if condition in ARMS:
         groups = (
             "groups formed by the knockout's flips, of samples with a counted pair; lower row: "
             "right answers"

@@ -9,6 +9,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.settings import Config
+from anchorscope.experiments.interchange import DIFFERENCE
+from anchorscope.models.interventions import ARMS
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
@@ -19,7 +21,6 @@ TABLES = {
     "controls": ".controls.csv",
     "interchange": ".interchange.csv",
 }
-ARMS = ("matched", "placebo", "matched-placebo")
 ENDS = ("auc", "low", "high")
 STAGES = ("data", "prompts", "answers", "activations")
 
@@ -146,8 +147,8 @@ def _follows(interchange: pd.DataFrame) -> dict[str, Any]:
     """Q-Anchored right answers that follow another question, by arm; None where not measured."""
     here = interchange[interchange["anchor"] == "Q"]
     here = here[here["label"].astype(str) == "0"]
-    found: dict[str, Any] = dict.fromkeys(ARMS)
-    for row in here[here["arm"].isin(ARMS)].to_dict("records"):
+    found: dict[str, Any] = dict.fromkeys((*ARMS, DIFFERENCE))
+    for row in here[here["arm"].isin((*ARMS, DIFFERENCE))].to_dict("records"):
         found[row["arm"]] = {
             **_interval(row, "follows", "follows_low", "follows_high"),
             "pairs": int(row["n_paired"]),
