@@ -16,7 +16,7 @@ from anchorscope.experiments import controls, delta_p, strata
 from anchorscope.probes import floors, scores
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_parquet, write_parquet
+from anchorscope.storage.files import read_parquet, write_csv, write_parquet
 from anchorscope.workflow.config import load
 
 ROOT = Path(__file__).parents[2]
@@ -109,6 +109,22 @@ def test_every_cell_and_variant_is_read_at_the_base_s_headline_layer() -> None:
         assert base[f"{name}_difference"] == 0
         assert other[f"{name}_difference"] == pytest.approx(0.125)
         assert other[name] == pytest.approx(base[name] + 0.125)
+
+
+def test_tables_in_files_are_taken_study_by_study(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sensitivity, "check_studies", lambda *_: None)
+    files: dict[str, list[str]] = {"curve": [], "contrasts": [], "controls": []}
+    for number, tables in enumerate((study(), study(0.125))):
+        for name, paths in files.items():
+            for dataset, rows in getattr(tables, name).groupby("dataset"):
+                paths.append(str(tmp_path / f"{number}.{name}.{dataset}.csv"))
+                write_csv(rows.drop(columns=["model", "dataset"]), paths[-1])
+    cells = [("m", "x"), ("m", "y")]
+    found = sensitivity.of_files(files, cells, ["prior-natural"], readout="mlp/final")
+    expected = sensitivity.table(study(), {"prior-natural": study(0.125)})
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
 
 
 def test_what_was_not_measured_is_blank_and_what_is_missing_is_named() -> None:
