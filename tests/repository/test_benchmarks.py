@@ -90,15 +90,3 @@ def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     assert notes["probes"]["probes"] == 3 * (5 + 25) * 6 and notes["probes"]["seconds"] > 0
     said = capsys.readouterr().out
     assert "| tiny |" in said and "| 3 layers × 150 × 16 |" in said
-
-
-def test_the_scaling_run_says_how_each_stage_grows(module, tmp_path):
-    found = module("scaling").main(tmp_path, quick=True)
-    table = pd.read_csv(tmp_path / "scaling.csv")
-    lines = {tuple(pair) for pair in table[["stage", "varied"]].to_numpy()}
-    assert lines == {
-        ("measure", "layers"), ("measure", "samples"), ("measure", "prefix"),
-        ("fit", "layers"), ("fit", "samples"),
-    }  # fmt: skip
-    assert all(f"| {stage}, {varied} |" in found for stage, varied in lines)
-    assert "- fit: peak at 40 samples" in found and "- measure, layers: exponent" in found
