@@ -206,7 +206,7 @@ def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
 ) -> None:
     made = report.build(run, resources=RESOURCES).html
     seen = looked(made, LOOK, tmp_path, width=600)
-    assert seen["errors"] == seen["blocked"] == seen["console"] == seen["requests"] == []
+    assert seen["wrong"] == seen["asked"] == []
     assert seen["title"] == "Anchorscope: pair"
     assert set(seen["marked"]) == set(HOSTILE) and len(seen["marked"]) == SAMPLES
     assert seen["wide"] <= 0 and seen["warned"]
