@@ -83,12 +83,8 @@ def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
     here, named = Path.cwd(), map(Path, files)
     places = [file.relative_to(here) if file.is_relative_to(here) else file for file in named]
     keys = [f"{key}={_typed(value)}" for key, value in given.items()]
-    said = ""
-    if places:
-        said = " --configfile " + " ".join(shlex.quote(place.as_posix()) for place in places)
-    if keys:
-        said += " --config " + " ".join(map(shlex.quote, keys))
-    return said
+    said = f" --configfile {shlex.join(place.as_posix() for place in places)}" if places else ""
+    return said + (f" --config {shlex.join(keys)}" if keys else "")
 
 
 def _typed(value: Any) -> str:
@@ -106,8 +102,8 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
         how many), each sample where it was lost; `wrong`, the share of wrong answers, None where
         unknown. Rows less dropped are what the last stage kept.
     """
-    product = Path(root) / "delta_p" / model / f"{dataset}.csv"
-    stages = {one["rule"]: one for one in funnel_of(product) if one["rule"] in STAGES}
+    lost = funnel_of(Path(root) / "delta_p" / model / f"{dataset}.csv")
+    stages = {one["rule"]: one for one in lost if one["rule"] in STAGES}
     notes = stages.get("answers", {}).get("notes", {})
     right, wrong = (int(notes.get(name, 0)) for name in ("n_right", "n_wrong"))
     return {
@@ -126,11 +122,11 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
     """A model in words: where it comes from, and which version of it."""
     entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
     found = read_json(path) if path.is_file() else {}
-    source = f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}" if entry.local else ""
+    trained = f"trained here ({entry.train.architecture})" if entry.train else ""
     revision = found.get("revision") or entry.revision
     return {
         "key": model,
-        "source": source or f"trained here ({entry.train.architecture if entry.train else '?'})",
+        "source": trained or (f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"),
         "revision": f"recipe {revision}" if entry.train and revision else str(revision or ""),
         "content": str(found.get("content", ""))[:12],
         "dtype": entry.dtype,
