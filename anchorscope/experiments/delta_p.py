@@ -83,7 +83,7 @@ def curve(
     """
     answers = samples.in_order(answers)
     drawn = samples.bootstrap(answers, draws, seed)
-    records: list[dict[str, object]] = []
+    frames = [pd.DataFrame(columns=list(CURVE))]
     for readout in samples.readouts(scores, answers):
         strong, whole = strength.look_up(strengths, readout, answers, floors, drawn, level)
         common = _Common(
@@ -92,8 +92,8 @@ def curve(
         )
         for condition in readout.effects:
             for grouping in _groupings(readout, condition):
-                records += common.of(condition, grouping)
-    return pd.DataFrame(records, columns=list(CURVE))
+                frames += common.of(condition, grouping)
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def by_readout(
@@ -205,7 +205,7 @@ class _Common:
     min_n: int
     min_clusters: int
 
-    def of(self, condition: str, grouping: str) -> Iterator[dict[str, object]]:
+    def of(self, condition: str, grouping: str) -> Iterator[pd.DataFrame]:
         """The rows of a condition's groups, formed so."""
         paired = _pairs(self.readout, self.answers, condition)
 
@@ -219,24 +219,25 @@ class _Common:
         for anchor in ANCHORS:
             fixed = {"condition": condition, "grouping": grouping, "anchor": anchor}
             spread = (next(found), next(found), next(found))
-            rows = self.rows(condition, grouped, anchor, paired, spread)
-            yield from (fixed | row for row in rows)
+            columns = self.columns(condition, grouped, anchor, paired, spread)
+            yield pd.DataFrame({**self.readout.key, **fixed, **columns})[list(CURVE)]
 
-    def rows(
+    def columns(
         self,
         condition: str,
         grouped: _Grouped,
         anchor: str,
         paired: np.ndarray,
         spread: tuple[Spread, Spread, Spread],
-    ) -> Iterator[dict[str, object]]:
-        """A row for each layer."""
+    ) -> dict[str, object]:
+        """What a row of each layer holds, [layers] or the same for all."""
         members = grouped.members(anchor)
         n = members.sum(-1).mean(0)
         n_clusters = self.drawn.clusters_in(members).mean(0)
         thin = self._thin(members & paired if condition in ARMS else members)
         layers = np.arange(members.shape[1])
-        columns = {
+        return {
+            "cell_signal": self.cell_signal,
             "layer": layers,
             "headline": layers == self.readout.headline,
             "n": _count(members),
@@ -251,9 +252,6 @@ class _Common:
             "n_paired": _count(members & paired),
             **self._intervals(*spread, thin),
         }
-        fixed = {**self.readout.key, "cell_signal": self.cell_signal}
-        for layer in layers:
-            yield fixed | {name: values[layer] for name, values in columns.items()}
 
     def _thin(self, members: np.ndarray) -> np.ndarray:
         """Whether they are too few for a point, bool [layers]."""
@@ -373,16 +371,16 @@ def contrasts(
     """
     answers = samples.in_order(answers)
     drawn = samples.bootstrap(answers, draws, seed)
-    records: list[dict[str, object]] = []
+    frames = [pd.DataFrame(columns=list(CONTRASTS))]
     for readout in samples.readouts(scores, answers):
         strong, _ = strength.look_up(strengths, readout, answers, floors, drawn, level)
         refits = _refits(draws_of_refits, readout, answers, "knockout", "random", *ARMS)
         found = _contrasted(answers, readout)
         spread = bands.spreads(partial(_means_of, answers), readout, drawn, refits)
         for (fixed, means), one in zip(found, spread, strict=True):
-            rows = _contrast_rows(one, means.members[0], strong.signal, drawn, level)
-            records += [readout.key | fixed | row for row in rows]
-    return pd.DataFrame(records, columns=list(CONTRASTS))
+            columns = _contrast_columns(one, means.members[0], strong.signal, drawn, level)
+            frames.append(pd.DataFrame({**readout.key, **fixed, **columns})[list(CONTRASTS)])
+    return pd.concat(frames[1:] or frames, ignore_index=True)
 
 
 def _means_of(answers: pd.DataFrame, readout: Readout) -> list[Means]:
@@ -417,29 +415,25 @@ def _against_random(
             yield {"contrast": contrast, "quantity": quantity}, means
 
 
-def _contrast_rows(
+def _contrast_columns(
     spread: Spread, members: np.ndarray, signal: np.ndarray, drawn: Bootstrap, level: float
-) -> Iterator[dict[str, object]]:
-    """A row for each layer; members [layers, n]."""
+) -> dict[str, np.ndarray]:
+    """What a row of each layer holds, [layers]; members [layers, n]."""
     low, high = spread.interval(level)
     low90, high90 = spread.interval(0.9)
-    used = np.asarray(members.any(-1))
-    small = (low90 >= -NO_EFFECT) & (high90 <= NO_EFFECT)
-    band_low, band_high = spread.band(level, used)
-    n, n_clusters = members.sum(-1), drawn.clusters_in(members)
-    for layer in range(len(low)):
-        yield {
-            "layer": layer,
-            "n": int(n[layer]),
-            "n_clusters": int(n_clusters[layer]),
-            "estimate": spread.estimate[layer],
-            "ci_low": low[layer],
-            "ci_high": high[layer],
-            "ci90_low": low90[layer],
-            "ci90_high": high90[layer],
-            "band_low": band_low[layer],
-            "band_high": band_high[layer],
-            "no_effect": bool(small[layer] and signal[layer]),
-            "signal": bool(signal[layer]),
-            "inflation": spread.inflation[layer],
-        }
+    band_low, band_high = spread.band(level, np.asarray(members.any(-1)))
+    return {
+        "layer": np.arange(len(low)),
+        "n": members.sum(-1),
+        "n_clusters": drawn.clusters_in(members),
+        "estimate": spread.estimate,
+        "ci_low": low,
+        "ci_high": high,
+        "ci90_low": low90,
+        "ci90_high": high90,
+        "band_low": band_low,
+        "band_high": band_high,
+        "no_effect": (low90 >= -NO_EFFECT) & (high90 <= NO_EFFECT) & signal,
+        "signal": signal,
+        "inflation": spread.inflation,
+    }

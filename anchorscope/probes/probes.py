@@ -25,7 +25,7 @@ from torch import Tensor
 
 from anchorscope.models.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
-from anchorscope.probes.standardising import COLUMNS, Standardised, standardised
+from anchorscope.probes.standardising import COLUMNS, Standardised, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import ABREAST_BYTES, tried
 
@@ -157,7 +157,7 @@ class _Solver:
     @torch.inference_mode()
     def solve(self, x: Part, first: int) -> Probes:
         """The probes of these layers; the first of them is numbered `first` in errors."""
-        layers = standardised(x, self.masks, first)
+        layers = standardise(x, self.masks, first)
         weights = self.z.new_empty((len(x), len(self.masks), x.shape[2]))
         bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
         for here, block in self._blocks(layers):

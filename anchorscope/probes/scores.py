@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -106,9 +107,9 @@ def frames(
     cell = cell_of(answers, settings, readout)
     everyone = np.arange(len(cell.ids))
     draws = draws if draws is not None and len(draws) else None
-    weights = None if draws is None else draws.weights
+    work = _Work(cell.plan, settings, device, None if draws is None else draws.weights)
     null = _null(cell.plan, settings) if extras else None
-    own = _learn(of_everyone(activations, CLEAN, cell), cell.plan, null, weights, settings, device)
+    own = _by_block(of_everyone(activations, CLEAN, cell), partial(work.learn, null))
     clean, s = own.pop("clean")
     if fitted is not None:
         fitted[readout] = clean
@@ -128,7 +129,7 @@ def frames(
             found["draws"] = redrawn, fitting.of_draws(fold, settings, len(draws))
         again = extras and condition in REFITTED
         whole = _complete(rows, x, cell, condition) if again else None
-        moved = _move(x, found, whole, cell.plan, settings, device)
+        moved = _by_block(x, partial(work.say, found, whole))
         s = moved["clean"][1]
         yield _frame(clean, s, rows, cell, condition)
         if draws is not None:
@@ -187,66 +188,57 @@ def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
     }  # fmt: skip
 
 
-def _learn(
-    clean: Features,
-    plan: Design,
-    null: Design | None,
-    weights: np.ndarray | None,
-    settings: Settings,
-    device: str | torch.device,
-) -> Found:
-    """The clean probes, those of the draws, and those of shuffled labels where there is a design.
+@dataclass(frozen=True)
+class _Work:
+    """What is done with a block of layers while it is held.
 
-    The last are not calibrated: a slope would have to be learned from logits that know nothing. The
-    shift to balanced classes stays: folds differ in their shares of a label that they were not cut
-    by, and their complements differ the other way, so that scores of all folds together would rank
-    the samples backwards.
+    Attributes:
+        plan, settings, device: see `fitting.fit`.
+        weights: how often each sample was drawn, [draws, n]; None without draws.
     """
 
-    def learn(block: Part) -> Found:
-        own = fitting.fit(block, plan, settings, device=device)
-        found = {"clean": (own, out_of_fold(own, block, plan.fold))}
-        if weights is not None:
-            again = fitting.refit(block, plan, settings, own.c, weights, across=True, device=device)
-            where = fitting.of_draws(plan.fold, settings, len(weights))
-            found["draws"] = again, out_of_fold(again, block, where)
+    plan: Design
+    settings: Settings
+    device: str | torch.device
+    weights: np.ndarray | None
+
+    def learn(self, null: Design | None, x: Part) -> Found:
+        """The clean probes, those of the draws, and those of shuffled labels if there is a design.
+
+        The last are not calibrated: a slope would have to be learned from logits that know nothing.
+        The shift to balanced classes stays: folds differ in their shares of a label that they were
+        not cut by, and their complements differ the other way, so that scores of all folds together
+        would rank the samples backwards.
+        """
+        plan, settings, device = self.plan, self.settings, self.device
+        own = fitting.fit(x, plan, settings, device=device)
+        found = {"clean": (own, out_of_fold(own, x, plan.fold))}
+        if self.weights is not None:
+            given = (x, plan, settings, own.c, self.weights)
+            again = fitting.refit(*given, across=True, device=device)
+            where = fitting.of_draws(plan.fold, settings, len(self.weights))
+            found["draws"] = again, out_of_fold(again, x, where)
         if null is not None:
             balanced = replace(settings, prior="balanced")
-            other = fitting.refit(block, null, balanced, own.c, device=device)
-            found["shuffled"] = other, out_of_fold(other, block, plan.fold)
+            other = fitting.refit(x, null, balanced, own.c, device=device)
+            found["shuffled"] = other, out_of_fold(other, x, plan.fold)
         return found
 
-    return _by_block(clean, learn)
+    def say(self, probes: Found, whole: Features | None, x: Part) -> Found:
+        """What probes say of a condition, and probes `refit` to it.
 
-
-def _move(
-    x: Features,
-    probes: Mapping[str, tuple[Fitted, np.ndarray]],
-    whole: Features | None,
-    plan: Design,
-    settings: Settings,
-    device: str | torch.device,
-) -> Found:
-    """What probes say of a condition, and probes `refit` to it.
-
-    Args:
-        x: activations of the samples measured, [layers, rows, width].
-        probes: name → probes, and which of them scores each row.
-        whole: all samples in the order of the cell; None for no refit.
-        plan, settings, device: see `fitting.fit`.
-    """
-
-    def say(block: Part) -> Found:
-        here = {name: (of.at(block.layers), fold) for name, (of, fold) in probes.items()}
-        found = {name: (of, out_of_fold(of, block, fold)) for name, (of, fold) in here.items()}
+        Args:
+            probes: name → probes of all layers, and which of them scores each row.
+            whole: all samples in the order of the cell; None for no refit.
+            x: activations of the samples measured, [layers, rows, width].
+        """
+        here = {name: (of.at(x.layers), fold) for name, (of, fold) in probes.items()}
+        found = {name: (of, out_of_fold(of, x, fold)) for name, (of, fold) in here.items()}
         if whole is not None:
-            all_rows = Part(whole, block.layers)
-            c = here["clean"][0].c
-            again = fitting.refit(all_rows, plan, settings, c, device=device)
-            found["refit"] = again, out_of_fold(again, all_rows, plan.fold)
+            rows, c = Part(whole, x.layers), here["clean"][0].c
+            again = fitting.refit(rows, self.plan, self.settings, c, device=self.device)
+            found["refit"] = again, out_of_fold(again, rows, self.plan.fold)
         return found
-
-    return _by_block(x, say)
 
 
 def _null(plan: Design, settings: Settings) -> Design | None:

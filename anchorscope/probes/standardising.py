@@ -51,7 +51,7 @@ class Standardised:
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 
-def standardised(features: Features, masks: Tensor, first: int) -> Standardised:
+def standardise(features: Features, masks: Tensor, first: int) -> Standardised:
     """Features [layers, n, width], for problems that weigh their rows by `masks`.
 
     Few probes of a layer that is nearly uncorrelated do with eigenvectors of rank 0.
@@ -71,7 +71,7 @@ def standardised(features: Features, masks: Tensor, first: int) -> Standardised:
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
         columns = range(0, width, COLUMNS)
-        parts = [_standardise(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
+        parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
         found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
         if not bool(torch.isfinite(found[-1][0]).all()):
             raise AnchorscopeError(
@@ -86,7 +86,7 @@ def standardised(features: Features, masks: Tensor, first: int) -> Standardised:
     return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
 
 
-def _standardise(
+def _columns(
     rows: Tensor, weights: Tensor, out: Tensor, columns: slice
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Write some features of a layer to `out`, less their centre and by their scale.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 import torch
@@ -78,14 +76,6 @@ def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
             assert np.abs(p[layer, problem] - expected).max() < 1e-3
 
 
-def test_correlated_features_are_taken_apart_however_few_the_probes() -> None:
-    x = features("correlated", 150, 40)[0][0]
-    assert standardising._spread(torch.as_tensor(x / x.std(0))) > standardising.MILD
-    mild = np.random.default_rng(1).normal(size=(2000, 40)).astype(np.float32)
-    exact = np.square(np.linalg.eigvalsh(np.cov(mild.T))).mean()
-    assert standardising._spread(torch.as_tensor(mild)) == pytest.approx(exact, rel=0.1)
-
-
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [
@@ -103,28 +93,12 @@ def test_out_of_fold_probabilities_are_scikit_learns(kind: str, n: int, width: i
     solved = fitted(x, z, masks, c)
     p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()
     assert solved.unconverged == 0
+    assert kind != "offset" or not solved.weights[..., -1].any(), "of a constant feature"
     for layer in range(len(x)):
         for problem, (train, penalty) in enumerate(zip(masks, c, strict=True)):
             expected = reference(x[layer], z, train, penalty)
             held_out = np.abs(p[layer, problem] - expected)[~train]
             assert held_out.max() < 1e-3, (layer, problem, penalty)
-
-
-def test_the_solution_has_no_gradient() -> None:
-    x, z = features("correlated", 150, 40)
-    masks, c = problems(150)
-    solved = fitted(x, z, masks, c)
-    logits = solved.logits(torch.as_tensor(x)).double().numpy()
-    for layer in range(2):
-        for problem in range(len(c)):
-            train = masks[problem]
-            exact = x[layer].astype(np.float64)[train]
-            std = exact.std(0)
-            w = solved.weights[layer, problem].double().numpy() * std
-            rest = 1 / (1 + np.exp(-logits[layer, problem, train])) - z[train]
-            gradient = w + c[problem] * rest @ ((exact - exact.mean(0)) / std)
-            largest = c[problem] * np.abs(rest @ ((exact - exact.mean(0)) / std)).max()
-            assert np.abs(gradient).max() < 2e-3 * max(largest, 1e-2)
 
 
 def test_rows_outside_the_mask_teach_nothing() -> None:
@@ -201,12 +175,6 @@ def test_what_a_layers_probes_come_to_does_not_depend_on_the_layers_beside_it(ki
         torch.testing.assert_close(together[layer], alone, rtol=1e-5, atol=2e-5)
 
 
-def test_a_constant_feature_has_no_weight() -> None:
-    x, z = features("offset", 90, 10)
-    masks, c = problems(90)
-    assert not fitted(x, z, masks, c).weights[..., -1].any()
-
-
 def test_chosen_problems_are_each_layers_own() -> None:
     x, z = features("plain", 90, 10)
     solved = fitted(x, z, *problems(90))
@@ -233,27 +201,15 @@ def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
             assert np.abs(p[layer, problem] - expected).max() < 1e-3, (layer, problem)
 
 
-def test_a_negative_weight_is_refused() -> None:
+def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so() -> None:
     x, z = features("plain", 30, 4)
     with pytest.raises(ValueError, match="less than nothing"):
         fitted(x, z, np.linspace(-1, 1, 30)[None], np.ones(1))
-
-
-def test_a_solve_cut_short_says_so() -> None:
-    x, z = features("correlated", 150, 40)
-    inputs = (torch.as_tensor(value) for value in (x, z, *problems(150)))
-    assert probes.fit(*inputs, max_iterations=1).unconverged > 0
-
-
-def test_one_class_in_training_is_refused() -> None:
-    x, z = features("plain", 30, 4)
-    masks = np.stack([np.ones(30, dtype=bool), z == 1])
     with pytest.raises(AnchorscopeError, match="all right or all wrong"):
-        fitted(x, z, masks, np.ones(2))
-
-
-def test_features_that_are_not_finite_are_refused_by_layer() -> None:
-    x, z = features("plain", 30, 4)
+        fitted(x, z, np.stack([np.ones(30, dtype=bool), z == 1]), np.ones(2))
+    hard, labels = features("correlated", 150, 40)
+    inputs = (torch.as_tensor(value) for value in (hard, labels, *problems(150)))
+    assert probes.fit(*inputs, max_iterations=1).unconverged > 0
     x[1, 3, 2] = np.nan
     with pytest.raises(AnchorscopeError, match="layer 1"):
         fitted(x, z, *problems(30))
@@ -293,18 +249,6 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
     with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
         fitted(x, z, masks, c)
     assert tried[-1] == (1, 1)
-
-
-def test_other_errors_of_the_device_are_not_taken_for_want_of_memory(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def broken(*_: Any) -> None:
-        raise RuntimeError("CUDA error: device-side assert triggered")
-
-    monkeypatch.setattr(probes._Solver, "solve", broken)
-    x, z = features("plain", 90, 10)
-    with pytest.raises(RuntimeError, match="device-side assert"):
-        fitted(x, z, *problems(90))
 
 
 def test_layers_take_half_of_a_gpu_however_much_is_free_and_no_more_than_the_cap(
@@ -375,17 +319,10 @@ def test_what_is_constant_is_nothing_once_standardised(kind: str) -> None:
     rows[:, flat] = constants[flat]
     out = torch.empty_like(rows)
     everyone = torch.ones(1, 3000)
-    centre, scale, *_ = standardising._standardise(rows, everyone, out, slice(None))
+    centre, scale, *_ = standardising._columns(rows, everyone, out, slice(None))
     assert torch.equal(centre[flat].float(), constants[flat]) and bool((scale[flat] == 1).all())
     assert not out[:, flat].any()
     assert standardising._spread(out) <= standardising.MILD
-
-
-def test_two_rows_give_probes() -> None:
-    x = np.random.default_rng(0).normal(size=(1, 2, 3)).astype(np.float32)
-    solved = fitted(x, np.array([0, 1]), np.ones((1, 2), dtype=bool), np.ones(1))
-    p = torch.sigmoid(solved.logits(torch.as_tensor(x))).numpy()[0, 0]
-    assert p[0] < 0.5 < p[1]
 
 
 def test_the_last_steps_give_the_two_loop_recursions_direction() -> None:
