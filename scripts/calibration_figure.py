@@ -8,17 +8,9 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.calibration.figure_calibration import calibration_chart
-    from anchorscope.figures.figures import save
+    from anchorscope.figures.figures import keywords, save
 
-    chosen = snakemake.params
-    drawn = calibration_chart(
-        read_csv(snakemake.input[0]),
-        title="The instrument against known truth",
-        panels=[(name, chosen.label["models"][name]) for name in chosen.models],
-        datasets=[(name, chosen.label["datasets"][name]) for name in chosen.datasets],
-        style=chosen.chart,
-        level=chosen.level,
-    )
+    asked = keywords(snakemake.params) | {"title": "The instrument against known truth"}
     stem = Path(snakemake.output.html).with_suffix("")
-    save(drawn, stem)
+    save(calibration_chart(read_csv(snakemake.input[0]), **asked), stem)
     provenance.of_stage(snakemake, stem)

@@ -8,21 +8,12 @@ from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.figures.figures import save
+    from anchorscope.figures.figures import keywords, save
 
-    chosen = snakemake.params
-    name, view = chosen.view
+    name, view = snakemake.params.view
     experiment = EXPERIMENTS[name]
-    drawn = experiment.module("figure").chart(
-        read_csv(snakemake.input.table),
-        view,
-        title=experiment.views[view],
-        panels=[(name, chosen.label["models"][name]) for name in chosen.models],
-        datasets=[(name, chosen.label["datasets"][name]) for name in chosen.datasets],
-        readout=tuple(chosen.readout.split("/")),
-        style=chosen.chart,
-        level=chosen.level,
-    )
+    asked = keywords(snakemake.params) | {"title": experiment.views[view]}
+    drawn = experiment.module("figure").chart(read_csv(snakemake.input.table), view, **asked)
     stem = Path(snakemake.output.html).with_suffix("")
     save(drawn, stem)
     provenance.of_stage(snakemake, stem)

@@ -2,24 +2,14 @@
 
 from pathlib import Path
 
-from anchorscope.figures.figures import CUTS, chart, choices, save
+from anchorscope.figures.figures import CUTS, chart, choices, keywords, save
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    chosen = snakemake.params
-    table = read_csv(snakemake.input.table)
-    looks = {
-        "title": CUTS["knockout"],
-        "panels": [(name, chosen.label["models"][name]) for name in chosen.models],
-        "datasets": [(name, chosen.label["datasets"][name]) for name in chosen.datasets],
-        "readout": tuple(chosen.readout.split("/")),
-        "grouping": chosen.grouping,
-        "style": chosen.chart,
-        "level": chosen.level,
-    }
-    stem = Path(snakemake.output.html).with_suffix("")
-    save(chart(table, **looks), stem, choices(table, **looks))
+    asked = keywords(snakemake.params) | {"title": CUTS["knockout"]}
+    table, stem = read_csv(snakemake.input.table), Path(snakemake.output.html).with_suffix("")
+    save(chart(table, **asked), stem, choices(table, **asked))
     counts = provenance.read(snakemake.input.table)["counts_by_cell"]
     provenance.of_stage(snakemake, stem, counts_by_cell=counts)

@@ -11,7 +11,7 @@ from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
-from anchorscope.figures.figure_fit import fitted
+from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
@@ -40,13 +40,7 @@ TICKS = (0, 0.25, 0.5, 0.75, 1)
 @fitted
 def calibration_chart(
     calibration: pd.DataFrame,
-    *,
-    title: str,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    style: Any = None,
-    grouping: str | None = None,
-    level: float = 0.95,
+    asked: Asked,
 ) -> Figure:
     """A column per model: pathway AUC, sensitivity and specificity at each read-out.
 
@@ -56,27 +50,25 @@ def calibration_chart(
 
     Args:
         calibration: rows of `results/tables/calibration.csv`; fractions.
-        title, panels, datasets, style, level: see `anchorscope.figures.figures.chart`.
-        grouping: which grouping; by default `per_layer`.
+        asked: as of `anchorscope.figures.figures.chart`; `readout` tells nothing here.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look = draw.style_of(style)
-    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    look, panels, datasets = asked.look, asked.panels, asked.datasets
     data.require(calibration, NEEDED)
-    grouping = grouping or "per_layer"
+    grouping = asked.grouping or "per_layer"
     rows = _headline(calibration, grouping)
     rows = rows[rows["dataset"].isin([key for key, _ in datasets])]
     across = draw.columns_across(len(panels), look.columns)
-    width = across * (look.panel_width + look.spacing + 40)
+    width = draw.width_of(across, look)
     shared = draw.encodings(_series(datasets), look, width)
     small = replace(look, panel_height=round(0.6 * look.panel_height))
     views = [
         _model(rows[rows["model"] == key], label, datasets, shared, small) for key, label in panels
     ]
-    caption = _caption(rows, panels, datasets, grouping, level)
-    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    caption = _caption(rows, panels, datasets, grouping, asked.level)
+    return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
 def floors_of(column: str) -> tuple[float, float | None]:

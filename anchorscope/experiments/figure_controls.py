@@ -2,15 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
-from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import fitted
+from anchorscope.figures.figure_data import Row
+from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one colour, one kind of pass
@@ -55,13 +54,7 @@ Cells = dict[str, pd.DataFrame]
 def controls_chart(
     controls: pd.DataFrame,
     contrasts: pd.DataFrame,
-    *,
-    title: str,
-    panels: Sequence[tuple[str, str]],
-    datasets: Sequence[tuple[str, str]],
-    readout: tuple[str, str],
-    style: Any = None,
-    level: float = 0.95,
+    asked: Asked,
 ) -> Figure:
     """Small panels for each cell, models below one another, datasets side by side.
 
@@ -74,17 +67,16 @@ def controls_chart(
     Args:
         controls: rows of `results/tables/<figure>.controls.csv`; shares and AUCs are fractions.
         contrasts: rows of `results/tables/<figure>.contrasts.csv`, percentage points.
-        title, panels, datasets, readout, style, level: see `anchorscope.figures.figures.chart`.
+        asked: as of `anchorscope.figures.figures.chart`; `grouping` tells nothing here.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    look = draw.style_of(style)
-    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    look, panels, datasets = asked.look, asked.panels, asked.datasets
     data.require(controls, NEEDED)
     data.require(contrasts, CONTRAST)
-    rows = data.at_readout(controls, readout)
-    pairs = data.rows_at(contrasts, readout)
+    rows = data.at_readout(controls, asked.readout)
+    pairs = data.rows_at(contrasts, asked.readout)
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
     across = draw.columns_across(
         len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns
@@ -114,8 +106,8 @@ def controls_chart(
         for j, (dataset, name) in enumerate(datasets)
     ]
     cells, paired = (data.cells_of(found, panels, datasets) for found in (rows, pairs))
-    caption = _caption(cells, paired, readout, level)
-    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    caption = _caption(cells, paired, asked)
+    return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
 def _lowest(rows: pd.DataFrame) -> float:
@@ -205,13 +197,13 @@ def _follow_lines(follow: pd.DataFrame, common: Row, layers: int) -> list[Row]:
     return found
 
 
-def _caption(cells: Cells, contrasts: Cells, readout: Pair, level: float) -> list[str]:
+def _caption(cells: Cells, contrasts: Cells, asked: Asked) -> list[str]:
     """Read-out, n and interval; noise floor; whether random tokens have an effect; no signal."""
     counts = [int(found["n"].max()) for found in cells.values() if len(found)]
     return [
-        f"Read-out {'/'.join(readout)}; {draw.size_note(counts)} samples a cell; "
+        f"Read-out {'/'.join(asked.readout)}; {draw.size_note(counts)} samples a cell; "
         f"upright line: headline layer; "
-        f"bands: pointwise {100 * level:g}\u00a0% {draw.BANDS}, "
+        f"bands: pointwise {100 * asked.level:g}\u00a0% {draw.BANDS}, "
         "those of AUCs with the probes held fixed.",
         _floor(pd.concat(list(cells.values()))),
         _equivalence(contrasts),

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -11,7 +10,7 @@ import pandas as pd
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import fitted
+from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
 
@@ -59,14 +58,7 @@ def probes_chart(
     controls: pd.DataFrame,
     curve: pd.DataFrame,
     density: pd.DataFrame,
-    *,
-    title: str,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    readout: Pair,
-    style: Any = None,
-    grouping: str | None = None,
-    level: float = 0.95,
+    asked: Asked,
 ) -> Figure:
     """A column per model: AUC, the groups' answer accuracy and popularity, calibration, Δlogit.
 
@@ -75,21 +67,20 @@ def probes_chart(
         curve: rows of `results/tables/<figure>.csv`; the panels of popularity are left out where
             it has none.
         density: rows of `results/tables/<figure>.density.csv`, at the layer of best clean AUC.
-        title, panels, datasets, readout, style, grouping, level: see `figures.chart`.
+        asked: as of `anchorscope.figures.figures.chart`.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look = draw.style_of(style)
-    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    look, panels, datasets = asked.look, asked.panels, asked.datasets
     data.require(controls, CONTROLS)
     data.require(density, DENSITY)
-    checked = data.at_readout(controls, readout)
-    rows, grouping = data.select(curve, readout, grouping)
-    humps = data.rows_at(density, readout)
+    checked = data.at_readout(controls, asked.readout)
+    rows, grouping = data.select(curve, asked.readout, asked.grouping)
+    humps = data.rows_at(density, asked.readout)
     columns = [_column(checked, rows, humps, model, datasets) for model in panels]
     across = draw.columns_across(len(columns), look.columns)
-    width = across * (look.panel_width + look.spacing + 40)
+    width = draw.width_of(across, look)
     shared = draw.encodings(draw.paper_series(datasets), look, width)
     small = replace(look, panel_height=round(0.45 * look.panel_height))
     shown = [name for name in MEASURES if any(one.measures[name] for one in columns)] or ["auc"]
@@ -98,16 +89,16 @@ def probes_chart(
     sizes = [int(cell["n"].max()) for cell in cells.values() if len(cell)]
     before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
     caption = [
-        f"Read-out {'/'.join(readout)}; {GROUPINGS.get(grouping, grouping)}; "
+        f"Read-out {'/'.join(asked.readout)}; {GROUPINGS.get(grouping, grouping)}; "
         f"{draw.size_note(sizes)} samples a cell; "
-        f"bands: pointwise {100 * level:g}\u00a0% {draw.AUC_BANDS}.",
+        f"bands: pointwise {100 * asked.level:g}\u00a0% {draw.AUC_BANDS}.",
         KEY.format(before=before),
         *_added(cells),
         *data.unseen_note(cells),
         *data.missing_note([name for name, cell in cells.items() if cell.empty]),
         HUMPS,
     ]
-    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
 def _column(

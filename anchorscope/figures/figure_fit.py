@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any
 
 import altair as alt
+import pandas as pd
 
+from anchorscope.figures.figure_data import Pair, distinct
 from anchorscope.figures.figure_style import Figure, Style, style_of
 
-Given = ParamSpec("Given")
 PX_PER_MM = 96 / 25.4
 COLUMN_MM, PAGE_MM = 85, 180
 TRIES, NARROWEST, READABLE = 3, 30, 150
@@ -63,21 +64,52 @@ def _resized(svg: str, wide: float, unit: str) -> str:
     return re.sub(r'width="[^"]*" height="[^"]*"', size, svg, count=1)
 
 
-def fitted(draw: Callable[Given, Figure]) -> Callable[Given, Figure]:
-    """A chart function whose figures are `width_mm` wide where their style says so.
+@dataclass(frozen=True)
+class Asked:
+    """What a figure shall show, and how it shall look.
 
-    Panels take what axes and spaces leave, found by drawing: text is set at its own size, not
-    scaled. Without a width of its own, `paper` is a column wide for one panel, else a page.
+    Attributes:
+        title: the figure's title.
+        panels: (model key, label) in the order of the panels.
+        datasets: (dataset key, label) in the order of the legend.
+        readout: (site, position).
+        grouping: which grouping; None: `per_layer`, or the only one there is.
+        level: of the intervals in the tables, for the caption.
+        look: sizes and the like.
+    """
+
+    title: str
+    panels: list[Pair]
+    datasets: list[Pair]
+    readout: Pair = ("mlp", "final")
+    grouping: str | None = None
+    level: float = 0.95
+    look: Style = field(default_factory=Style)
+
+
+def asked_of(
+    *, panels: Sequence[Pair], datasets: Sequence[Pair], style: Any = None, **more: Any
+) -> Asked:
+    """What the keywords of a chart function ask for; equal labels are told apart."""
+    look = style_of(style)
+    return Asked(panels=distinct(panels), datasets=distinct(datasets), look=look, **more)
+
+
+def fitted(draw: Callable[..., Figure]) -> Callable[..., Figure]:
+    """A chart function of tables and the keywords of `Asked`, with `style` for its `look`.
+
+    Its figures are `width_mm` wide where their style says so: panels take what axes and spaces
+    leave, found by drawing; text is set at its own size, not scaled. Without a width of its own,
+    `paper` is a column wide for one panel, else a page. For `style` see `style_of`.
     """
 
     @wraps(draw)
-    def drawn(*args: Given.args, **kwargs: Given.kwargs) -> Figure:
-        look = style_of(kwargs.pop("style", None))
-        if look.width_mm == 0:
-            return draw(*args, **kwargs | {"style": look})  # type: ignore[arg-type]
-        panels: Any = kwargs["panels"]
-        width = look.width_mm or (COLUMN_MM if len(panels) == 1 else PAGE_MM)
-        return _fit(lambda style: draw(*args, **kwargs | {"style": style}), look, width)  # type: ignore[arg-type]
+    def drawn(*tables: pd.DataFrame, **keywords: Any) -> Figure:
+        asked = asked_of(**keywords)
+        if asked.look.width_mm == 0:
+            return draw(*tables, asked)
+        width = asked.look.width_mm or (COLUMN_MM if len(asked.panels) == 1 else PAGE_MM)
+        return _fit(lambda look: draw(*tables, replace(asked, look=look)), asked.look, width)
 
     return drawn
 

@@ -98,9 +98,8 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
     named = [view for panel in panels for view in panel["layer"] if "name" in view]
     if not named:
         return live  # nothing was measured
-    panels[0]["layer"].insert(
-        0, _legend(next(view for view in named if "color" in view["encoding"]))
-    )
+    key = next(view for view in named if "color" in view["encoding"])
+    panels[0]["layer"].insert(0, _legend(key))
     live["params"] = [_selection("singled", ["legend"], {"fields": ["series"]}, bind="legend")]
     layered = [view["name"] for view in named if view["name"].startswith("layer")]
     if layered:
@@ -128,32 +127,43 @@ def _panels(node: Any) -> Iterator[Spec]:
 
 
 def _enliven(panel: Spec, p: int) -> None:
-    """Series that fade, points that can be reached, a line at the layer pointed at."""
-    layers = 0
-    for view in panel["layer"]:
-        encoding, mark = view.get("encoding", {}), view["mark"]
-        x = encoding.get("x", {})
-        if "tooltip" in encoding:
-            view["name"] = f"{'layer' if x.get('field') == 'layer' else 'point'}{p}"
-            view.setdefault("transform", []).append({"filter": {"param": "singled"}})
-            for tip in encoding["tooltip"]:
-                # Vega-Lite 6.4 looks for texts without a format in the wrong place
-                tip.setdefault("format", "")
-        elif "series" in str(encoding):
-            full = mark.pop("opacity", 1)
+    """Series that fade, unseen points that can be reached, a line at the layer pointed at.
+
+    A panel without such points keeps its own ways.
+    """
+    views = panel["layer"]
+    reached = [v for v in views if "tooltip" in v.get("encoding", {}) and not _opacity(v)]
+    for view in reached:
+        view["name"] = f"{'layer' if _by_layer(view) else 'point'}{p}"
+        view.setdefault("transform", []).append({"filter": {"param": "singled"}})
+        for tip in view["encoding"]["tooltip"]:
+            # Vega-Lite 6.4 looks for texts without a format in the wrong place
+            tip.setdefault("format", "")
+    for view in views if reached else ():
+        encoding, mark = view["encoding"], view["mark"]
+        if "series" in str(encoding) and view not in reached:
+            full = _opacity(view)
+            mark.pop("opacity", None)
             shown = {"param": "singled", "value": full}
             encoding["opacity"] = {"condition": shown, "value": FADED * full}
-        if x.get("field") == "layer":
-            layers = x["scale"]["domain"][1] + 1
-            _free_ticks(x["axis"])
-            if "sequence" in view.get("data", {}):
+        if _by_layer(view):
+            _free_ticks(encoding["x"]["axis"])
+            mark["clip"] = {"expr": ZOOMED}
+            if "sequence" in view.get("data", {}):  # ticks below the panel
                 mark["clip"] = False
                 view["transform"] = [{"filter": f"!{ZOOMED} || inrange(datum.layer, zoom.layer)"}]
-            else:
-                mark["clip"] = {"expr": ZOOMED}
-    if layers:
-        own = next(v["encoding"]["x"] for v in panel["layer"] if "name" in v)
-        panel["layer"].insert(0, _cursor(layers, own))
+    for view in filter(_by_layer, reached):
+        views.insert(0, _cursor(view["encoding"]["x"]))
+
+
+def _opacity(view: Spec) -> float:
+    """Of a view's mark."""
+    return view["mark"].get("opacity", 1)
+
+
+def _by_layer(view: Spec) -> bool:
+    """Whether a view's x axis is that of layers."""
+    return view["encoding"].get("x", {}).get("field") == "layer"
 
 
 def _legend(key: Spec) -> Spec:
@@ -174,8 +184,9 @@ def _free_ticks(axis: Spec) -> None:
     axis |= {"tickMinStep": 1} | {name: {"expr": text} for name, text in own.items()}
 
 
-def _cursor(layers: int, x: Spec) -> Spec:
+def _cursor(x: Spec) -> Spec:
     """An upright line at the layer pointed at, in every panel that has that layer."""
+    layers = x["scale"]["domain"][1] + 1
     return {
         "data": {"sequence": {"start": 0, "stop": layers, "as": "layer"}},
         "transform": [{"filter": {"param": "at", "empty": False}}],

@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
-from anchorscope.figures.figure_fit import fitted
+from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import (
     FLIP_TIPS,
@@ -34,13 +33,7 @@ POSITIONS = {
 @fitted
 def readouts_chart(
     curve: pd.DataFrame,
-    *,
-    title: str,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    style: Any = None,
-    grouping: str | None = None,
-    level: float = 0.95,
+    asked: Asked,
 ) -> Figure:
     """Every read-out in the table at once: ΔP above flips, as in the main figure.
 
@@ -48,15 +41,14 @@ def readouts_chart(
 
     Args:
         curve: rows of `results/tables/<figure>.csv`, of any number of read-outs.
-        title, panels, datasets, style, grouping, level: see `anchorscope.figures.figures.chart`.
+        asked: as of `anchorscope.figures.figures.chart`; `readout` tells nothing here.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look = draw.style_of(style)
-    panels, datasets = data.distinct(panels), data.distinct(datasets)
+    look, panels, datasets = asked.look, asked.panels, asked.datasets
     data.require(curve, f"{data.KEYS} {data.NUMBERS}")
-    rows, grouping = data.at_grouping(curve, grouping)
+    rows, grouping = data.at_grouping(curve, asked.grouping)
     grid = _grid(rows)
     small = replace(
         look,
@@ -78,8 +70,8 @@ def readouts_chart(
     ]
     every = [panel for model in found for line in model for panel in line]
     said = f"{_count(every)}; {flip_note(rows).lower()}"
-    caption = told([replace(panel, follows=[]) for panel in every], said, grouping, level)
-    return draw.figure_of(views, 1, title=title, caption=caption, look=look, width=width)
+    caption = told([replace(panel, follows=[]) for panel in every], said, grouping, asked.level)
+    return draw.figure_of(views, 1, width, asked.title, caption, look)
 
 
 def _grid(rows: pd.DataFrame) -> list[list[Pair]]:

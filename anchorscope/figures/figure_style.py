@@ -126,6 +126,11 @@ def columns_across(count: int, most: int) -> int:
     return math.ceil(count / math.ceil(count / max(1, most))) if count else 1
 
 
+def width_of(across: int, look: Style) -> float:
+    """About how wide a figure is, for its legend and caption."""
+    return across * (look.panel_width + look.spacing + 40)
+
+
 def layer_axis(layers: int, title: str | None, *, labels: bool = True) -> alt.X:
     """The x channel of a panel: a tick every 5 layers up to 30, every 10 up to 50, then 20."""
     step = 5 if layers <= 30 else 10 if layers <= 50 else 20
@@ -451,13 +456,7 @@ def config_of(look: Style) -> dict[str, Any]:
 
 
 def figure_of(
-    views: Sequence[Any],
-    across: int,
-    *,
-    title: str,
-    caption: Sequence[str],
-    look: Style,
-    width: float,
+    views: Sequence[Any], across: int, width: float, title: str, caption: Sequence[str], look: Style
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
     return Figure(

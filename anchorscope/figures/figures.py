@@ -18,7 +18,14 @@ import pandas as pd
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import as_pdf, as_svg, fitted, printed_width
+from anchorscope.figures.figure_fit import (
+    Asked,
+    as_pdf,
+    as_svg,
+    asked_of,
+    fitted,
+    printed_width,
+)
 from anchorscope.figures.figure_page import Axis, Choice, page
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.models.interventions import ARMS, REGISTRY
@@ -60,39 +67,22 @@ CUTS = {one.name: f"ΔP when {one.when}" for one in REGISTRY}
 
 
 @fitted
-def chart(
-    table: pd.DataFrame,
-    *,
-    title: str,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    readout: Pair,
-    style: Any = None,
-    grouping: str | None = None,
-    level: float = 0.95,
-) -> Figure:
+def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     """The figure of one read-out: a column per model, ΔP above flips and what follows.
 
     Args:
         table: rows of `results/tables/<figure>.csv`. Points marked `thin` break the line; layers
             without `signal` are drawn hollow and grey; both are named in the caption.
-        title: the figure's title.
-        panels: (model key, label) in the order of the panels.
-        datasets: (dataset key, label) in the order of the legend.
-        readout: (site, position).
-        style: see `anchorscope.figures.figure_style.style_of`.
-        grouping: which grouping; by default `per_layer`, or the only one there is.
-        level: level of the intervals in the table, for the caption.
+        asked: given as the keywords of `Asked`, see `fitted`.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look = draw.style_of(style)
-    panels, datasets = data.distinct(panels), data.distinct(datasets)
-    rows, grouping = data.select(table, readout, grouping)
+    look, panels, datasets = asked.look, asked.panels, asked.datasets
+    rows, grouping = data.select(table, asked.readout, asked.grouping)
     columns = [data.panel_of(rows, model, label, datasets) for model, label in panels]
     across = draw.columns_across(len(columns), look.columns)
-    width = across * (look.panel_width + look.spacing + 40)
+    width = draw.width_of(across, look)
     shared = draw.encodings(draw.paper_series(datasets), look, width)
     notes = [flip_note(rows)]
     notes += [FOLLOWS] if any(panel.follows for panel in columns) else []
@@ -102,33 +92,39 @@ def chart(
         )
         for i, panel in enumerate(columns)
     ]
-    caption = told(columns, f"Read-out {'/'.join(readout)}", grouping, level)
-    return draw.figure_of(views, across, title=title, caption=caption, look=look, width=width)
+    caption = told(columns, f"Read-out {'/'.join(asked.readout)}", grouping, asked.level)
+    return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
-def choices(
-    table: pd.DataFrame,
-    *,
-    title: str,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    readout: Pair,
-    grouping: str | None = None,
-    level: float = 0.95,
-    **_: Any,
-) -> list[Choice]:
+def keywords(params: Any) -> Row:
+    """What a chart function is given, from the parameters of a rule that draws one."""
+    given: Row = {"style": params.chart, "level": params.level}
+    for name in ("models", "datasets"):
+        labels = params.label[name]
+        given["panels" if name == "models" else name] = [
+            (k, labels[k]) for k in getattr(params, name)
+        ]
+    if hasattr(params, "readout"):
+        given["readout"] = tuple(params.readout.split("/"))
+    if hasattr(params, "grouping"):
+        given["grouping"] = params.grouping
+    return given
+
+
+def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
     The figure itself comes first, then what shares most with it; nothing measured at 64 samples
     stands before what was measured at all.
 
-    Args: see `chart`, whose figure this goes with.
+    Args: as of `chart`, whose figure this goes with.
 
     Raises:
         AnchorscopeError: as `chart` does.
     """
-    panels, datasets = data.distinct(panels), data.distinct(datasets)
-    drawn, grouping = data.select(table, readout, grouping)
+    asked = asked_of(**keywords)
+    panels, datasets, readout = asked.panels, asked.datasets, asked.readout
+    drawn, grouping = data.select(table, readout, asked.grouping)
     drawn = drawn[drawn["model"].isin([model for model, _ in panels])]
     follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
     keys = ["site", "position", "condition", "grouping"]
@@ -148,8 +144,8 @@ def choices(
                 readout=at,
                 condition=condition,
                 grouping=grouped,
-                title=title if condition == "knockout" else CUTS[condition],
-                caption=told(columns, f"Read-out {at}", grouped, level, condition),
+                title=asked.title if condition == "knockout" else CUTS[condition],
+                caption=told(columns, f"Read-out {at}", grouped, asked.level, condition),
                 note=flip_note(rows, condition),
                 rows=[
                     part for c in columns for part in (c.curves, c.flips, c.follows)[: 2 + follows]

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, EXPERIMENT
-from anchorscope.figures.figure_data import at_readout, distinct, require
-from anchorscope.figures.figure_fit import fitted
+from anchorscope.figures.figure_data import at_readout, require
+from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import (
     Figure,
     Style,
     figure_of,
     panel_heading,
     row_heading,
-    style_of,
 )
 
-Pair = tuple[str, str]
 EXACT, RANDOM = "exact question tokens", "random question tokens"
 GROUPS = {"Q": "Q-Anchored", "A": "A-Anchored"}
 TITLES = {
@@ -35,28 +30,21 @@ COLORS = {EXACT: "#0072b2", RANDOM: "#9a9a9a"}
 def chart(
     table: pd.DataFrame,
     view: str,
-    *,
-    title: str,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    readout: tuple[str, str],
-    style: Any = None,
-    level: float = 0.95,
+    asked: Asked,
 ) -> Figure:
     """One of `EXPERIMENT.views`: a panel for each arm and model.
 
     Args:
         table: rows of `results/tables/<figure>.patching.csv`.
         view: `bars` (each dataset's groups at its headline layer) or `layers`.
-        title, panels, datasets, readout, style, level: see `anchorscope.figures.figures.chart`.
+        asked: as of `anchorscope.figures.figures.chart`; `grouping` tells nothing here.
 
     Raises:
         AnchorscopeError: missing columns, or another read-out.
     """
-    look = style_of(style)
-    panels, datasets = distinct(panels), distinct(datasets)
+    look, panels = asked.look, asked.panels
     require(table, " ".join(EXPERIMENT.columns))
-    rows = _long(at_readout(table, readout), dict(panels), dict(datasets))
+    rows = _long(at_readout(table, asked.readout), dict(panels), dict(asked.datasets))
     draw = _bars if view == "bars" else _by_layer
     arms = [arm for arm in ARMS if (rows["arm"] == arm).any()] or list(ARMS)[:1]
     views = [
@@ -68,9 +56,9 @@ def chart(
         for arm in arms
         for _, label in panels
     ]
-    caption = _caption(rows, view, level)
+    caption = _caption(rows, view, asked.level)
     width = len(panels) * look.panel_width
-    return figure_of(views, len(panels), title=title, caption=caption, look=look, width=width)
+    return figure_of(views, len(panels), width, asked.title, caption, look)
 
 
 def _long(table: pd.DataFrame, models: dict[str, str], datasets: dict[str, str]) -> pd.DataFrame:
