@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.figures.figure_style import Figure
-    from anchorscope.models.models import Loaded
-    from anchorscope.models.passes import Plan
+    from anchorscope.models.families import Loaded
+    from anchorscope.passes.batches import Plan
     from anchorscope.probes.draws import Draws
 
 OPTIONAL = (
@@ -146,8 +146,9 @@ def measure(
         AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
             nothing left to measure, too few samples of a class to fit a probe.
     """
-    from anchorscope.models import activations, answers
-    from anchorscope.models.models import wrapped
+    from anchorscope.models import answers
+    from anchorscope.models.loading import wrapped
+    from anchorscope.passes import activations
 
     cut = _section(Conditions, conditions, "conditions").model_dump()
     settings = {**_section(Probe, probe, "probe").model_dump(), "seed": seed}
@@ -185,8 +186,8 @@ def _planned(
     batch_tokens: int,
 ) -> Plan:
     """The passes; refused where no probe can be fitted to what they would measure."""
-    from anchorscope.models import activations
-    from anchorscope.models.models import positions
+    from anchorscope.models.families import positions
+    from anchorscope.passes import activations
     from anchorscope.probes import fitting
 
     probe = fitting.Settings(**settings)
@@ -213,7 +214,7 @@ def _scores(
     settings: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, pd.DataFrame, Draws]:
     """Scores of all read-outs, the answers with what was cut in them, and refitted probes."""
-    from anchorscope.models import activations
+    from anchorscope.passes import activations
     from anchorscope.probes import scores
 
     conditions = activations.conditions_of(cut)

@@ -24,9 +24,10 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 from workloads import END_EVERY, SITE
 
-from anchorscope.models import models
-from anchorscope.models.interventions import Cut
-from anchorscope.models.mask import mask
+from anchorscope.models import families
+from anchorscope.models.families import Loaded
+from anchorscope.passes.interventions import Cut
+from anchorscope.passes.mask import mask
 
 States = dict[tuple[int, str, int], torch.Tensor]
 """(sequence, condition, layer) → [width]."""
@@ -34,7 +35,7 @@ Answers = dict[int, tuple[int, ...]]
 AT_ONCE = 8
 
 
-def one_pass(loaded: models.Loaded, table: pd.DataFrame, at_once: int = AT_ONCE) -> States:
+def one_pass(loaded: Loaded, table: pd.DataFrame, at_once: int = AT_ONCE) -> States:
     """Both conditions of some sequences in one pass of the base model."""
     found: States = {}
     for numbers in _batches(table, range(len(table)), at_once):
@@ -44,7 +45,7 @@ def one_pass(loaded: models.Loaded, table: pd.DataFrame, at_once: int = AT_ONCE)
             Cut(tuple(cut)) for cut in table.iloc[numbers]["eq_tokens"]
         ]
         additive = mask(lengths, cuts, dtype=loaded.model.dtype, device=loaded.device)
-        with _reading(loaded, range(len(models.layers(loaded))), list(rows["final"])) as seen:
+        with _reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
             loaded.model.base_model(
                 input_ids=_padded(rows["input_ids"]).to(loaded.device),
                 attention_mask=additive,
@@ -62,7 +63,7 @@ def _cuts(rows: pd.DataFrame) -> list[Cut]:
 
 
 def literal(
-    loaded: models.Loaded,
+    loaded: Loaded,
     table: pd.DataFrame,
     numbers: Sequence[int],
     at_once: int,
@@ -70,7 +71,7 @@ def literal(
 ) -> States:
     """The clean pass and one pass for each of the layers `deepest`, of some of the sequences."""
     found: States = {}
-    depth, deepest = len(models.layers(loaded)), list(deepest)
+    depth, deepest = len(families.layers(loaded)), list(deepest)
     for some in _batches(table, numbers, at_once):
         rows = table.iloc[some]
         lengths = [len(ids) for ids in rows["input_ids"]]
@@ -99,7 +100,7 @@ def literal(
 
 
 def generate(
-    loaded: models.Loaded,
+    loaded: Loaded,
     table: pd.DataFrame,
     numbers: Sequence[int],
     at_once: int,
@@ -127,7 +128,7 @@ def generate(
     return found
 
 
-def eos(loaded: models.Loaded) -> frozenset[int]:
+def eos(loaded: Loaded) -> frozenset[int]:
     """The ids that end an answer: of random weights one in so many does."""
     return frozenset(range(END_EVERY - 1, loaded.model.config.vocab_size, END_EVERY))
 
@@ -192,15 +193,15 @@ def _named(some: Sequence[int], condition: str, seen: dict[int, torch.Tensor]) -
 class _reading:
     """Hooks that read the MLP outputs of some layers at one token of each row."""
 
-    def __init__(self, loaded: models.Loaded, layers: Iterable[int], places: Sequence[int]) -> None:
+    def __init__(self, loaded: Loaded, layers: Iterable[int], places: Sequence[int]) -> None:
         self.seen: dict[int, torch.Tensor] = {}
-        blocks, rows = models.layers(loaded), range(len(places))
+        blocks, rows = families.layers(loaded), range(len(places))
 
         def keep(layer: int, _: Any, __: Any, output: torch.Tensor) -> None:
             self.seen[layer] = output[rows, places]
 
         self.handles = [
-            models.part(loaded, blocks[layer], SITE).register_forward_hook(partial(keep, layer))
+            families.part(loaded, blocks[layer], SITE).register_forward_hook(partial(keep, layer))
             for layer in layers
         ]
         self.mode = torch.inference_mode()
@@ -218,15 +219,15 @@ class _reading:
 class _masked:
     """Hooks that put a mask of its own in each layer's attention."""
 
-    def __init__(self, loaded: models.Loaded, masks: Sequence[torch.Tensor]) -> None:
+    def __init__(self, loaded: Loaded, masks: Sequence[torch.Tensor]) -> None:
         def put(mask: torch.Tensor, _: Any, args: Any, given: dict[str, Any]) -> Any:
             return args, given | {"attention_mask": mask}
 
         self.handles = [
-            models.part(loaded, block, "attn").register_forward_pre_hook(
+            families.part(loaded, block, "attn").register_forward_pre_hook(
                 partial(put, mask), with_kwargs=True
             )
-            for block, mask in zip(models.layers(loaded), masks, strict=True)
+            for block, mask in zip(families.layers(loaded), masks, strict=True)
         ]
 
     def __enter__(self) -> None: ...

@@ -13,8 +13,8 @@ from typing import Any
 import timing
 from workloads import Workload, answers
 
-from anchorscope.models import activations, sharing
-from anchorscope.models.passes import Plan
+from anchorscope.passes import activations, sharing
+from anchorscope.passes.batches import Plan
 
 
 def needed(work: Workload) -> dict[str, int]:

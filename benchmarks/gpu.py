@@ -23,8 +23,10 @@ import timing
 import torch
 import workloads
 
-from anchorscope.models import activations, models
-from anchorscope.models.passes import Plan
+from anchorscope.models import families
+from anchorscope.models.families import Loaded
+from anchorscope.passes import activations
+from anchorscope.passes.batches import Plan
 from anchorscope.probes import fitting
 
 ROUNDS = 3
@@ -147,19 +149,19 @@ def _lacking(real: Real, device: str) -> str:
     return f"it takes {needed:.0f} GB, {free:.0f} GB are free" if free < needed else ""
 
 
-def compile_parts(loaded: models.Loaded) -> None:
+def compile_parts(loaded: Loaded) -> None:
     """Let `torch.compile` fuse the MLPs and norms of all layers, for sizes that vary.
 
     Their `forward` alone, so that hooks stay outside. Attention takes a cache and stays as it is.
     """
-    for layer in models.layers(loaded):
-        parts = [models.part(loaded, layer, "mlp")]
+    for layer in families.layers(loaded):
+        parts = [families.part(loaded, layer, "mlp")]
         parts += [part for name, part in layer.named_children() if name.endswith("norm")]
         for part in parts:
             part.forward = torch.compile(part.forward, dynamic=True)
 
 
-def one(real: Real, loaded: models.Loaded, peak: float) -> dict[str, Any]:
+def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
     """One model: the median of some rounds after a first one that is not counted."""
     work = workloads.Workload(real.name, **SEQUENCES)  # type: ignore[arg-type]
     if real is TINY:

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from anchorscope.calibration import curriculum
-from anchorscope.models import models
+from anchorscope.models import families, loading
+from anchorscope.models.families import Loaded
 from anchorscope.questions import world
 
 CHECKPOINT = Path(__file__).parents[1] / "resources" / "models" / "calibration-llama"
@@ -21,7 +22,7 @@ def states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
     The MLP outputs at the token that closes the answer, of different lines in random order.
     """
-    loaded = models.load(CHECKPOINT)
+    loaded = loading.load(CHECKPOINT)
     facts = world.facts("relation", seed=0)
     lines = {
         row.text.rpartition(" ")[0]: not row.right
@@ -37,15 +38,15 @@ def states(samples: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return x, z, np.random.default_rng(0).permutation(len(z)) % 5
 
 
-def _read(loaded: models.Loaded, ids: list[list[int]]) -> np.ndarray:
+def _read(loaded: Loaded, ids: list[list[int]]) -> np.ndarray:
     """[layers, rows, width] at each row's last token."""
     seen: list[torch.Tensor] = []
     rows, places = range(len(ids)), [len(row) - 1 for row in ids]
     handles = [
-        models.part(loaded, block, "mlp").register_forward_hook(
+        families.part(loaded, block, "mlp").register_forward_hook(
             lambda _, __, output: seen.append(output[rows, places])
         )
-        for block in models.layers(loaded)
+        for block in families.layers(loaded)
     ]
     with torch.inference_mode():
         padded = [torch.tensor(row) for row in ids]

@@ -29,7 +29,7 @@ import timing
 import torch
 import workloads
 
-from anchorscope.models import activations
+from anchorscope.passes import activations
 from anchorscope.probes import probes
 
 BASE = workloads.Workload(

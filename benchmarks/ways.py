@@ -13,7 +13,9 @@ import pandas as pd
 import torch
 from workloads import READOUT, SITE, Workload, answers, features, llama
 
-from anchorscope.models import activations, generation, models
+from anchorscope.models import generation
+from anchorscope.models.families import Loaded
+from anchorscope.passes import activations
 from anchorscope.probes import probes
 
 Result = Mapping[Any, Any]
@@ -42,7 +44,7 @@ class Way:
     same: str = ""
 
 
-def measuring(work: Workload, loaded: models.Loaded, table: pd.DataFrame) -> dict[str, Way]:
+def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
     """The measured passes: clean and knocked-out states of every layer."""
     depth = work.shape.layers
     most = min(LITERAL, len(table))
@@ -63,7 +65,7 @@ def measuring(work: Workload, loaded: models.Loaded, table: pd.DataFrame) -> dic
     }
 
 
-def _measured(loaded: models.Loaded, table: pd.DataFrame) -> Result:
+def _measured(loaded: Loaded, table: pd.DataFrame) -> Result:
     """The way of this project, planned as in a run."""
     plan = activations.plan(table, conditions={"knockout": {}}, batch_tokens=BATCH_TOKENS)
     name = READOUT.replace("/", ".")
@@ -77,7 +79,7 @@ def _measured(loaded: models.Loaded, table: pd.DataFrame) -> Result:
     }
 
 
-def generating(work: Workload, loaded: models.Loaded, table: pd.DataFrame) -> dict[str, Way]:
+def generating(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, Way]:
     """Greedy answers to every prompt."""
     plain = partial(baselines.generate, loaded, table, new_tokens=work.new_tokens)
     most = min(LITERAL, len(table))
@@ -91,7 +93,7 @@ def generating(work: Workload, loaded: models.Loaded, table: pd.DataFrame) -> di
     }
 
 
-def _generated(loaded: models.Loaded, table: pd.DataFrame, new_tokens: int) -> Result:
+def _generated(loaded: Loaded, table: pd.DataFrame, new_tokens: int) -> Result:
     ending = generation.Ending("chat", (0,), baselines.eos(loaded))
     found = generation.generate(
         baselines.prompts(table),

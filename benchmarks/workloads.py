@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.models import models
+from anchorscope.models import families
+from anchorscope.models.families import Loaded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -82,13 +83,13 @@ def workloads(quick: bool) -> list[Workload]:
     return [replace(one, **given) for one in found] if quick else found
 
 
-def loaded(model: PreTrainedModel, device: torch.device) -> models.Loaded:
+def loaded(model: PreTrainedModel, device: torch.device) -> Loaded:
     """A model that is never asked for text, so it has no tokenizer."""
-    family, without = models.FAMILIES[model.config.model_type], None
-    return models.Loaded(model.eval().requires_grad_(False), without, family, None, device)  # type: ignore[arg-type]
+    family, without = families.FAMILIES[model.config.model_type], None
+    return Loaded(model.eval().requires_grad_(False), without, family, None, device)  # type: ignore[arg-type]
 
 
-def llama(shape: Shape) -> models.Loaded:
+def llama(shape: Shape) -> Loaded:
     """The random-weight Llama, float32 on the CPU; the same weights whenever it is made."""
     from transformers import LlamaConfig, LlamaForCausalLM
 

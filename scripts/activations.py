@@ -4,7 +4,7 @@ from anchorscope.storage import partial, provenance
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.models import activations
+    from anchorscope.passes import activations
     from anchorscope.workflow import jobs
 
     located, loaded = jobs.model_of(snakemake)

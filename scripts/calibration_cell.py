@@ -1,6 +1,6 @@
 """Hold one cell against the truth."""
 
-from anchorscope.models.activations import measured
+from anchorscope.passes.activations import measured
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_csv, read_parquet, write_csv
 from anchorscope.workflow.stage import stage

@@ -1,6 +1,6 @@
 """One cell's curve, its paired contrasts, and the controls beside them."""
 
-from anchorscope.models.activations import measured
+from anchorscope.passes.activations import measured
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage

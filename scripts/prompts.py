@@ -9,7 +9,7 @@ with stage(snakemake):
     given, chosen = snakemake.input, snakemake.params
     tokenizer = None
     if chosen.style == "chat":
-        from anchorscope.models.models import load_tokenizer
+        from anchorscope.models.loading import load_tokenizer
 
         tokenizer = load_tokenizer(read_json(given[0])["path"])
     sampled = read_parquet(given.questions)

@@ -8,7 +8,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments import refits
-    from anchorscope.models import activations
+    from anchorscope.passes import activations
     from anchorscope.probes import stored
     from anchorscope.workflow import jobs
 

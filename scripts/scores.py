@@ -5,7 +5,7 @@ from anchorscope.storage.files import read_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.models.activations import measured
+    from anchorscope.passes.activations import measured
     from anchorscope.probes import fitting
     from anchorscope.probes.samples import kept
     from anchorscope.workflow import jobs, studies

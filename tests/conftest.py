@@ -144,11 +144,11 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 @pytest.fixture(scope="session")
 def load(checkpoint: Callable[..., Path]) -> Callable[..., Any]:
     """`load(family, tokenizer="byte_level")`: that model loaded; shared, so leave it unchanged."""
-    from anchorscope.models import models
+    from anchorscope.models import loading
 
     @cache
-    def loaded(family: str, name: str = "byte_level") -> models.Loaded:
-        return models.load(checkpoint(family, name))
+    def loaded(family: str, name: str = "byte_level") -> Any:
+        return loading.load(checkpoint(family, name))
 
     return loaded
 

@@ -10,13 +10,14 @@ import pandas as pd
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 
-from anchorscope.models import activations, models
+from anchorscope.models import families
+from anchorscope.passes import activations
 
 TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | {
     "llama": "metaspace",
     "mistral": "metaspace",
 }
-READOUTS = [f"{site}/{place}" for site in models.SITES for place in activations.POSITIONS]
+READOUTS = [f"{site}/{place}" for site in families.SITES for place in activations.POSITIONS]
 CONDITIONS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 3}}
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
@@ -87,20 +88,20 @@ def layer_by_layer(loaded, sample, cut, deepest, first_query=0):
     """One row, with the cut in the attention of layers 0...deepest only: site → [layer] states."""
     length = len(sample.input_ids)
     open_mask, cut_mask = slow_mask(length, ()), slow_mask(length, cut, first_query)
-    seen, handles = {site: [] for site in models.SITES}, []
-    for number, layer in enumerate(models.layers(loaded)):
+    seen, handles = {site: [] for site in families.SITES}, []
+    for number, layer in enumerate(families.layers(loaded)):
         mask = cut_mask if number <= deepest else open_mask
 
         def swap(module, args, kwargs, mask=mask):
             return args, kwargs | {"attention_mask": mask}
 
-        attention = models.part(loaded, layer, "attn")
+        attention = families.part(loaded, layer, "attn")
         handles.append(attention.register_forward_pre_hook(swap, with_kwargs=True))
-        for site in models.SITES:
+        for site in families.SITES:
             handles.append(
-                models.part(loaded, layer, site).register_forward_hook(
+                families.part(loaded, layer, site).register_forward_hook(
                     lambda module, args, output, site=site: seen[site].append(
-                        models.first_tensor(output)[0]
+                        families.first_tensor(output)[0]
                     )
                 )
             )

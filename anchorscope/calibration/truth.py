@@ -20,12 +20,12 @@ import pandas as pd
 from anchorscope.anchors import labels
 from anchorscope.calibration import curriculum, recipes, verdicts
 from anchorscope.calibration.verdicts import seal
-from anchorscope.models import partners
+from anchorscope.passes import partners
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
-    from anchorscope.models.models import Loaded
+    from anchorscope.models.families import Loaded
     from anchorscope.storage.room import Room
 
 __all__ = ["COLUMNS", "graded_pairs", "seal", "truth"]

@@ -17,8 +17,8 @@ import pandas as pd
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.models import activations
-from anchorscope.models.passes import narrowed
+from anchorscope.passes import activations
+from anchorscope.passes.batches import narrowed
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -26,8 +26,8 @@ from anchorscope.storage.room import Room
 if TYPE_CHECKING:
     import torch
 
-    from anchorscope.models.models import Loaded
-    from anchorscope.models.passes import Row
+    from anchorscope.models.families import Loaded
+    from anchorscope.passes.batches import Row
 
 Result = TypeVar("Result")
 Ids = tuple[int, ...]

@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from anchorscope.models import models
+from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import config as config_module
 from anchorscope.workflow.resources import in_cache
@@ -78,7 +78,7 @@ def _located(source: str) -> tuple[dict[str, Any], Path | None]:
     """`local` or `hub` with its value, and the folder that is on this machine."""
     path = Path(source).expanduser()
     if path.is_dir():
-        models.check(path)
+        loading.check(path)
         return {"local": source.rstrip("/") or source}, path
     if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not source.startswith("."):
         return {"hub": source, "revision": None}, in_cache(source)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from anchorscope.config.catalogue import Dataset
 from anchorscope.config.settings import Config
-from anchorscope.models import models
+from anchorscope.models import loading
 from anchorscope.models.checkpoints import fits
 from anchorscope.questions import hub, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -128,7 +128,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 
 def _folder(name: str, folder: Path) -> Finding:
     try:
-        models.check(folder)
+        loading.check(folder)
     except AnchorscopeError as error:
         return Finding("error", "model", f"{name}: {error.what} ({folder})", error.do)
     return Finding("ok", "model", f"{name}: {folder}")

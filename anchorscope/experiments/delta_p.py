@@ -11,7 +11,7 @@ import pandas as pd
 
 from anchorscope.experiments import interchange, strength
 from anchorscope.experiments.strength import Strength
-from anchorscope.models.interventions import ARMS
+from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands, samples
 from anchorscope.probes.bands import Means, Refits, Spread
 from anchorscope.probes.draws import Draws

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from anchorscope.config.settings import Section
-from anchorscope.models.interventions import Intervention
+from anchorscope.passes.interventions import Intervention
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.interventions import ARMS
+from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.bands import Means, Spread
 from anchorscope.probes.draws import Draws

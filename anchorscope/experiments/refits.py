@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.models import features
+from anchorscope.passes import features
 from anchorscope.probes import fitting, intervals, samples, scores
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.interventions import CLEAN, Intervention
-from anchorscope.models.models import Loaded
-from anchorscope.models.passes import Sample, arrange
-from anchorscope.models.planning import sample_of
-from anchorscope.models.runner import measure
+from anchorscope.models.families import Loaded
+from anchorscope.passes.batches import Sample, arrange
+from anchorscope.passes.interventions import CLEAN, Intervention
+from anchorscope.passes.planning import sample_of
+from anchorscope.passes.runner import measure
 from anchorscope.probes.stored import Stored
 from anchorscope.storage.provenance import Counts
 

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_style import ANCHORS, UNSEEN, UNTOLD, few, marker_of, series_name
-from anchorscope.models.interventions import BY_NAME
+from anchorscope.passes.interventions import BY_NAME
 from anchorscope.storage.errors import AnchorscopeError
 
 KEYS = "model dataset site position condition grouping anchor layer"

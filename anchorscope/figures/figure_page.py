@@ -17,7 +17,7 @@ import pandas as pd
 
 from anchorscope.figures.figure_fit import VERSION, size_of
 from anchorscope.figures.figure_style import balanced
-from anchorscope.models.interventions import REGISTRY
+from anchorscope.passes.interventions import REGISTRY
 
 Row = dict[str, Any]
 Spec = dict[str, Any]

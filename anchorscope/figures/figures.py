@@ -28,7 +28,7 @@ from anchorscope.figures.figure_fit import (
 )
 from anchorscope.figures.figure_page import Axis, Choice, page
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.models.interventions import ARMS, REGISTRY
+from anchorscope.passes.interventions import ARMS, REGISTRY
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.anchors import answer_anchors, labels, tokens
-from anchorscope.models import budget, models
+from anchorscope.models import budget, families
 from anchorscope.models.generation import CONTEXT, Ending, generate
 from anchorscope.questions.prompts import PLACES, STYLES
 from anchorscope.storage.counts import Counts
@@ -439,7 +439,7 @@ def _room(
     return {
         TOO_LONG: (settings.max_prompt_tokens, 0),
         BEYOND_WINDOW: (settings.window, needed),
-        BEYOND_POSITIONS: (models.positions(model.config), needed),
+        BEYOND_POSITIONS: (families.positions(model.config), needed),
     }
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorscope.models import models
+from anchorscope.models import loading
 from anchorscope.questions import revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest, read_json
@@ -20,7 +20,7 @@ def fits(folder: str | Path, recipe: str) -> bool:
 
 def parts(folder: str | Path) -> list[Path]:
     """The files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
-    found = {p for pattern in models.WANTED_FILES for p in Path(folder).expanduser().glob(pattern)}
+    found = {p for pattern in loading.WANTED_FILES for p in Path(folder).expanduser().glob(pattern)}
     return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
 
 
@@ -45,8 +45,8 @@ def locate(
     """
     if model.get("hub"):
         asked = model.get("revision")
-        path, commit = models.fetch(model["hub"], revisions.wanted("models", model["hub"], asked))
-        models.check(path)
+        path, commit = loading.fetch(model["hub"], revisions.wanted("models", model["hub"], asked))
+        loading.check(path)
         revisions.keep("models", model["hub"], commit, asked)
         return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
@@ -67,7 +67,7 @@ def locate(
             "correct `local:` in config.yaml, or save the model there with save_pretrained",
             see="no-checkpoint",
         )
-    models.check(folder)
+    loading.check(folder)
     return {
         "path": str(folder.resolve()),
         "revision": digest(parts(folder)),

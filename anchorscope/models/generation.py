@@ -13,8 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.anchors import answer_anchors, tokens
-from anchorscope.models import models, sharing
-from anchorscope.models.sharing import Cache, common, head_inputs
+from anchorscope.models import families, loading
+from anchorscope.models.cache import (
+    WORTH_A_CALL,
+    WORTH_A_GPU_CALL,
+    Cache,
+    common,
+    head_inputs,
+    split,
+)
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-    from anchorscope.models.sharing import Layers
+    from anchorscope.models.cache import Layers
 
 CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
 LEAVE_AT = 0.75
@@ -190,8 +197,8 @@ def _check_window(
 ) -> None:
     """Refuse what would need a sliding window: a tensor mask makes the model forget its own."""
     kind = model.config.model_type
-    family = models.FAMILIES.get(kind, models.Family(kind, may_slide=True))
-    window = models.window(model.config, family)
+    family = families.FAMILIES.get(kind, families.Family(kind, may_slide=True))
+    window = families.window(model.config, family)
     longest = max(map(len, prompts), default=0)
     if window is not None and longest + max_new_tokens > window:
         raise AnchorscopeError(
@@ -209,7 +216,7 @@ def _head(model: PreTrainedModel, ids: Sequence[int]) -> Layers:
 
     cache = Cache(keep=True)
     if len(ids):
-        given = head_inputs([ids], model.dtype, models.device_of(model))
+        given = head_inputs([ids], model.dtype, loading.device_of(model))
         with torch.inference_mode():
             model.base_model(**given, past_key_values=cache, use_cache=True)
     return cache.own
@@ -311,7 +318,7 @@ def _generate_batch(
     ended: set[int] = set()
     contexts = [prompt[-CONTEXT:] for prompt in prompts]
     with torch.inference_mode():
-        rows = _left_padded(prompts, shared, max_new_tokens, models.device_of(model))
+        rows = _left_padded(prompts, shared, max_new_tokens, loading.device_of(model))
         cache = _Growing(head, len(prompts), rows.shut.shape[1] - shared, shared)
         # No row goes on after so many passes.
         for _ in range(max_new_tokens):
@@ -345,8 +352,8 @@ def _left_padded(
     slots = torch.arange(shared + width + max_new_tokens)
     shut = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
-    price = sharing.WORTH_A_CALL if device.type == "cpu" else sharing.WORTH_A_GPU_CALL
-    runs = sharing.split(widths, [1] * len(widths), price)
+    price = WORTH_A_CALL if device.type == "cpu" else WORTH_A_GPU_CALL
+    runs = split(widths, [1] * len(widths), price)
     return _Rows(
         list(range(len(prompts))),
         torch.tensor(ids).to(device),

@@ -16,7 +16,7 @@ import pandas as pd
 import torch
 
 from anchorscope.anchors import labels
-from anchorscope.models.features import Features
+from anchorscope.passes.features import Features
 from anchorscope.probes import platt, probes
 from anchorscope.probes.intervals import auc
 from anchorscope.questions import folds

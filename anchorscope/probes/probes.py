@@ -23,7 +23,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from anchorscope.models.features import Features, Part
+from anchorscope.passes.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
 from anchorscope.probes.standardising import COLUMNS, Standardised, standardise
 from anchorscope.storage.errors import AnchorscopeError

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.models import interventions
+from anchorscope.passes import interventions
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.models.features import Features, Part, Reordered, blocks
+from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
 from anchorscope.probes.draws import Draws
 from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorscope.models.features import Features
+from anchorscope.passes.features import Features
 from anchorscope.storage.errors import AnchorscopeError
 
 FEW = 16

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.models.features import Features
+from anchorscope.passes.features import Features
 from anchorscope.probes.draws import read_arrays, write_arrays
 from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
 from anchorscope.probes.probes import Probes

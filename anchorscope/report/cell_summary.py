@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.interchange import DIFFERENCE
-from anchorscope.models.interventions import ARMS
+from anchorscope.passes.interventions import ARMS
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models import activations
-from anchorscope.models.models import Loaded, check_tokens, load, positions
+from anchorscope.models.families import Loaded, positions
+from anchorscope.models.loading import check_tokens, load
+from anchorscope.passes import activations
 from anchorscope.probes import draws, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts

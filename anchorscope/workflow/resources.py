@@ -185,7 +185,7 @@ def in_cache(hub: str, revision: str | None = None) -> Path | None:
 
 def activation_bytes(config: Config, model: str, dataset: str) -> int:
     """Samples × conditions × read-outs × layers × width × bytes of a number, of one cell."""
-    from anchorscope.models.planning import conditions_of  # loads torch, which most jobs can spare
+    from anchorscope.passes.planning import conditions_of  # loads torch, which most jobs can spare
 
     measured = conditions_of(config.conditions.model_dump())
     passes = sum(condition != "noop" for condition, _ in measured)

@@ -10,7 +10,9 @@ import pytest
 import yaml
 
 from anchorscope.experiments import delta_p
-from anchorscope.models import activations, answers, checkpoints, models
+from anchorscope.models import answers, checkpoints, loading
+from anchorscope.models.families import Loaded
+from anchorscope.passes import activations
 from anchorscope.probes import scores as scores_module
 from anchorscope.questions import datasets
 from anchorscope.questions import prompts as prompts_module
@@ -36,8 +38,8 @@ class Cell:
 
 
 @cache
-def loaded(model: str) -> models.Loaded:
-    return models.load(SHIPPED / model, dtype="float32")
+def loaded(model: str) -> Loaded:
+    return loading.load(SHIPPED / model, dtype="float32")
 
 
 @cache

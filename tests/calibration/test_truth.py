@@ -17,7 +17,7 @@ from instrument import short_of_memory
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import training, truth, verdicts
-from anchorscope.models import models
+from anchorscope.models import families
 from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
@@ -384,7 +384,7 @@ def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
 def broken(load, graded):
     """A model whose weights are no numbers from its third block on."""
     loaded = load("llama")
-    block = models.layers(loaded)[2].mlp.down_proj.weight
+    block = families.layers(loaded)[2].mlp.down_proj.weight
     before = block.detach().clone()
     block.data.fill_(float("nan"))
     yield loaded

@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorscope.anchors import answer_anchors, tokens
-from anchorscope.models import activations, answers, generation
+from anchorscope.models import answers, generation
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
+from anchorscope.passes import activations
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
 from anchorscope.storage.counts import Counts

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import delta_p, interchange
-from anchorscope.models.interventions import ARMS
+from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands
 from anchorscope.probes.draws import Draws
 

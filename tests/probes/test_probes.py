@@ -8,7 +8,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.models.features import Part
+from anchorscope.passes.features import Part
 from anchorscope.probes import lbfgs, probes, standardising
 from anchorscope.probes.lbfgs import Block
 from anchorscope.storage.errors import AnchorscopeError

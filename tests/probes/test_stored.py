@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope.models import activations
+from anchorscope.passes import activations
 from anchorscope.probes import fitting, scores, stored
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError

@@ -11,7 +11,7 @@ import pytest
 from playedhub import COMMIT, Hub, playing
 
 from anchorscope.cli import cli_check
-from anchorscope.models import models
+from anchorscope.models import loading
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -48,9 +48,9 @@ def played(
 
 
 def test_a_model_is_fetched_from_a_hub_that_answers(played: Hub, waited: list[float]) -> None:
-    folder, commit = models.fetch("owner/name")
+    folder, commit = loading.fetch("owner/name")
     assert commit == COMMIT and (folder / "model.safetensors").is_file()
-    models.check(folder)
+    loading.check(folder)
     assert waited == []
 
 
@@ -60,7 +60,7 @@ def test_what_passes_is_waited_for_ever_longer(
 ) -> None:
     played.refusals = [(status, {})] * 2
     with caplog.at_level(logging.WARNING, "anchorscope.questions.hub"):
-        assert models.fetch("owner/name")[1] == COMMIT
+        assert loading.fetch("owner/name")[1] == COMMIT
     assert waited == [1.0, 2.0]
     assert f"owner/name: status {status}; attempt 1 failed, the next in 1 s" in caplog.text
     assert TOKEN not in caplog.text
@@ -68,7 +68,7 @@ def test_what_passes_is_waited_for_ever_longer(
 
 def test_the_hub_says_how_long_to_wait(played: Hub, waited: list[float]) -> None:
     played.refusals = [(429, {"Retry-After": seconds}) for seconds in ("7", "999999", "soon")]
-    assert models.fetch("owner/name")[1] == COMMIT
+    assert loading.fetch("owner/name")[1] == COMMIT
     assert waited == [7.0, hub.LONGEST, 4.0]
 
 
@@ -88,7 +88,7 @@ def test_what_is_refused_is_not_asked_again(
 ) -> None:
     played.always = (status, headers)
     with pytest.raises(AnchorscopeError, match=what) as caught:
-        models.fetch("owner/name")
+        loading.fetch("owner/name")
     assert waited == [] and caught.value.see == see
     assert TOKEN not in str(caught.value)
 
@@ -99,7 +99,7 @@ def test_a_hub_in_trouble_is_given_up_in_the_end(
 ) -> None:
     played.always = (status, {})
     with pytest.raises(AnchorscopeError, match=f"status {status}") as caught:
-        models.fetch("owner/name")
+        loading.fetch("owner/name")
     assert waited == [1.0, 2.0, 4.0] and caught.value.see == "hub-status"
 
 
@@ -108,7 +108,7 @@ def test_a_hub_that_cannot_be_reached_is_asked_again_then_given_up(
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(AnchorscopeError, match="the hub cannot be reached") as caught:
-        models.fetch("owner/name")
+        loading.fetch("owner/name")
     assert waited == [1.0, 2.0, 4.0] and caught.value.see == "hub-unreachable"
     assert played.asked == []
 
@@ -119,7 +119,7 @@ def test_a_hub_that_does_not_answer_in_time_is_asked_again_then_given_up(
     monkeypatch.setattr(hub, "SILENCE", 0.2)
     played.pause = 1.0
     with pytest.raises(AnchorscopeError, match="the hub cannot be reached") as caught:
-        models.fetch("owner/name")
+        loading.fetch("owner/name")
     assert waited == [1.0, 2.0, 4.0] and caught.value.see == "hub-unreachable"
     assert len(played.asked) == 4
 
@@ -132,7 +132,7 @@ def test_the_stage_says_what_the_check_before_it_says(
 ) -> None:
     played.always = answer
     with pytest.raises(AnchorscopeError) as caught:
-        models.fetch("owner/name")
+        loading.fetch("owner/name")
     found = cli_check.ask("model", "owner/name", "model m")
     assert found.status == "error"
     assert found.what == f"model m: {caught.value.what}" and found.do == caught.value.do

@@ -11,7 +11,8 @@ import pytest
 import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
 
-from anchorscope.models import activations, generation
+from anchorscope.models import generation
+from anchorscope.passes import activations
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet

@@ -11,7 +11,8 @@ import pytest
 import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
-from anchorscope.models import activations, generation
+from anchorscope.models import generation
+from anchorscope.passes import activations
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory
 

@@ -15,7 +15,7 @@ from workflow import TINY, Workspace
 
 from anchorscope.experiments.delta_p import CONTRASTS, CURVE
 from anchorscope.experiments.tables import COLUMNS
-from anchorscope.models import activations
+from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
 from anchorscope.workflow import config

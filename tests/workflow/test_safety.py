@@ -17,7 +17,8 @@ import pytest
 import yaml
 from workflow import merged
 
-from anchorscope.models import activations, answers, models
+from anchorscope.models import answers, loading
+from anchorscope.passes import activations
 from anchorscope.questions import hub, prompts, questions, reading, revisions
 from anchorscope.storage import files, provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
@@ -77,7 +78,7 @@ def trapped(checkpoint: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path
 
 def test_code_and_pickles_beside_safetensors_are_not_run(trapped: tuple[Path, Path]) -> None:
     folder, marker = trapped
-    loaded = models.load(folder)
+    loaded = loading.load(folder)
     assert type(loaded.model).__module__.startswith("transformers.")
     assert not marker.exists()
 
@@ -87,7 +88,7 @@ def test_pickles_without_safetensors_are_refused_unread(trapped: tuple[Path, Pat
     for path in folder.glob("*.safetensors"):
         path.unlink()
     with pytest.raises(AnchorscopeError, match="safetensors"):
-        models.load(folder)
+        loading.load(folder)
     assert not marker.exists()
 
 
@@ -258,7 +259,7 @@ def configured(change: dict[str, Any]) -> Config:
 
 PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "results": lambda path: {"results": path},
-    "models.mine.local": lambda path: {"models": {"mine": {"local": path}}},
+    "loading.mine.local": lambda path: {"models": {"mine": {"local": path}}},
     "datasets.mine.local": lambda path: {"datasets": {"mine": rows_of({"local": path})}},
     "datasets.mine.few_shot.file": lambda path: {
         "datasets": {"mine": rows_of({"local": "rows.csv", "few_shot": {"file": path}})}
@@ -293,7 +294,7 @@ def test_the_cache_of_the_hub_and_the_data_folder_need_no_declaration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    configured(PLACES["models.mine.local"](str(tmp_path / "hub" / "models--a--b")))
+    configured(PLACES["loading.mine.local"](str(tmp_path / "hub" / "models--a--b")))
     with pytest.raises(AnchorscopeError, match="leads out"):
         configured(PLACES["datasets.mine.local"](str(tmp_path / "rows.csv")))
     configured(PLACES["datasets.mine.local"]("rows.csv") | {"data_folder": str(tmp_path)})
@@ -329,7 +330,7 @@ def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
     [
         ("datasets.mine.local", "", "rows.csv"),
         ("datasets.mine.local", "below", "rows.csv"),
-        ("models.mine.local", "", "model.safetensors"),
+        ("loading.mine.local", "", "model.safetensors"),
     ],
 )
 def test_no_link_in_a_folder_of_the_config_leaves_the_project(
@@ -350,7 +351,7 @@ def test_no_link_in_a_folder_of_the_config_leaves_the_project(
 @pytest.mark.parametrize(
     ("key", "read", "link"),
     [
-        ("models.mine.local", "model.safetensors", "optimizer.pt"),
+        ("loading.mine.local", "model.safetensors", "optimizer.pt"),
         ("datasets.mine.local", "test.csv", "train.csv"),
     ],
 )

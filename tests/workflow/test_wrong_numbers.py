@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.models import activations, answers, models
+from anchorscope.models import answers, families, loading
+from anchorscope.passes import activations
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files, provenance
@@ -63,7 +64,7 @@ def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
     checkpoint: Callable[..., Path], tmp_path: Path, site: str, value: float, found: str
 ) -> None:
     """Zero all over is what a layer gives that was never loaded."""
-    loaded = models.load(checkpoint("llama"))
+    loaded = loading.load(checkpoint("llama"))
     rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "Anna"} for n in "abc"]
     fields = {"id": "id", "question": "q", "answers": ["a"], "response": "a"}
     frame, _ = questions.normalise(rows, fields, split=None)
@@ -72,8 +73,8 @@ def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
         built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
     )
     planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
-    layer = models.layers(loaded)[2]
-    models.part(loaded, layer, site).register_forward_hook(
+    layer = families.layers(loaded)[2]
+    families.part(loaded, layer, site).register_forward_hook(
         lambda _, __, given: (
             (given[0] * 0 + value, *given[1:]) if isinstance(given, tuple) else given * 0 + value
         )
@@ -110,7 +111,7 @@ def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(
     for path in other.glob("tokenizer*"):
         shutil.copy(path, folder)
     with pytest.raises(AnchorscopeError, match="uses only"):
-        models.load(folder)
+        loading.load(folder)
 
 
 def product(path: Path, identity: str, *inputs: Path, **facts: Any) -> Path:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from anchorscope.config.settings import Section
 from anchorscope.experiments.experiment import Experiment
-from anchorscope.models.interventions import Intervention
+from anchorscope.passes.interventions import Intervention
 
 RANDOM = Intervention(
     "patch-random",

@@ -11,9 +11,9 @@ import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, RANDOM, Settings
 from anchorscope.experiments.scored import COLUMNS, Cell
-from anchorscope.models import partners
-from anchorscope.models.interventions import random_tokens, runs
-from anchorscope.models.passes import Sample
+from anchorscope.passes import partners
+from anchorscope.passes.batches import Sample
+from anchorscope.passes.interventions import random_tokens, runs
 
 FACTS = ("partner", "changed", "source")
 

@@ -18,9 +18,9 @@ from instrument import answers_table
 from anchorscope.experiments import registry, scored
 from anchorscope.experiments.patching import EXPERIMENT, figure, measure
 from anchorscope.experiments.patching import table as tables
-from anchorscope.models import models
-from anchorscope.models.interventions import runs
-from anchorscope.models.passes import Sample
+from anchorscope.models import loading
+from anchorscope.passes.batches import Sample
+from anchorscope.passes.interventions import runs
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -91,7 +91,7 @@ def relations(loaded: Any) -> pd.DataFrame:
 
 
 def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> None:
-    loaded = models.load(checkpoint("llama", "metaspace"))
+    loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
     rows = measure.measure(cell, EXPERIMENT.settings())

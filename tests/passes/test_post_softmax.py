@@ -17,9 +17,9 @@ import pytest
 import torch
 from conftest import CORPUS
 
-from anchorscope.models import models
-from anchorscope.models.interventions import Cut
-from anchorscope.models.mask import mask
+from anchorscope.models import loading
+from anchorscope.passes.interventions import Cut
+from anchorscope.passes.mask import mask
 
 LENGTH, HEADS, WIDTH = 9, 2, 8
 BLOCKED = [2, 3, 5]
@@ -112,7 +112,7 @@ def test_a_query_that_looks_at_nothing_else_loses_its_output(states, masks) -> N
 def test_in_a_model_the_two_part_after_what_is_cut_and_nowhere_before(
     checkpoint: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = models.load(checkpoint("llama", "metaspace"))
+    loaded = loading.load(checkpoint("llama", "metaspace"))
     loaded.model.set_attn_implementation("eager")
     ids = torch.tensor([loaded.tokenizer(CORPUS[0])["input_ids"]])
     length = ids.shape[1]

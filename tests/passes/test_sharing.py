@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
 
-from anchorscope.models import activations, answers, generation, models, sharing
+from anchorscope.models import answers, cache, families, generation, loading
+from anchorscope.passes import activations, sharing
 from anchorscope.storage.errors import AnchorscopeError
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
@@ -53,12 +54,12 @@ def unshared(loaded, plan):
     """(id, tensor name) → [layers, width]: every row passed in full, the model run to its end."""
     found, seen = {}, {}
     handles = [
-        models.part(loaded, layer, site).register_forward_hook(
+        families.part(loaded, layer, site).register_forward_hook(
             lambda module, args, output, site=site: seen.setdefault(site, []).append(
-                models.first_tensor(output)
+                families.first_tensor(output)
             )
         )
-        for layer, site in itertools.product(models.layers(loaded), models.SITES)
+        for layer, site in itertools.product(families.layers(loaded), families.SITES)
     ]
     for batch in plan.batches:
         seen.clear()
@@ -79,7 +80,7 @@ def unshared(loaded, plan):
 @pytest.mark.parametrize("blocks", activations.BLOCKS)
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_shared_passes_equal_the_unshared_one(load, family, blocks):
-    assert set(ALL_FAMILIES) == set(models.FAMILIES)
+    assert set(ALL_FAMILIES) == set(families.FAMILIES)
     loaded = load(family, TOKENIZER[family])
     plan = planned(
         behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
@@ -93,13 +94,15 @@ def test_shared_passes_equal_the_unshared_one(load, family, blocks):
         torch.testing.assert_close(states, expected[key], **CLOSE)
 
 
-@pytest.mark.parametrize("sites", [("attn",), ("mlp",), ("resid",), ("attn", "mlp"), models.SITES])
+@pytest.mark.parametrize(
+    "sites", [("attn",), ("mlp",), ("resid",), ("attn", "mlp"), families.SITES]
+)
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     loaded = load(family, TOKENIZER[family])
     plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
     every = measured(loaded, plan)
-    ran = dict.fromkeys([*models.SITES, "norm"], 0)
+    ran = dict.fromkeys([*families.SITES, "norm"], 0)
 
     def count(name):
         def hook(*_):
@@ -107,10 +110,10 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
 
         return hook
 
-    block = models.layers(loaded)[-1]
+    block = families.layers(loaded)[-1]
     handles = [
-        models.part(loaded, block, site).register_forward_pre_hook(count(site))
-        for site in models.SITES
+        families.part(loaded, block, site).register_forward_pre_hook(count(site))
+        for site in families.SITES
     ]
     handles.append(final_norm(loaded).register_forward_pre_hook(count("norm")))
     readouts = [f"{site}/{place}" for site in sites for place in activations.POSITIONS]
@@ -130,7 +133,7 @@ def test_the_last_mlp_sees_the_read_out_tokens_only(load):
     loaded = load("llama")
     plan = planned(behind_heads(loaded.tokenizer), conditions={"knockout": {}})
     widths = []
-    handle = models.layers(loaded)[-1].mlp.register_forward_hook(
+    handle = families.layers(loaded)[-1].mlp.register_forward_hook(
         lambda module, args, output: widths.append(output.shape[1])
     )
     measured(loaded, plan, ["attn/final", "mlp/final", "mlp/last_answer"])
@@ -277,7 +280,7 @@ def test_items_are_split_into_the_runs_that_cost_least(items, price):
     def cost(runs):
         return sum(max(widths[i:j]) * sum(rows[i:j]) + price for i, j in runs)
 
-    found = sharing.split(widths, rows, price)
+    found = cache.split(widths, rows, price)
     assert [place for i, j in found for place in range(i, j)] == list(range(len(widths)))
     every = [
         list(itertools.pairwise([0, *cuts, len(widths)]))
@@ -318,12 +321,12 @@ def test_parts_pass_fewer_tokens_and_keep_a_samples_rows_together(byte_level, mo
     assert sharing.parts(alike, alike.batches[0]) == [alike.batches[0].samples]
     passed = sharing.tokens_passed(plan, batch)
     in_one_part(monkeypatch)
-    assert passed + sharing.WORTH_A_CALL < sharing.tokens_passed(plan, batch)
+    assert passed + cache.WORTH_A_CALL < sharing.tokens_passed(plan, batch)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
 def test_what_rows_have_in_common_is_what_all_begin_with(rows):
-    size = sharing.common(rows)
+    size = cache.common(rows)
     assert len({tuple(row[:size]) for row in rows}) <= 1
     assert (
         not rows or any(len(row) == size for row in rows) or (len({row[size] for row in rows}) > 1)
@@ -379,7 +382,7 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
 
 
 def test_prompts_are_passed_in_runs_of_like_length_where_that_pays(load, monkeypatch):
-    monkeypatch.setattr(sharing, "WORTH_A_CALL", 3)
+    monkeypatch.setattr(generation, "WORTH_A_CALL", 3)
     loaded, passed = load("llama"), []
     prompts = [[5 + row] + [4] * (width - 1) for row, width in enumerate((40, 39, 20, 19, 2, 2))]
     handle = loaded.model.register_forward_pre_hook(
@@ -411,7 +414,7 @@ def test_answers_beyond_the_sliding_window_are_refused(load, over):
 
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
-    monkeypatch.setattr(sharing, "WORTH_A_CALL", 10**6)  # all rows in one call
+    monkeypatch.setattr(generation, "WORTH_A_CALL", 10**6)  # all rows in one call
     loaded, shapes = load("llama"), []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
     free = [greedy(loaded, ids, (), 12) for ids in prompts]
@@ -439,7 +442,7 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
     assert rows[-1] < len(prompts)
     assert {kept for _, kept in shapes} == {1}
     # The head's tokens, common to all, are not among those of the batch.
-    shared = sharing.common(prompts)
+    shared = cache.common(prompts)
     assert shared >= len(loaded.tokenizer(HEAD)["input_ids"])
     assert shapes[0][0][1] == max(map(len, prompts)) - shared
 
@@ -448,7 +451,7 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
     checkpoint,
 ):
     """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
-    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     table = answers_table(loaded.tokenizer)
     table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
     plan = activations.plan(
@@ -467,7 +470,7 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
 def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(
     checkpoint,
 ):
-    plan = planned(answers_table(models.load(checkpoint("llama")).tokenizer))
+    plan = planned(answers_table(loading.load(checkpoint("llama")).tokenizer))
     for batch in plan.batches:
         if batch.masked:
             (step,) = sharing.steps(plan, batch, forked=False)
@@ -492,11 +495,11 @@ def longrope(byte_level):
         "long_factor": [8.0] * 4,
         "original_max_position_embeddings": ORIGINAL,
     }
-    return models.wrapped(AutoModelForCausalLM.from_config(made), byte_level)
+    return loading.wrapped(AutoModelForCausalLM.from_config(made), byte_level)
 
 
 def test_longrope_is_measured_within_its_original_length_only(longrope):
-    assert models.positions(longrope.model.config) == ORIGINAL
+    assert families.positions(longrope.model.config) == ORIGINAL
     table = behind_heads(longrope.tokenizer)
     beyond = [len(ids) > ORIGINAL for ids in table["input_ids"]]
     assert 2 <= sum(beyond) <= len(beyond) - 2

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.models.interventions import ARMS
+from anchorscope.passes.interventions import ARMS
 from anchorscope.questions import folds, wording
 from anchorscope.questions.world import UNSEEN
 

@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope.models.features import Features, Reordered, at
-from anchorscope.models.stored import Rows, Stored
+from anchorscope.passes.features import Features, Reordered, at
+from anchorscope.passes.stored import Rows, Stored
 from anchorscope.probes import probes, scores
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorscope.config.settings import Conditions
-from anchorscope.models import interventions
-from anchorscope.models.interventions import BY_NAME, Cut
-from anchorscope.models.mask import in_layer, mask, mask_between
+from anchorscope.passes import interventions
+from anchorscope.passes.interventions import BY_NAME, Cut
+from anchorscope.passes.mask import in_layer, mask, mask_between
 
 
 def cuts(tokens, **how):

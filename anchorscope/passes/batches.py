@@ -6,8 +6,8 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anchorscope.models.interventions import Cut, Intervention, cut
-from anchorscope.models.sharing import common
+from anchorscope.models.cache import common
+from anchorscope.passes.interventions import Cut, Intervention, cut
 from anchorscope.storage.counts import Counts
 
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
@@ -96,7 +96,7 @@ class Plan:
             question; and those behind other worked examples, which share a head of their own. 0
             shares none.
         partner_source: where the partners of the interchange come from, see
-            `anchorscope.models.partners.Interchange`.
+            `anchorscope.passes.partners.Interchange`.
     """
 
     samples: tuple[Sample, ...]

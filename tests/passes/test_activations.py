@@ -24,7 +24,8 @@ from instrument import (
 )
 from safetensors import safe_open
 
-from anchorscope.models import activations, models
+from anchorscope.models import families, loading
+from anchorscope.passes import activations
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -46,7 +47,7 @@ def test_one_pass_equals_the_literal_loop_over_layers(loaded, answers, blocks):
         start = sample.answer_start if blocks == "answer" else 0
         for layer in range(LAYERS):
             slow = layer_by_layer(loaded, sample, cut, layer, start)
-            for site, position in itertools.product(models.SITES, activations.POSITIONS):
+            for site, position in itertools.product(families.SITES, activations.POSITIONS):
                 state = found[id_, f"{condition}.{draw}/{site}.{position}"][layer]
                 expected = slow[site][layer][sample.positions[position]]
                 torch.testing.assert_close(state, expected, **CLOSE)
@@ -152,7 +153,7 @@ def test_a_later_token_changes_no_earlier_position(loaded, answers):
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint, family):
-    loaded = models.load(checkpoint(family, TOKENIZER[family]))
+    loaded = loading.load(checkpoint(family, TOKENIZER[family]))
     loaded.model.set_attn_implementation("eager")
     plan = planned(answers_table(loaded.tokenizer))
     for batch in plan.batches:
@@ -340,7 +341,7 @@ def test_what_is_read_back_is_what_was_measured_in_the_order_of_the_answers(load
 
 
 def test_activations_are_kept_in_the_models_dtype(checkpoint, tmp_path):
-    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     plan = planned(answers_table(loaded.tokenizer))
     stats = activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
     with safe_open(tmp_path / "cell" / "batch-00000.safetensors", framework="pt") as file:
@@ -407,8 +408,8 @@ def test_an_index_outside_the_sample_or_an_id_twice_is_refused(byte_level):
 
 @pytest.mark.parametrize(("value", "word"), [(float("nan"), "not finite"), (0.0, "zero")])
 def test_a_broken_activation_names_its_layer_and_sample(checkpoint, tmp_path, value, word):
-    loaded = models.load(checkpoint("llama"))
-    models.layers(loaded)[2].mlp.down_proj.weight.fill_(value)
+    loaded = loading.load(checkpoint("llama"))
+    families.layers(loaded)[2].mlp.down_proj.weight.fill_(value)
     plan = planned(answers_table(loaded.tokenizer))
     with pytest.raises(AnchorscopeError, match=f"mlp is {word} at layer 2") as caught:
         activations.write(tmp_path / "cell", loaded, plan, ["mlp/final"])
@@ -454,9 +455,9 @@ def test_hooks_are_gone_afterwards_even_after_an_error(load):
     )
     with pytest.raises(IndexError):
         measured(loaded, dataclasses.replace(plan, samples=(broken, *plan.samples[1:])))
-    for layer in models.layers(loaded):
-        for site in models.SITES:
-            assert not models.part(loaded, layer, site)._forward_hooks
+    for layer in families.layers(loaded):
+        for site in families.SITES:
+            assert not families.part(loaded, layer, site)._forward_hooks
 
 
 def live_bytes() -> int:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import models
+from anchorscope.models import families
+from anchorscope.models.families import Loaded
 
 if TYPE_CHECKING:
     import torch
@@ -56,7 +57,7 @@ class Recorder:
         """Record the output of a module; `last` is the last one read."""
         if self.indices is None:
             return
-        states = models.first_tensor(output)
+        states = families.first_tensor(output)
         cut_down = last and self.early and site == TOKENWISE
         self.seen.setdefault(site, []).append(states if cut_down else self.taken(states))
         if last and self.early:
@@ -81,11 +82,11 @@ class Recorder:
 
 
 @contextmanager
-def recording(loaded: models.Loaded, sites: Collection[str]) -> Iterator[Recorder]:
+def recording(loaded: Loaded, sites: Collection[str]) -> Iterator[Recorder]:
     """Hooks that keep the outputs at `recorder.indices` only; they are removed at the end."""
     recorder = Recorder()
-    blocks = models.layers(loaded)
-    final = max(sites, key=models.SITES.index)
+    blocks = families.layers(loaded)
+    final = max(sites, key=families.SITES.index)
     handles = []
     for block in blocks:
         for site in sites:
@@ -94,9 +95,9 @@ def recording(loaded: models.Loaded, sites: Collection[str]) -> Iterator[Recorde
             def keep(_: Any, __: Any, output: Any, site: str = site, last: bool = last) -> None:
                 recorder.keep(site, output, last=last)
 
-            handles.append(models.part(loaded, block, site).register_forward_hook(keep))
+            handles.append(families.part(loaded, block, site).register_forward_hook(keep))
     if final == TOKENWISE:
-        module = models.part(loaded, blocks[-1], final)
+        module = families.part(loaded, blocks[-1], final)
         handles.append(module.register_forward_pre_hook(lambda _, given: recorder.narrow(given)))
     try:
         yield recorder
@@ -125,7 +126,7 @@ class Write:
 
 @contextmanager
 def writing(
-    loaded: models.Loaded, writes: Sequence[Write], tokens: Mapping[str, torch.Tensor]
+    loaded: Loaded, writes: Sequence[Write], tokens: Mapping[str, torch.Tensor]
 ) -> Iterator[None]:
     """Hooks that write; a recorder made before them reads what was there, one made after sees it.
 
@@ -136,17 +137,18 @@ def writing(
     """
     import torch
 
-    blocks, handles = models.layers(loaded), []
+    blocks, handles = families.layers(loaded), []
     for one in writes:
 
         def put(_: Any, __: Any, output: Any, one: Write = one) -> Any:
-            states = models.first_tensor(output).clone()
+            states = families.first_tensor(output).clone()
             rows = torch.tensor(list(one.rows), device=states.device)
             at = tokens[one.position].to(states.device)[rows]
             states[rows, at] = one.states.to(states)
             return (states, *output[1:]) if isinstance(output, tuple) else states
 
-        handles.append(models.part(loaded, blocks[one.layer], one.site).register_forward_hook(put))
+        module = families.part(loaded, blocks[one.layer], one.site)
+        handles.append(module.register_forward_hook(put))
     try:
         yield
     finally:
@@ -155,7 +157,7 @@ def writing(
 
 
 @contextmanager
-def masked(loaded: models.Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
+def masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
     """Hooks that give each layer an attention mask of its own, in place of the pass's.
 
     Args:
@@ -163,7 +165,7 @@ def masked(loaded: models.Loaded, masks: Sequence[torch.Tensor]) -> Iterator[Non
         masks: one for each layer, [rows, 1, queries, keys].
     """
     handles = []
-    for block, mask in zip(models.layers(loaded), masks, strict=True):
+    for block, mask in zip(families.layers(loaded), masks, strict=True):
 
         def give(_: Any, args: Any, given: Any, mask: torch.Tensor = mask) -> Any:
             if "attention_mask" not in given:

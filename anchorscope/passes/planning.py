@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models import partners
 from anchorscope.models.answers import BEYOND_POSITIONS, BEYOND_WINDOW
-from anchorscope.models.interventions import ARMS, Settings, on
-from anchorscope.models.partners import Interchange
-from anchorscope.models.passes import FEW_SHOT, Plan, Sample, arrange
+from anchorscope.passes import partners
+from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
+from anchorscope.passes.interventions import ARMS, Settings, on
+from anchorscope.passes.partners import Interchange
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -53,7 +53,7 @@ def plan(
         blocks: which queries the block applies to, see `Plan`.
         seed: seed of the random control, and of the choice among partners.
         fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
-            `anchorscope.models.partners.interchange`.
+            `anchorscope.passes.partners.interchange`.
 
     Raises:
         AnchorscopeError: nothing left to measure, an id twice, an index outside its sample.

@@ -1,19 +1,15 @@
-"""Models: which families can be measured, and loading a checkpoint with nothing made up on the way.
-
-A family is data: where a block's parts are. To add one, add a line to `FAMILIES` and a checkpoint
-to the parity tests.
-"""
+"""Loading a checkpoint and its tokenizer, with nothing made up on the way."""
 
 from __future__ import annotations
 
 import json
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import vocabulary
+from anchorscope.models.families import FAMILIES, Family, Loaded, window
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -22,7 +18,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-SITES = ("attn", "mlp", "resid")
 DTYPES = ("float32", "bfloat16", "float16")
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
@@ -38,56 +33,6 @@ TOKENIZER_FILES = (
 NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Family:
-    """Where the parts of a model family are.
-
-    Attributes:
-        model_type: the `model_type` of config.json.
-        layers: the list of blocks, seen from the base model (without the LM head).
-        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name.
-        may_slide: whether the config may ask for a sliding attention window.
-    """
-
-    model_type: str
-    layers: str = "layers"
-    attn: str = "self_attn"
-    mlp: str = "mlp"
-    may_slide: bool = False
-
-
-FAMILIES: dict[str, Family] = {
-    family.model_type: family
-    for family in (
-        Family("llama"),
-        Family("qwen2", may_slide=True),
-        Family("qwen3", may_slide=True),
-        Family("mistral", may_slide=True),
-        Family("gemma3_text", may_slide=True),
-        Family("gpt_neox", attn="attention"),
-    )
-}
-
-
-@dataclass(frozen=True)
-class Loaded:
-    """A model ready to be measured.
-
-    Attributes:
-        model: the causal language model, in evaluation mode, without gradients.
-        tokenizer: its fast tokenizer.
-        family: where its parts are.
-        window: the most tokens that every layer attends to, None without a sliding window.
-        device: where the input ids belong.
-    """
-
-    model: PreTrainedModel
-    tokenizer: PreTrainedTokenizerFast
-    family: Family
-    window: int | None
-    device: torch.device
 
 
 def load(
@@ -195,50 +140,6 @@ def device_of(model: PreTrainedModel) -> torch.device:
     return _embedding(model).device
 
 
-def window(config: Any, family: Family) -> int | None:
-    """The most tokens that every layer attends to, or None without a sliding window."""
-    if not family.may_slide or getattr(config, "sliding_window", None) is None:
-        return None
-    kinds = getattr(config, "layer_types", None)
-    if kinds is not None and "sliding_attention" not in kinds:
-        return None
-    return int(config.sliding_window)
-
-
-def positions(config: Any) -> int | None:
-    """The most tokens that a model is measured on, None without a limit.
-
-    With `longrope` frequencies this is its original length: a call that reaches beyond turns to
-    other frequencies for all its tokens, so the result would depend on what is passed together.
-    """
-    rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
-    limits = [
-        kind["original_max_position_embeddings"]
-        for kind in kinds
-        if kind.get("rope_type") == "longrope"
-    ]
-    limits.append(getattr(config, "max_position_embeddings", None))
-    return min((limit for limit in limits if limit is not None), default=None)
-
-
-def layers(loaded: Loaded) -> list[torch.nn.Module]:
-    """The blocks of the model, first to last."""
-    return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())
-
-
-def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
-    """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
-    if site == "resid":
-        return layer
-    return layer.get_submodule({"attn": loaded.family.attn, "mlp": loaded.family.mlp}[site])
-
-
-def first_tensor(output: Any) -> torch.Tensor:
-    """What a module returned, be it a tensor or a tuple that starts with one."""
-    return output[0] if isinstance(output, tuple) else output
-
-
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
@@ -320,7 +221,7 @@ def _unknown_family(model_type: str, where: object) -> AnchorscopeError:
         f"there is no adapter for the model family {model_type!r}",
         where,
         f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
-        "anchorscope/models/models.py and to the parity tests",
+        "anchorscope/models/loading.py and to the parity tests",
         see="unknown-family",
     )
 

@@ -10,7 +10,7 @@ from conftest import ALL_FAMILIES, CORPUS
 from instrument import TOKENIZER, measured, planned
 from test_sharing import CUTS, HEAD, behind_heads
 
-from anchorscope.models import generation, models
+from anchorscope.models import generation, loading
 from anchorscope.probes import probes, scores
 
 DEVICE = "cuda"
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a C
 def both(checkpoint, family, dtype="float32"):
     """A model on the CPU, and on the GPU."""
     folder = checkpoint(family, TOKENIZER[family])
-    here, there = (models.load(folder, dtype=dtype, device=place) for place in ("cpu", DEVICE))
+    here, there = (loading.load(folder, dtype=dtype, device=place) for place in ("cpu", DEVICE))
     assert there.device.type == DEVICE and str(there.model.dtype).endswith(dtype)
     return here, there
 

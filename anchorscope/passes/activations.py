@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pandas as pd
 
-from anchorscope.models import interventions, models, sharing
-from anchorscope.models.passes import (
+from anchorscope.models.families import Loaded
+from anchorscope.passes import interventions, sharing
+from anchorscope.passes.batches import (
     BLOCKS,
     POSITIONS,
     Batch,
     Plan,
     Sample,
 )
-from anchorscope.models.planning import conditions_of, plan
-from anchorscope.models.runner import forks, inputs, measure, parse
-from anchorscope.models.stored import Rows, Stored
+from anchorscope.passes.planning import conditions_of, plan
+from anchorscope.passes.runner import forks, inputs, measure, parse
+from anchorscope.passes.stored import Rows, Stored
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids, read_parquet, write_parquet
@@ -28,7 +29,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
-    from anchorscope.models.features import Features
+    from anchorscope.passes.features import Features
 
 __all__ = [
     "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",
@@ -41,7 +42,7 @@ PARTNERS = (*(f"{name}_partner" for name in PROMPTS), "partner_source")
 
 def write(
     folder: str | Path,
-    loaded: models.Loaded,
+    loaded: Loaded,
     planned: Plan,
     readouts: Sequence[str],
 ) -> dict[str, Any]:
@@ -145,7 +146,7 @@ def index(planned: Plan) -> pd.DataFrame:
     condition is not run); random_complete (every draw found as many tokens as E_Q has).
     Where the condition is run: matched_partner, placebo_partner and replicate_partner, the id of
     the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
-    where there is none; partner_source, see `anchorscope.models.partners.Interchange`.
+    where there is none; partner_source, see `anchorscope.passes.partners.Interchange`.
     """
     cuts: list[dict[str, list[interventions.Cut]]] = [{} for _ in planned.samples]
     places: list[dict[str, Any]] = [

@@ -11,11 +11,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import models, sharing
-from anchorscope.models.hooks import Finished, Write, masked, recording, writing
-from anchorscope.models.interventions import Cut
-from anchorscope.models.mask import in_layer, mask
-from anchorscope.models.passes import POSITIONS, Batch, Plan, Sample, narrowed
+from anchorscope.models import cache, families
+from anchorscope.models.families import Loaded
+from anchorscope.passes import sharing
+from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, narrowed
+from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
+from anchorscope.passes.interventions import Cut
+from anchorscope.passes.mask import in_layer, mask
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
@@ -34,11 +36,11 @@ def parse(readouts: Sequence[str]) -> list[tuple[str, str]]:
     """
     pairs = [(site, position) for site, _, position in (name.partition("/") for name in readouts)]
     for name, (site, position) in zip(readouts, pairs, strict=True):
-        if site not in models.SITES or position not in POSITIONS:
+        if site not in families.SITES or position not in POSITIONS:
             raise AnchorscopeError(
                 f"there is no read-out {name!r}",
                 "readouts",
-                f"write <site>/<position>: {', '.join(models.SITES)}; {', '.join(POSITIONS)}",
+                f"write <site>/<position>: {', '.join(families.SITES)}; {', '.join(POSITIONS)}",
                 see="not-measured",
             )
     return pairs
@@ -61,7 +63,7 @@ class Passed:
 
 
 def run(
-    loaded: models.Loaded,
+    loaded: Loaded,
     planned: Plan,
     batch: Batch,
     *,
@@ -114,11 +116,11 @@ def run(
     return Passed(states, embeddings, (out.attentions or ()) if asked else ())
 
 
-def _masks(loaded: models.Loaded, planned: Plan, batch: Batch) -> list[torch.Tensor]:
+def _masks(loaded: Loaded, planned: Plan, batch: Batch) -> list[torch.Tensor]:
     """The mask of each layer, where rows are cut in some of them only; alike ones are one."""
     made: dict[tuple[bool, ...], torch.Tensor] = {}
     cuts, found = [row.cut for row in batch.rows], []
-    for layer in range(len(models.layers(loaded))):
+    for layer in range(len(families.layers(loaded))):
         here = in_layer(cuts, layer)
         key = tuple(bool(cut.tokens) for cut in here)
         if key not in made:
@@ -128,7 +130,7 @@ def _masks(loaded: models.Loaded, planned: Plan, batch: Batch) -> list[torch.Ten
 
 
 def measure(
-    loaded: models.Loaded,
+    loaded: Loaded,
     planned: Plan,
     readouts: Sequence[str],
     *,
@@ -204,25 +206,25 @@ def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[
     )
 
 
-def _heads(loaded: models.Loaded, planned: Plan) -> sharing.Layers:
+def _heads(loaded: Loaded, planned: Plan) -> cache.Layers:
     """Keys and values of what all prompts begin with; empty where they share nothing."""
     import torch
 
     rows = sharing.head_rows(planned)
-    cache = sharing.Cache(keep=True)
+    own = cache.Cache(keep=True)
     if rows:
         with torch.inference_mode():
-            given = sharing.head_inputs(rows, loaded.model.dtype, loaded.device)
-            loaded.model.base_model(**given, past_key_values=cache, use_cache=True)
-    return cache.own
+            given = cache.head_inputs(rows, loaded.model.dtype, loaded.device)
+            loaded.model.base_model(**given, past_key_values=own, use_cache=True)
+    return own.own
 
 
 def _shared(
-    loaded: models.Loaded,
+    loaded: Loaded,
     planned: Plan,
     batch: Batch,
     pairs: Sequence[tuple[str, str]],
-    heads: sharing.Layers,
+    heads: cache.Layers,
 ) -> States:
     """The passes of one batch: rows without a cut first, then the others from where they differ."""
     import torch
@@ -230,19 +232,19 @@ def _shared(
     sites = list(dict.fromkeys(site for site, _ in pairs))
     positions = list(dict.fromkeys(position for _, position in pairs))
     planned_steps = sharing.steps(planned, batch, forked=forks(loaded))
-    first: sharing.Layers = []
+    first: cache.Layers = []
     found: dict[str, list[torch.Tensor]] = {}
     with recording(loaded, sites) as recorder:
         for step in planned_steps:
             samples = [planned.passed(batch.rows[number]) for number in step.rows]
             before = sharing.earlier(planned, batch, step, heads, first)
-            cache = sharing.Cache(before, keep=step.bases is None and len(planned_steps) > 1)
+            own = cache.Cache(before, keep=step.bases is None and len(planned_steps) > 1)
             indices = _indices(samples, step.starts, positions)
             recorder.start(indices.to(loaded.device), early=True)
             with torch.inference_mode(), suppress(Finished):
                 given = sharing.inputs(loaded, planned, batch, step, before)
-                loaded.model.base_model(**given, past_key_values=cache, use_cache=True)
-            first = first or cache.own
+                loaded.model.base_model(**given, past_key_values=own, use_cache=True)
+            first = first or own.own
             for site, states in recorder.states().items():
                 found.setdefault(site, []).append(states)
     order = torch.tensor([number for step in planned_steps for number in step.rows]).argsort()
@@ -250,14 +252,14 @@ def _shared(
     return _tensors(planned, batch, pairs, positions, seen)
 
 
-def forks(loaded: models.Loaded) -> bool:
+def forks(loaded: Loaded) -> bool:
     """Whether rows with a cut go on from the clean row: in single precision only."""
     import torch
 
     return loaded.model.dtype in (torch.float32, torch.float64)
 
 
-def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
+def inputs(loaded: Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
     """What one pass of a whole batch would be called with, nothing shared.
 
     Right-padded ids, positions, and the mask. `noop`, the model's own verdicts and the seal are
@@ -286,7 +288,7 @@ def inputs(loaded: models.Loaded, planned: Plan, batch: Batch) -> dict[str, torc
     }
 
 
-def _mask(loaded: models.Loaded, planned: Plan, batch: Batch, cuts: Sequence[Cut]) -> torch.Tensor:
+def _mask(loaded: Loaded, planned: Plan, batch: Batch, cuts: Sequence[Cut]) -> torch.Tensor:
     rows = [planned.passed(row) for row in batch.rows]
     return mask(
         [len(sample.input_ids) for sample in rows],

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anchorscope.models.interventions import Cut
+from anchorscope.passes.interventions import Cut
 
 if TYPE_CHECKING:
     import torch

@@ -10,11 +10,13 @@ import torch
 from conftest import ALL_FAMILIES, CORPUS, LAYERS
 from instrument import TOKENIZER, answers_table
 
-from anchorscope.models import models, runner
-from anchorscope.models.hooks import Write
-from anchorscope.models.interventions import BY_NAME, CLEAN, Intervention
-from anchorscope.models.passes import arrange
-from anchorscope.models.planning import sample_of
+from anchorscope.models import loading
+from anchorscope.models.families import Loaded
+from anchorscope.passes import runner
+from anchorscope.passes.batches import arrange
+from anchorscope.passes.hooks import Write
+from anchorscope.passes.interventions import BY_NAME, CLEAN, Intervention
+from anchorscope.passes.planning import sample_of
 from anchorscope.storage.counts import Counts
 
 KNOCKOUT = BY_NAME["knockout"]
@@ -22,11 +24,11 @@ READ = ["attn/final", "mlp/final", "resid/final", "resid/before_answer"]
 
 
 @pytest.fixture(params=ALL_FAMILIES)
-def loaded(request: Any, checkpoint: Any) -> models.Loaded:
-    return models.load(checkpoint(request.param, TOKENIZER[request.param]))
+def loaded(request: Any, checkpoint: Any) -> Loaded:
+    return loading.load(checkpoint(request.param, TOKENIZER[request.param]))
 
 
-def passed(loaded: models.Loaded, *interventions: Intervention, n: int = 4, **how: Any) -> Any:
+def passed(loaded: Loaded, *interventions: Intervention, n: int = 4, **how: Any) -> Any:
     rows = answers_table(loaded.tokenizer, CORPUS[:n]).to_dict("records")
     samples = [sample_of(row) for row in rows]
     chosen = [(one, 0) for one in (CLEAN, *interventions)]
@@ -39,14 +41,14 @@ def of(found: runner.Passed, name: str) -> dict[str, torch.Tensor]:
     return {key.removeprefix(mark): s for key, s in found.states.items() if key.startswith(mark)}
 
 
-def test_a_run_equals_the_shared_passes(loaded: models.Loaded) -> None:
+def test_a_run_equals_the_shared_passes(loaded: Loaded) -> None:
     planned, found = passed(loaded, KNOCKOUT, BY_NAME["question"])
     for _, states in runner.measure(loaded, planned, READ):
         for name, expected in states.items():
             torch.testing.assert_close(found.states[name], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: models.Loaded) -> None:
+def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None:
     first = replace(KNOCKOUT, name="first", layers=(0, 2))
     late = replace(KNOCKOUT, name="late", layers=(2, LAYERS))
     every = replace(KNOCKOUT, name="every", layers=(0, LAYERS))
@@ -62,7 +64,7 @@ def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: models.Loaded) 
 
 
 def test_attention_scaled_by_one_changes_nothing_and_by_nought_is_the_knockout(
-    loaded: models.Loaded,
+    loaded: Loaded,
 ) -> None:
     scaled = {w: replace(KNOCKOUT, name=f"by {w}", weight=w) for w in (1.0, 1e-30, 4.0)}
     _, found = passed(loaded, KNOCKOUT, *scaled.values())
@@ -73,7 +75,7 @@ def test_attention_scaled_by_one_changes_nothing_and_by_nought_is_the_knockout(
     assert not torch.allclose(of(found, "by 4.0")["resid.final"], of(found, "clean")["resid.final"])
 
 
-def test_written_states_are_read_there_and_move_what_is_behind(loaded: models.Loaded) -> None:
+def test_written_states_are_read_there_and_move_what_is_behind(loaded: Loaded) -> None:
     _, before = passed(loaded)
     clean = of(before, "clean")
     states = clean["mlp.final"][[2, 0], 1] + 1
@@ -90,7 +92,7 @@ def test_written_states_are_read_there_and_move_what_is_behind(loaded: models.Lo
 
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any, implementation: str) -> None:
-    loaded = models.load(checkpoint("qwen3", TOKENIZER["qwen3"]))
+    loaded = loading.load(checkpoint("qwen3", TOKENIZER["qwen3"]))
     loaded.model.set_attn_implementation(implementation)
 
     def gradients(n: int) -> tuple[torch.Tensor, Any]:
@@ -110,7 +112,7 @@ def test_gradients_are_those_of_one_row_at_a_time(checkpoint: Any, implementatio
         torch.testing.assert_close(a, b, atol=1e-5, rtol=1e-4)
 
 
-def test_a_run_leaves_no_hook_and_no_graph(loaded: models.Loaded) -> None:
+def test_a_run_leaves_no_hook_and_no_graph(loaded: Loaded) -> None:
     _, found = passed(loaded, replace(KNOCKOUT, name="first", layers=(0, 1)))
     modules = list(loaded.model.modules())
     assert not any(one._forward_hooks or one._forward_pre_hooks for one in modules)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorscope.anchors import labels
-from anchorscope.models import partners
+from anchorscope.passes import partners
 from anchorscope.storage import files
 
 TEMPLATES = {

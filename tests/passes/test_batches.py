@@ -23,7 +23,8 @@ from instrument import (
     planned,
 )
 
-from anchorscope.models import activations, models
+from anchorscope.models import families
+from anchorscope.passes import activations
 from anchorscope.storage.errors import AnchorscopeError
 
 PARTNERED = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
@@ -106,7 +107,7 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
         sample = dataclasses.replace(plan.samples[0], input_ids=tuple(ids))
         start = positions["before_answer"] + 1 if blocks == "answer" else 0
         slow = layer_by_layer(loaded, sample, cut, LAYERS - 1, start)
-        for site, position in itertools.product(models.SITES, activations.POSITIONS):
+        for site, position in itertools.product(families.SITES, activations.POSITIONS):
             expected = torch.stack([states[positions[position]] for states in slow[site]])
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)

@@ -10,7 +10,8 @@ from conftest import LAYERS
 from instrument import CLOSE, TOKENIZER, answers_table, measured, planned
 from test_answers import _run
 
-from anchorscope.models import models
+from anchorscope.models import families, loading
+from anchorscope.models.families import Loaded
 from anchorscope.storage.errors import AnchorscopeError
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "gpt_neox")
@@ -27,23 +28,23 @@ def spread(family: str, embedding: str = "cpu") -> dict[str, str]:
 
 
 @pytest.fixture(params=FAMILIES)
-def both(request: pytest.FixtureRequest, checkpoint: Any) -> tuple[models.Loaded, models.Loaded]:
+def both(request: pytest.FixtureRequest, checkpoint: Any) -> tuple[Loaded, Loaded]:
     """The model in main memory, and spread over main memory and the disk."""
     folder = checkpoint(request.param, TOKENIZER[request.param])
-    return models.load(folder), models.load(folder, device=spread(request.param))
+    return loading.load(folder), loading.load(folder, device=spread(request.param))
 
 
-def on_disk(loaded: models.Loaded) -> set[int]:
+def on_disk(loaded: Loaded) -> set[int]:
     """Blocks whose weights are not in memory."""
     return {
         number
-        for number, layer in enumerate(models.layers(loaded))
+        for number, layer in enumerate(families.layers(loaded))
         if all(weight.device.type == "meta" for weight in layer.parameters())
     }
 
 
 def test_a_model_on_cpu_and_disk_measures_what_the_whole_one_does(
-    both: tuple[models.Loaded, models.Loaded],
+    both: tuple[Loaded, Loaded],
 ) -> None:
     whole, parted = both
     assert (on_disk(whole), on_disk(parted)) == (set(), {1, 3})
@@ -56,7 +57,7 @@ def test_a_model_on_cpu_and_disk_measures_what_the_whole_one_does(
 
 
 def test_a_model_on_cpu_and_disk_gives_the_same_answers(
-    both: tuple[models.Loaded, models.Loaded],
+    both: tuple[Loaded, Loaded],
 ) -> None:
     (expected, counts), (found, others) = (_run(loaded) for loaded in both)
     assert [list(ids) for ids in found["input_ids"]] == [list(i) for i in expected["input_ids"]]
@@ -65,10 +66,10 @@ def test_a_model_on_cpu_and_disk_gives_the_same_answers(
 
 
 def test_an_embedding_on_the_disk_still_says_where_the_ids_belong(checkpoint: Any) -> None:
-    loaded = models.load(checkpoint("qwen3"), device=spread("qwen3", embedding="disk"))
+    loaded = loading.load(checkpoint("qwen3"), device=spread("qwen3", embedding="disk"))
     assert loaded.device == torch.device("cpu")
     plan = planned(answers_table(loaded.tokenizer).head(2))
-    whole = measured(models.load(checkpoint("qwen3")), plan)
+    whole = measured(loading.load(checkpoint("qwen3")), plan)
     for name, states in measured(loaded, plan).items():
         torch.testing.assert_close(states, whole[name], **CLOSE)
 
@@ -82,7 +83,7 @@ def test_a_broken_layer_on_the_disk_is_named(checkpoint: Any, tmp_path: Any) -> 
     weights = load_file(folder / "model.safetensors")
     weights["model.layers.3.mlp.down_proj.weight"].zero_()
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    loaded = models.load(folder, device=spread("llama"))
+    loaded = loading.load(folder, device=spread("llama"))
     plan = planned(answers_table(loaded.tokenizer).head(2))
     with pytest.raises(AnchorscopeError, match="output of mlp is zero at layer 3"):
         measured(loaded, plan, ["mlp/final"])
@@ -91,4 +92,4 @@ def test_a_broken_layer_on_the_disk_is_named(checkpoint: Any, tmp_path: Any) -> 
 def test_a_map_that_names_a_gpu_needs_one(checkpoint: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(AnchorscopeError, match="no usable GPU"):
-        models.load(checkpoint("llama"), device=spread("llama") | {"lm_head": 0})
+        loading.load(checkpoint("llama"), device=spread("llama") | {"lm_head": 0})

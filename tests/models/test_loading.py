@@ -13,7 +13,7 @@ from huggingface_hub import errors
 from safetensors.torch import load_file, save_file
 
 from anchorscope.config.catalogue import Model
-from anchorscope.models import models
+from anchorscope.models import families, loading
 from anchorscope.storage.errors import AnchorscopeError
 
 SECRET = "hf_averysecrettokenaverysecrettoken00"
@@ -28,7 +28,7 @@ def folder(checkpoint, tmp_path):
 def refused(source, **settings):
     """The message with which a checkpoint is refused: what, where, what to do."""
     with pytest.raises(AnchorscopeError) as caught:
-        models.load(source, **settings)
+        loading.load(source, **settings)
     assert caught.value.where and caught.value.do
     return str(caught.value)
 
@@ -40,13 +40,15 @@ def edit(path, **changes):
 
 def whole_outputs(loaded, ids):
     """Site → outputs of all layers on one row of ids, read by plain hooks on the whole output."""
-    seen = {site: [] for site in models.SITES}
+    seen = {site: [] for site in families.SITES}
     handles = [
-        models.part(loaded, layer, site).register_forward_hook(
-            lambda module, inputs, output, site=site: seen[site].append(models.first_tensor(output))
+        families.part(loaded, layer, site).register_forward_hook(
+            lambda module, inputs, output, site=site: seen[site].append(
+                families.first_tensor(output)
+            )
         )
-        for layer in models.layers(loaded)
-        for site in models.SITES
+        for layer in families.layers(loaded)
+        for site in families.SITES
     ]
     with torch.inference_mode():
         out = loaded.model.base_model(torch.tensor([ids]), output_hidden_states=True)
@@ -72,7 +74,7 @@ def test_attn_and_mlp_add_up_to_the_residual_stream(load, family):
     loaded = load(family)
     seen, out = whole_outputs(loaded, list(range(40, 60)))
     before = out.hidden_states[0]
-    for number, layer in enumerate(models.layers(loaded)):
+    for number, layer in enumerate(families.layers(loaded)):
         attn, mlp = seen["attn"][number], seen["mlp"][number]
         if family == "gemma3_text":  # this family normalises both before it adds them
             attn = layer.post_attention_layernorm(attn)
@@ -97,7 +99,7 @@ def test_attention_is_sdpa_and_a_catalogues_model_bfloat16_unless_it_says_otherw
 
 
 def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):
-    loaded = models.load(checkpoint("llama"), dtype="bfloat16")
+    loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     assert loaded.model.dtype == torch.bfloat16 and loaded.device.type == "cpu"
     assert not loaded.model.training
     assert not any(parameter.requires_grad for parameter in loaded.model.parameters())
@@ -129,7 +131,7 @@ def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):
 def test_the_window_is_read_from_the_config(checkpoint, tmp_path, family, changes, expected):
     folder = shutil.copytree(checkpoint(family), tmp_path / "model")
     edit(folder / "config.json", **changes)
-    assert models.load(folder).window == expected
+    assert loading.load(folder).window == expected
 
 
 def test_a_tied_lm_head_is_not_missing(folder):
@@ -138,7 +140,7 @@ def test_a_tied_lm_head_is_not_missing(folder):
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
     assert "1 weights are not in the file" in refused(folder)
     edit(folder / "config.json", tie_word_embeddings=True)
-    model = models.load(folder).model
+    model = loading.load(folder).model
     assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
 
 
@@ -175,7 +177,7 @@ def test_a_broken_or_slow_tokenizer_is_refused(folder, monkeypatch):
 
 
 def test_a_tokenizer_with_more_ids_than_embedding_rows_is_refused(folder):
-    tokenizer = models.load(folder).tokenizer
+    tokenizer = loading.load(folder).tokenizer
     rows = len(tokenizer)
     tokenizer.add_tokens(["<one-more>"])
     tokenizer.save_pretrained(folder)
@@ -201,14 +203,14 @@ def test_a_begin_token_that_one_config_names_will_do(beginning, metaspace, other
     """Distilled models keep the config of the model they were made from."""
     edit(beginning / "config.json", bos_token_id=other)
     edit(beginning / "generation_config.json", bos_token_id=metaspace.bos_token_id)
-    models.load(beginning)
+    loading.load(beginning)
 
 
 def test_a_begin_token_that_is_never_used_will_do(checkpoint, tmp_path, byte_level):
     folder = shutil.copytree(checkpoint("llama"), tmp_path / "model")
     edit(folder / "tokenizer_config.json", bos_token=byte_level.eos_token)
     edit(folder / "config.json", bos_token_id=7)
-    models.load(folder)
+    loading.load(folder)
 
 
 @pytest.mark.parametrize(("eos", "warns"), [(5, True), ([5, 6], True), ("own", False)])
@@ -217,7 +219,7 @@ def test_another_end_token_is_a_warning_only(beginning, metaspace, caplog, eos, 
     known = [5, metaspace.eos_token_id] if eos == "own" else eos
     edit(beginning / "config.json", eos_token_id=known)
     edit(beginning / "generation_config.json", eos_token_id=known)
-    models.load(beginning)
+    loading.load(beginning)
     assert ("ends a text with '</s>'" in caplog.text) is warns
 
 
@@ -269,7 +271,7 @@ def test_pickled_weights_are_refused(folder):
 def test_code_in_the_checkpoint_is_never_run(folder):
     (folder / "evil.py").write_text("raise SystemExit('ran')\n")
     edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "evil.Evil"})
-    assert type(models.load(folder).model).__name__ == "LlamaForCausalLM"
+    assert type(loading.load(folder).model).__name__ == "LlamaForCausalLM"
 
 
 def test_a_missing_folder_is_refused(tmp_path):
@@ -294,7 +296,7 @@ def test_settings_that_cannot_be_met_are_refused(folder, monkeypatch):
 
 @pytest.mark.parametrize("name", ["byte_level", "metaspace"])
 def test_the_tokenizer_can_be_loaded_alone(checkpoint, load, name):
-    alone, whole = models.load_tokenizer(checkpoint("llama", name)), load("llama", name).tokenizer
+    alone, whole = loading.load_tokenizer(checkpoint("llama", name)), load("llama", name).tokenizer
     assert alone("Q: who? A:")["input_ids"] == whole("Q: who? A:")["input_ids"]
 
 
@@ -329,7 +331,7 @@ def test_what_the_hub_refuses_is_one_message_without_the_token(monkeypatch, rais
 
     monkeypatch.setattr(huggingface_hub, "snapshot_download", fails)
     with pytest.raises(AnchorscopeError, match=expected) as caught:
-        models.fetch("someone/some-model", "abc123")
+        loading.fetch("someone/some-model", "abc123")
     assert caught.value.do and "someone/some-model" in str(caught.value)
     assert SECRET not in str(caught.value)
     assert caught.value.__suppress_context__  # a traceback would print the hub's own text
@@ -346,7 +348,7 @@ def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_pat
     snapshot.mkdir(parents=True)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
     with pytest.raises(AnchorscopeError, match="safetensors"):
-        models.fetch("someone/some-model")
+        loading.fetch("someone/some-model")
     (snapshot / "model.safetensors").touch()
-    assert models.fetch("someone/some-model") == (snapshot, "0123abc")
+    assert loading.fetch("someone/some-model") == (snapshot, "0123abc")
     assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]

@@ -1,0 +1,110 @@
+"""Families: which models can be measured, and where their parts are.
+
+A family is data. To add one, add a line to `FAMILIES` and a checkpoint to the parity tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+SITES = ("attn", "mlp", "resid")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Where the parts of a model family are.
+
+    Attributes:
+        model_type: the `model_type` of config.json.
+        layers: the list of blocks, seen from the base model (without the LM head).
+        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name.
+        may_slide: whether the config may ask for a sliding attention window.
+    """
+
+    model_type: str
+    layers: str = "layers"
+    attn: str = "self_attn"
+    mlp: str = "mlp"
+    may_slide: bool = False
+
+
+FAMILIES: dict[str, Family] = {
+    family.model_type: family
+    for family in (
+        Family("llama"),
+        Family("qwen2", may_slide=True),
+        Family("qwen3", may_slide=True),
+        Family("mistral", may_slide=True),
+        Family("gemma3_text", may_slide=True),
+        Family("gpt_neox", attn="attention"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model ready to be measured.
+
+    Attributes:
+        model: the causal language model, in evaluation mode, without gradients.
+        tokenizer: its fast tokenizer.
+        family: where its parts are.
+        window: the most tokens that every layer attends to, None without a sliding window.
+        device: where the input ids belong.
+    """
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerFast
+    family: Family
+    window: int | None
+    device: torch.device
+
+
+def window(config: Any, family: Family) -> int | None:
+    """The most tokens that every layer attends to, or None without a sliding window."""
+    if not family.may_slide or getattr(config, "sliding_window", None) is None:
+        return None
+    kinds = getattr(config, "layer_types", None)
+    if kinds is not None and "sliding_attention" not in kinds:
+        return None
+    return int(config.sliding_window)
+
+
+def positions(config: Any) -> int | None:
+    """The most tokens that a model is measured on, None without a limit.
+
+    With `longrope` frequencies this is its original length: a call that reaches beyond turns to
+    other frequencies for all its tokens, so the result would depend on what is passed together.
+    """
+    rope = getattr(config, "rope_parameters", None) or {}
+    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
+    limits = [
+        kind["original_max_position_embeddings"]
+        for kind in kinds
+        if kind.get("rope_type") == "longrope"
+    ]
+    limits.append(getattr(config, "max_position_embeddings", None))
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def layers(loaded: Loaded) -> list[torch.nn.Module]:
+    """The blocks of the model, first to last."""
+    return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())
+
+
+def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
+    """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
+    if site == "resid":
+        return layer
+    return layer.get_submodule({"attn": loaded.family.attn, "mlp": loaded.family.mlp}[site])
+
+
+def first_tensor(output: Any) -> torch.Tensor:
+    """What a module returned, be it a tensor or a tuple that starts with one."""
+    return output[0] if isinstance(output, tuple) else output
