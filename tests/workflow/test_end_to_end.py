@@ -216,17 +216,15 @@ def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
         (f"prompts/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
         (f"answers/{CELL}", rf"{SAMPLES} of {SAMPLES} answers"),
         (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
-        # 3 + 9 folds; 2 penalties, 20 draws, shuffled labels, 2 refits at 4 layers of 2 read-outs
-        (f"scores/{CELL}", rf"{2 * 4 * (12 * 2 + 20 * 3 + 3 + 12 * 2)} of 888 probes"),
-        (f"delta_p/{CELL}", "6 tables of 2 read-outs: 1,344 of 1,344 samples"),  # 6 · 2 · 112
+        (f"scores/{CELL}", "2 of 2 read-outs"),
     ],
 )
-def test_the_log_of_every_stage_says_how_far_it_is(
+def test_the_log_of_a_long_stage_says_how_far_it_is(
     tiny_run: Workspace, log: str, done: str
 ) -> None:
     said = (tiny_run.results / f"logs/{log}.log").read_text(encoding="utf-8")
     unit = done.rpartition(" ")[2]
-    assert re.search(rf"{done}, [\d,.]+ {unit}/s, 0:00 left", said), said
+    assert re.search(rf"{done}, [\d,.]+ {unit}/s, 00:00 left", said), said
 
 
 @pytest.mark.parametrize("product", PRODUCTS)

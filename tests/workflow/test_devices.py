@@ -1,0 +1,97 @@
+"""Which device a job takes, and what it says when it fails."""
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.workflow import devices, stage
+
+
+@pytest.mark.parametrize(
+    ("nodes", "visible", "expected"),
+    [(2, None, 2), (2, "", 0), (2, "-1", 0), (2, "1", 1), (4, "0,2,3", 3), (0, "0", 0)],
+)
+def test_gpus_are_counted_as_cuda_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, visible: str | None, expected: int
+) -> None:
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{i}" for i in range(nodes))):
+        (tmp_path / name).touch()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if visible is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+    assert devices.gpus_here(tmp_path) == expected
+
+
+@pytest.fixture
+def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three GPUs, the last with the most free memory."""
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 3)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda i: ((5, 4, 9)[i], 10))
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda i: SimpleNamespace(uuid=f"gpu-{i}")
+    )
+    monkeypatch.setattr(devices.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(devices, "_held", [])
+
+
+@pytest.mark.usefixtures("gpus")
+def test_jobs_that_start_together_take_different_gpus() -> None:
+    taken = [devices.best_device("cuda") for _ in range(3)]
+    assert taken == ["cuda:2", "cuda:0", "cuda:1"]
+    assert devices.best_device("cuda") == "cuda:2"  # all are taken: the most free memory
+    assert devices.best_device("cpu") == "cpu"
+    for lock in devices._held:
+        lock.release()
+    assert devices.best_device("auto", 2) == "auto:0,2"
+    assert devices.best_device("cuda") == "cuda:1", "a job of several leaves the others alone"
+    assert devices.best_device("auto", 3) == devices.best_device("auto", 4) == "auto"
+
+
+@pytest.mark.usefixtures("gpus")
+def test_layers_are_spread_over_the_chosen_gpus_alone() -> None:
+    from anchorscope.models import models
+
+    plan, room = models._spread("auto:0,2")
+    assert plan == "auto" and room is not None
+    assert room == {0: 5, 2: 9, "cpu": room["cpu"]} and room["cpu"] > 0
+    assert models._spread("auto") == ("auto", None)
+    assert models._spread("cuda:1") == models._spread("cpu") == (None, None)
+    assert models._spread({"model": 0, "lm_head": "disk"}) == (
+        {"model": 0, "lm_head": "disk"},
+        None,
+    )
+
+
+@pytest.mark.parametrize("wanted", ["cuda", "auto"])
+def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
+    monkeypatch: pytest.MonkeyPatch, wanted: str
+) -> None:
+    import torch
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv(devices.ON_CPU, raising=False)
+    for here, job in ((0, "17"), (2, None)):
+        monkeypatch.setattr(devices, "gpus_here", lambda here=here: here)
+        monkeypatch.setenv("SLURM_JOB_ID", job) if job else monkeypatch.delenv("SLURM_JOB_ID")
+        with pytest.raises(AnchorscopeError, match="asks for a GPU.*finds none") as caught:
+            devices.best_device(wanted)
+        assert "gpus: 0" in str(caught.value) and devices.ON_CPU in str(caught.value)
+        assert ("SLURM job 17" in str(caught.value)) == (job is not None)
+        assert devices.best_device("cpu") == "cpu"
+    monkeypatch.setenv(devices.ON_CPU, "1")
+    assert devices.best_device(wanted) == "cpu"
+
+
+def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, wildcards = [str(tmp_path / "log")], {"model": "m", "dataset": "d"}
+    job = SimpleNamespace(rule="scores", input=[], output=[], log=log, wildcards=wildcards)
+    for error in (AnchorscopeError("too few", "here", "sample more"), KeyError("bug")):
+        with pytest.raises(SystemExit), stage.stage(job):
+            raise error
+        assert "rule scores, model m, dataset d" in capsys.readouterr().err
+        assert "rule scores, model m, dataset d" in (tmp_path / "log").read_text("utf-8")
