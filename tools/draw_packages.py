@@ -1,6 +1,6 @@
 """Draws docs/images/packages.svg: which package imports which, from the imports themselves.
 
-python -m tools.draw_packages
+python -m tools.draw_packages    (part of `make docs`)
 
 An arrow is left out if a path of other arrows implies it.
 """
