@@ -290,7 +290,7 @@ def _inner_logits(every: probes.Probes, x: Features, plan: Design, penalties: in
     fold."""
     held = np.full((len(x), len(plan.inner), penalties, len(plan.z)), np.nan)
     for layer in range(len(x)):
-        one = every.at(layer, x[layer : layer + 1][0]).cpu().numpy()
+        one = every.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()
         for number, (k, i) in enumerate(_inner_folds(plan), start=len(plan.inner)):
             rows = plan.inner[k] == i
             held[layer, k][:, rows] = one[number * penalties : (number + 1) * penalties, rows]
@@ -304,6 +304,6 @@ def out_of_fold(fitted: Fitted, x: Features, fold: np.ndarray) -> np.ndarray:
     """
     raw = np.empty((len(x), *fold.shape))
     for layer in range(len(x)):
-        one = fitted.probes.at(layer, x[layer : layer + 1][0]).cpu().numpy()
+        one = fitted.probes.logits_at(layer, x[layer : layer + 1][0]).cpu().numpy()
         raw[layer] = one[fold, np.arange(fold.shape[-1])]
     return fitted.t[:, fold] * raw + fitted.offset[:, fold] - fitted.shift[:, fold]

@@ -68,14 +68,14 @@ class Probes:
             self, weights=self.weights[layers, problems], bias=self.bias[layers, problems]
         )
 
-    def at(self, layer: int, rows: Tensor) -> Tensor:
+    def logits_at(self, layer: int, rows: Tensor) -> Tensor:
         """Logits of z = 1 at one layer, float64 [problems, n], of features [n, width]."""
         weights = self.weights[layer].double()
         return weights @ rows.to(weights.device).double().T + self.bias[layer][:, None]
 
     def logits(self, x: Features) -> Tensor:
         """Logits of z = 1, float64 [layers, problems, n], of features [layers, n, width]."""
-        return torch.stack([self.at(k, x[k : k + 1][0]) for k in range(len(x))])
+        return torch.stack([self.logits_at(k, x[k : k + 1][0]) for k in range(len(x))])
 
 
 def join(parts: Sequence[Probes], dim: int = 0) -> Probes:

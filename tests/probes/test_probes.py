@@ -302,7 +302,7 @@ def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correla
     solved = probes.fit(x, *inputs)
     assert ranks == [(3, 0), (1, 40)]
     for layer in range(4):
-        together, by_itself = solved.at(layer, x[layer]), alone[layer].at(0, x[layer])
+        together, by_itself = solved.logits_at(layer, x[layer]), alone[layer].logits_at(0, x[layer])
         torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
     p = torch.sigmoid(solved.logits(x)).numpy()
     for layer in range(4):
@@ -377,5 +377,5 @@ def test_a_layer_that_is_solved_is_left_out_of_later_steps(monkeypatch: pytest.M
     assert multiplied[0] == 4 and multiplied == sorted(multiplied, reverse=True)
     assert multiplied.count(1) > steps[2] / 2
     for layer, one in enumerate(alone):
-        found, expected = together.at(layer, x[layer]), one.at(0, x[layer])
+        found, expected = together.logits_at(layer, x[layer]), one.logits_at(0, x[layer])
         torch.testing.assert_close(found.sigmoid(), expected.sigmoid(), rtol=0, atol=1e-4)
