@@ -129,6 +129,8 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
     keys = ["site", "position", "condition", "grouping"]
     first = (*readout, "knockout", grouping)
+    own = f"{data.KEYS} {data.NUMBERS} inflation".split()
+    table = table[[name for name in own if name in table]]
     known = table[table["condition"].isin(CUTS)]
     found = sorted(
         dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
