@@ -262,7 +262,7 @@ def _caption(
 ) -> list[str]:
     """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
     shown = rows[rows["model"].isin([key for key, _ in panels])]
-    sizes = [draw.sample_count([int(n) for n in shown[f"n_truth_{name}"]]) for name in "qa"]
+    sizes = [data.sample_count([int(n) for n in shown[f"n_truth_{name}"]]) for name in "qa"]
     told = [
         f"Headline layer of each read-out; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sizes[0]} samples of truth Q and {sizes[1]} of truth A a cell.",
@@ -283,8 +283,8 @@ def _caption(
                 if not _seen(row)
             ]
     blank = int(shown[list(MEASURES)].isna().sum().sum())
-    notes = ((f"{draw.UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
-    told += [f"{what}: {draw.few(items)}." for what, items in notes if items]
+    notes = ((f"{data.UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
+    told += [f"{what}: {data.few(items)}." for what, items in notes if items]
     return [*told, f"Left out: {blank} values without a sample of that truth."] if blank else told
 
 

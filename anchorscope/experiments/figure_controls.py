@@ -201,9 +201,9 @@ def _caption(cells: Cells, contrasts: Cells, asked: Asked) -> list[str]:
     """Read-out, n and interval; noise floor; whether random tokens have an effect; no signal."""
     counts = [int(found["n"].max()) for found in cells.values() if len(found)]
     return [
-        f"Read-out {'/'.join(asked.readout)}; {draw.size_note(counts)} samples a cell; "
+        f"Read-out {'/'.join(asked.readout)}; {data.size_note(counts)} samples a cell; "
         f"upright line: headline layer; "
-        f"bands: pointwise {100 * asked.level:g}\u00a0% {draw.BANDS}, "
+        f"bands: pointwise {100 * asked.level:g}\u00a0% {data.BANDS}, "
         "those of AUCs with the probes held fixed.",
         _floor(pd.concat(list(cells.values()))),
         _equivalence(contrasts),
@@ -247,7 +247,7 @@ def _equivalence(contrasts: Cells) -> str:
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "
         f"at every layer with a signal in {len(known) - len(shown)} of {len(known)} cells"
     )
-    return f"{text}; not shown for {draw.few(shown)}." if shown else f"{text}."
+    return f"{text}; not shown for {data.few(shown)}." if shown else f"{text}."
 
 
 def _following(contrasts: Cells, cells: Cells) -> list[str]:

@@ -90,8 +90,8 @@ def probes_chart(
     before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
     caption = [
         f"Read-out {'/'.join(asked.readout)}; {GROUPINGS.get(grouping, grouping)}; "
-        f"{draw.size_note(sizes)} samples a cell; "
-        f"bands: pointwise {100 * asked.level:g}\u00a0% {draw.AUC_BANDS}.",
+        f"{data.size_note(sizes)} samples a cell; "
+        f"bands: pointwise {100 * asked.level:g}\u00a0% {data.AUC_BANDS}.",
         KEY.format(before=before),
         *_added(cells),
         *data.unseen_note(cells),
@@ -259,4 +259,4 @@ def _added(cells: Mapping[str, pd.DataFrame]) -> list[str]:
             value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
             said.append(f"{name} {value}\u00a0[{low},\u00a0{high}]")
     where = "AUC that reading the answer adds at the headline layer"
-    return [f"{where}: {draw.few(said, 8)}."] if said else []
+    return [f"{where}: {data.few(said, 8)}."] if said else []

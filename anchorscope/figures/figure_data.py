@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.figures.figure_style import ANCHORS, UNSEEN, UNTOLD, few, marker_of, series_name
+from anchorscope.figures.figure_style import ANCHORS, marker_of, series_name
 from anchorscope.passes.interventions import BY_NAME
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -17,6 +17,13 @@ NUMBERS = (
     "n_paired thin signal cell_signal headline"
 )
 EVERYWHERE = "at every layer"
+UNSEEN = "No signal"
+UNTOLD = (
+    "At these layers the probe is not shown to know more than the text alone, so its contrasts are "
+    "not interpretable."
+)
+BANDS = "bootstrap intervals, with the probe's own variance"
+AUC_BANDS = "bootstrap intervals, probes held fixed"
 Row = dict[str, Any]
 Pair = tuple[str, str]
 # what a row holds of each number: its column of the table, factor, digits
@@ -385,6 +392,24 @@ def _thin_note(curve: pd.DataFrame, label: str, series: str) -> list[str]:
         return []
     where = EVERYWHERE if len(layers) == len(curve) else f"at {layer_list(layers)}"
     return [f"{series} of {label} {where}"]
+
+
+def sample_count(counts: Sequence[int]) -> str:
+    """`900`, or `812 to 1,000` where cells differ."""
+    ends = dict.fromkeys(f"{end:,}" for end in (min(counts, default=0), max(counts, default=0)))
+    return " to ".join(ends)
+
+
+def size_note(counts: Sequence[int]) -> str:
+    """The same in a caption."""
+    return f"n\u00a0=\u00a0{sample_count(counts)}"
+
+
+def few(items: Sequence[str], most: int = 3) -> str:
+    """The first of them in words, and how many more there are."""
+    more = len(items) - most
+    shown = "; ".join(items[:most])
+    return f"{shown}; and {more} more" if more > 0 else shown
 
 
 def layer_list(layers: Sequence[int]) -> str:

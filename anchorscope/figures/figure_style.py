@@ -22,14 +22,6 @@ DOTTED = [1.5, 2.5]
 MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
 NO_SIGNAL = "#bdbdbd"
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
-UNSEEN = "No signal"
-UNTOLD = (
-    "At these layers the probe is not shown to know more than the text alone, so its contrasts are "
-    "not interpretable."
-)
-BANDS = "bootstrap intervals, with the probe's own variance"
-AUC_BANDS = "bootstrap intervals, probes held fixed"
-NOTES_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -394,24 +386,6 @@ def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:
         else alt.Tooltip(f"{name}:N", title=title)
         for name, (title, number) in every.items()
     ]
-
-
-def sample_count(counts: Sequence[int]) -> str:
-    """`900`, or `812 to 1,000` where cells differ."""
-    ends = dict.fromkeys(f"{end:,}" for end in (min(counts, default=0), max(counts, default=0)))
-    return " to ".join(ends)
-
-
-def size_note(counts: Sequence[int]) -> str:
-    """The same in a caption."""
-    return f"n\u00a0=\u00a0{sample_count(counts)}"
-
-
-def few(items: Sequence[str], most: int = NOTES_SHOWN) -> str:
-    """The first of them in words, and how many more there are."""
-    more = len(items) - most
-    shown = "; ".join(items[:most])
-    return f"{shown}; and {more} more" if more > 0 else shown
 
 
 def balanced(text: str, most: int) -> list[str]:

@@ -129,6 +129,8 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
     keys = ["site", "position", "condition", "grouping"]
     first = (*readout, "knockout", grouping)
+    own = f"{data.KEYS} {data.NUMBERS} inflation".split()
+    table = table[[name for name in own if name in table]]
     known = table[table["condition"].isin(CUTS)]
     found = sorted(
         dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
@@ -284,20 +286,20 @@ def told(
             "right answers"
         )
     cells = {name: cell for panel in columns for name, cell in panel.cells.items()}
-    count = draw.size_note([data.sample_size(cell, condition) for cell in cells.values()])
+    count = data.size_note([data.sample_size(cell, condition) for cell in cells.values()])
     paired = [count for panel in columns for count in panel.paired]
-    lower = f", lower row: {draw.size_note(paired)} paired samples" if paired else ""
+    lower = f", lower row: {data.size_note(paired)} paired samples" if paired else ""
     refitted = any("inflation" not in c or (c["inflation"] > 1).any() for c in cells.values())
     basics = (
         f"{subject}; {groups}; {count} samples a cell{lower}; "
-        f"bands: pointwise {100 * level:g}\u00a0% {draw.BANDS if refitted else draw.AUC_BANDS}."
+        f"bands: pointwise {100 * level:g}\u00a0% {data.BANDS if refitted else data.AUC_BANDS}."
     )
     thin = [name for panel in columns for name in panel.thin]
     return [
         basics,
         *_followed(columns),
         *data.unseen_note(cells),
-        *([f"Not drawn, too few samples: {draw.few(thin)}."] if thin else []),
+        *([f"Not drawn, too few samples: {data.few(thin)}."] if thin else []),
         *data.missing_note([name for panel in columns for name in panel.missing]),
     ]
 
@@ -313,9 +315,9 @@ def _followed(columns: Sequence[data.Panel]) -> list[str]:
     covered = [pair for panel in columns for pair in panel.covered]
     if not covered:
         return [f"{said}."]
-    pairs = draw.size_note([n for n, _ in covered])
+    pairs = data.size_note([n for n, _ in covered])
     shares = [round(100 * n / of) for n, of in covered if of]
-    percent = draw.sample_count(shares)
+    percent = data.sample_count(shares)
     return [
         f"{said}; headline layer: {pairs} pairs, {percent}\u00a0% of the Q-Anchored right answers."
     ]
