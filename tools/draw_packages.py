@@ -21,11 +21,12 @@ PLACES: dict[str, tuple[float, float, str]] = {
     "experiments": (1, 3, "ΔP, controls, partners"),
     "figures": (0, 4, "what pictures share"),
     "probes": (1, 4, "folds, fits, scores"),
-    "models": (1, 5, "answers and passes"),
-    "questions": (1, 6, "datasets and prompts"),
+    "passes": (1, 5, "interventions, hidden states"),
+    "models": (1, 6, "checkpoints and answers"),
+    "questions": (1, 7, "datasets and prompts"),
     "config": (3, 4, "settings"),
-    "anchors": (2, 7, "E_Q, E_A and labels in text"),
-    "storage": (1.5, 8, "files, records, errors"),
+    "anchors": (2, 8, "E_Q, E_A and labels in text"),
+    "storage": (1.5, 9, "files, records, errors"),
 }
 """Package or module → column, row and purpose."""
 BASE = "storage"  # drawn across the whole width, so that arrows to it are vertical
@@ -56,7 +57,7 @@ def reduced(arrows: dict[str, set[str]]) -> list[tuple[str, str]]:
 
 def svg(arrows: list[tuple[str, str]]) -> str:
     """The picture; raises KeyError if a package has no place."""
-    size = f"{COLUMN * 4} {ROW * 8 + HEIGHT + 4}"
+    size = f"{COLUMN * 4} {ROW * 9 + HEIGHT + 4}"
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" font-family="sans-serif">',
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="8" '
