@@ -221,7 +221,7 @@ def _unknown_family(model_type: str, where: object) -> AnchorscopeError:
         f"there is no adapter for the model family {model_type!r}",
         where,
         f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
-        "anchorscope/models/loading.py and to the parity tests",
+        "anchorscope/models/families.py and to the parity tests",
         see="unknown-family",
     )
 

@@ -259,7 +259,7 @@ def configured(change: dict[str, Any]) -> Config:
 
 PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
     "results": lambda path: {"results": path},
-    "loading.mine.local": lambda path: {"models": {"mine": {"local": path}}},
+    "models.mine.local": lambda path: {"models": {"mine": {"local": path}}},
     "datasets.mine.local": lambda path: {"datasets": {"mine": rows_of({"local": path})}},
     "datasets.mine.few_shot.file": lambda path: {
         "datasets": {"mine": rows_of({"local": "rows.csv", "few_shot": {"file": path}})}
@@ -294,7 +294,7 @@ def test_the_cache_of_the_hub_and_the_data_folder_need_no_declaration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    configured(PLACES["loading.mine.local"](str(tmp_path / "hub" / "models--a--b")))
+    configured(PLACES["models.mine.local"](str(tmp_path / "hub" / "models--a--b")))
     with pytest.raises(AnchorscopeError, match="leads out"):
         configured(PLACES["datasets.mine.local"](str(tmp_path / "rows.csv")))
     configured(PLACES["datasets.mine.local"]("rows.csv") | {"data_folder": str(tmp_path)})
@@ -330,7 +330,7 @@ def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
     [
         ("datasets.mine.local", "", "rows.csv"),
         ("datasets.mine.local", "below", "rows.csv"),
-        ("loading.mine.local", "", "model.safetensors"),
+        ("models.mine.local", "", "model.safetensors"),
     ],
 )
 def test_no_link_in_a_folder_of_the_config_leaves_the_project(
@@ -351,7 +351,7 @@ def test_no_link_in_a_folder_of_the_config_leaves_the_project(
 @pytest.mark.parametrize(
     ("key", "read", "link"),
     [
-        ("loading.mine.local", "model.safetensors", "optimizer.pt"),
+        ("models.mine.local", "model.safetensors", "optimizer.pt"),
         ("datasets.mine.local", "test.csv", "train.csv"),
     ],
 )
