@@ -19,9 +19,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.anchors.english import FUNCTION
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_words import Span, word_count, word_places, words_in
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places, words_in
 from anchorscope.questions import questions, wording
 from anchorscope.questions.fields import asked
 from anchorscope.storage.errors import AnchorscopeError

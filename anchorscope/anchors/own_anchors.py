@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anchorscope.anchors.words import ROLES, SUBJECT
+
 Place = tuple[int, int, str]
 """Characters [start, end) and the role that the user gave them."""
-
-SUBJECT, PROPERTY = "subject", "property"
-ROLES = (SUBJECT, PROPERTY)
 
 NOT_FOUND = "text not in the question"
 OUT_OF_RANGE = "characters out of range"

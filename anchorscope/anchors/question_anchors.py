@@ -12,12 +12,13 @@ from typing import Any
 
 from anchorscope.anchors import own_anchors
 from anchorscope.anchors.english import FUNCTION
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
-from anchorscope.anchors.question_asked import property_candidates
-from anchorscope.anchors.question_half import within_half
-from anchorscope.anchors.question_names import is_aside, name_candidates
-from anchorscope.anchors.question_words import (
+from anchorscope.anchors.limits import within_half
+from anchorscope.anchors.names import is_aside, name_candidates
+from anchorscope.anchors.properties import property_candidates
+from anchorscope.anchors.words import (
+    PROPERTY,
     RANK,
+    SUBJECT,
     Candidate,
     Span,
     Word,

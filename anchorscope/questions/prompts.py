@@ -10,8 +10,7 @@ import pandas as pd
 import yaml
 
 from anchorscope.anchors import question_anchors
-from anchorscope.anchors.own_anchors import SUBJECT
-from anchorscope.anchors.question_words import Span
+from anchorscope.anchors.words import SUBJECT, Span
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress

@@ -10,7 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.anchors import own_anchors, question_anchors
+from anchorscope.anchors import question_anchors
+from anchorscope.anchors.words import SUBJECT
 from anchorscope.questions import reading
 from anchorscope.questions.fields import (
     NAMED,
@@ -321,7 +322,7 @@ def _subjects(row: Mapping[Any, Any]) -> set[str]:
     if not row["subject"]:
         question = row["question"]
         spans = question_anchors.find(question, titles=row["titles"], own=row.get("anchors"))
-        names += [question[s.start : s.end] for s in spans if s.role == own_anchors.SUBJECT]
+        names += [question[s.start : s.end] for s in spans if s.role == SUBJECT]
     return {folded for name in names if (folded := key(name)) is not None}
 
 

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from anchorscope.anchors.english import AUXILIARIES, TIMES, WH
-from anchorscope.anchors.own_anchors import SUBJECT
 from anchorscope.anchors.question_anchors import LONGEST, candidates
-from anchorscope.anchors.question_words import Span, Word, in_order, words_of
+from anchorscope.anchors.words import SUBJECT, Span, Word, in_order, words_of
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 _HEADS = ("asked words", "verb", "more words")  # rules that name the property, the best first

@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
 
+SUBJECT, PROPERTY = ROLES = ("subject", "property")
+
 # Rules of the offline finder, the surest first; `found_by` holds their names.
 RULES = (
     "title",

@@ -5,9 +5,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
-from anchorscope.anchors.question_query import LONGEST
-from anchorscope.anchors.question_words import (
+from anchorscope.anchors.queries import LONGEST
+from anchorscope.anchors.words import (
+    PROPERTY,
+    SUBJECT,
     Candidate,
     Span,
     Word,

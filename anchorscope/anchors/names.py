@@ -14,8 +14,8 @@ from anchorscope.anchors.english import (
     WH,
     word_set,
 )
-from anchorscope.anchors.own_anchors import SUBJECT
-from anchorscope.anchors.question_words import (
+from anchorscope.anchors.words import (
+    SUBJECT,
     Candidate,
     Span,
     Word,

@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from anchorscope.anchors.english import AUXILIARIES, PREPOSITIONS, WH
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
-from anchorscope.anchors.question_query import phrases, verblike
-from anchorscope.anchors.question_words import Candidate, Span, Word, is_free, ranked
+from anchorscope.anchors.queries import phrases, verblike
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Candidate, Span, Word, is_free, ranked
 
 
 def property_candidates(
