@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from anchorscope.anchors.queries import LONGEST
 from anchorscope.anchors.words import (
@@ -45,7 +45,7 @@ def within_half(
     # Which words of a query are its subject is a guess, so one word is kept for the property.
     reserve = int(room > 2 and any(c.span.role == PROPERTY for c in candidates))
     half = _pieces(question) // 2  # tokens
-    chosen = _Chosen.none(question)
+    chosen = _Chosen(question)
     for candidate in sorted(candidates, key=_precedence):
         span = candidate.span
         if not is_free(span, chosen.spans):
@@ -75,22 +75,17 @@ def _precedence(candidate: Candidate) -> tuple[int, int]:
     return candidate.rank, 0 if query else candidate.span.start
 
 
-@dataclass
 class _Chosen:
-    """Spans chosen so far, with the words they touch: counted once, not anew for each candidate."""
+    """Spans chosen so far, the words they touch, those of them that ask, and their tokens."""
 
-    question: str
-    starts: list[int]
-    ends: list[int]
-    spans: list[Span] = field(default_factory=list)
-    words: set[int] = field(default_factory=set)
-    asked: set[int] = field(default_factory=set)
-    pieces: int = 0
-
-    @classmethod
-    def none(cls, question: str) -> "_Chosen":
+    def __init__(self, question: str) -> None:
+        self.question = question
         places = word_places(question)
-        return cls(question, [start for start, _ in places], [end for _, end in places])
+        self.starts, self.ends = [start for start, _ in places], [end for _, end in places]
+        self.spans: list[Span] = []
+        self.words: set[int] = set()
+        self.asked: set[int] = set()
+        self.pieces = 0
 
     def touched(self, span: Span) -> range:
         """The question's words that hold a character of the span."""

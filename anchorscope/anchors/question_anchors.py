@@ -70,7 +70,7 @@ def find(
     words = words_of(question)
     if subject and (found := _subject_spans(question, subject, words)):
         return in_order(found + _property_spans(question, property, words, found))
-    return _offline(question, words, titles)
+    return within_half(question, words, candidates(question, words, titles)) if words else []
 
 
 def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
@@ -99,10 +99,6 @@ def _property_spans(
     return chosen
 
 
-def _offline(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
-    return within_half(question, words, candidates(question, words, titles)) if words else []
-
-
 def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Candidate]:
     """All that the offline finder finds, before it keeps the best within half of the words."""
     names = name_candidates(question, words, titles)
@@ -111,13 +107,10 @@ def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ())
     if not named:  # numbers and the like then belong to phrases: "2014 world cup"
         names = sure
     spans = [c.span for c in names]
-    return _with_a_subject(names + property_candidates(words, spans, with_subject=not named))
-
-
-def _with_a_subject(candidates: list[Candidate]) -> list[Candidate]:
-    """Of a question that has asked words only, let the last be the subject."""
-    if not candidates or any(c.span.role == SUBJECT for c in candidates):
-        return candidates
-    last = max(candidates, key=lambda c: c.span.start)
-    rest = [c for c in candidates if c is not last]
-    return [*rest, ranked(last.span.start, last.span.end, SUBJECT, "query words")]
+    found = names + property_candidates(words, spans, with_subject=not named)
+    if not found or any(c.span.role == SUBJECT for c in found):
+        return found
+    # Of asked words alone, the last are the subject.
+    last = max(found, key=lambda c: c.span.start)
+    found.remove(last)
+    return [*found, ranked(last.span.start, last.span.end, SUBJECT, "query words")]

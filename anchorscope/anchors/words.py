@@ -225,21 +225,18 @@ def occurrences(text: str, name: str) -> list[tuple[int, int]]:
     Returns:
         Characters [start, end) of each.
     """
-    for form in dict.fromkeys((name, unicodedata.normalize("NFC", name), _nfd(name))):
+    for form in (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)):
         if not (pieces := form.split()):
             return []
         body = r"\s+".join(re.sub("['’]", "['’]", re.escape(p)) for p in pieces)
-        left = r"(?<!\w)" if pieces[0][0].isalnum() and not _unspaced(pieces[0][0]) else ""
-        right = r"(?!\w)" if pieces[-1][-1].isalnum() and not _unspaced(pieces[-1][-1]) else ""
+        left = r"(?<!\w)" if _spaced(pieces[0][0]) else ""
+        right = r"(?!\w)" if _spaced(pieces[-1][-1]) else ""
         for flags in (0, re.IGNORECASE):
             if found := [m.span() for m in re.finditer(left + body + right, text, flags)]:
                 return found
     return []
 
 
-def _nfd(text: str) -> str:
-    return unicodedata.normalize("NFD", text)
-
-
-def _unspaced(char: str) -> bool:
-    return bool(re.match(f"[{_UNSPACED}]", char))
+def _spaced(char: str) -> bool:
+    """Whether words of this letter's script stand between spaces."""
+    return char.isalnum() and not re.match(f"[{_UNSPACED}]", char)
