@@ -35,7 +35,7 @@ _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 
 _BLANK = re.compile(rf"[\s{_INVISIBLE}]")
-_PAIRS = dict(zip("\"'“„‘«»「『《*_`", "\"'”“’»«」』》*_`", strict=True))
+_PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』》*_`", strict=True))
 _OPENERS = frozenset(_PAIRS)
 _CLOSERS = frozenset(_PAIRS.values())
 _APOSTROPHES = frozenset("'’‘")
