@@ -9,10 +9,8 @@ from anchorscope.anchors.queries import LONGEST
 from anchorscope.anchors.words import (
     PROPERTY,
     SUBJECT,
-    Candidate,
     Span,
     Word,
-    in_order,
     is_free,
     word_count,
     word_places,
@@ -22,9 +20,7 @@ PROPERTY_WORDS = 4  # more than these describe the question, not its property
 _CUT = ("asked words", "more words")
 
 
-def within_half(
-    question: str, words: Sequence[Word], candidates: Sequence[Candidate]
-) -> list[Span]:
+def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
     """The best candidates that fit into half of the question's words.
 
     A name is kept whole or not at all; the first of them even where it is more than half, up to
@@ -43,15 +39,14 @@ def within_half(
     total = word_count(question)
     room = total // 2
     # Which words of a query are its subject is a guess, so one word is kept for the property.
-    reserve = int(room > 2 and any(c.span.role == PROPERTY for c in candidates))
+    reserve = int(room > 2 and any(c.role == PROPERTY for c in candidates))
     half = _pieces(question) // 2  # tokens
     chosen = _Chosen(question)
-    for candidate in sorted(candidates, key=_precedence):
-        span = candidate.span
+    for span in sorted(candidates, key=_precedence):
         if not is_free(span, chosen.spans):
             continue
         query = span.found_by == "query words"
-        left = min(room - len(chosen.words) - reserve * query, _property_room(chosen, candidate))
+        left = min(room - len(chosen.words) - reserve * query, _property_room(chosen, span))
         pieces = half - chosen.pieces
         if span.role == PROPERTY and not chosen.asked and len(chosen.words) > room:
             left, pieces = 1, half  # the random control is incomplete anyway
@@ -66,13 +61,13 @@ def within_half(
             chosen.add(_tail(question, span, _inside(span, words)[-left:], pieces, chosen))
         elif left > 0 and first:
             chosen.add(_thinned(question, span, words, left))
-    return in_order(chosen.spans)
+    return sorted(chosen.spans)
 
 
-def _precedence(candidate: Candidate) -> tuple[int, int]:
+def _precedence(candidate: Span) -> tuple[int, int]:
     """The surest rule first; the phrases of a query come in their own order."""
-    query = candidate.span.found_by == "query words"
-    return candidate.rank, 0 if query else candidate.span.start
+    query = candidate.found_by == "query words"
+    return candidate.rank, 0 if query else candidate.start
 
 
 class _Chosen:
@@ -100,12 +95,12 @@ class _Chosen:
                 self.asked.update(self.touched(span))
 
 
-def _property_room(chosen: _Chosen, candidate: Candidate) -> int:
+def _property_room(chosen: _Chosen, span: Span) -> int:
     """How many more words may ask for the property; filler only where none does yet."""
-    if candidate.span.role == SUBJECT:
+    if span.role == SUBJECT:
         return len(chosen.question)
     asked = len(chosen.asked)
-    return 0 if asked and candidate.span.found_by == "more words" else PROPERTY_WORDS - asked
+    return 0 if asked and span.found_by == "more words" else PROPERTY_WORDS - asked
 
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:

@@ -16,12 +16,10 @@ from anchorscope.anchors.english import (
 )
 from anchorscope.anchors.words import (
     SUBJECT,
-    Candidate,
     Span,
     Word,
     case_tells,
     occurrences,
-    ranked,
     trim,
 )
 
@@ -41,7 +39,7 @@ _DEMONYM = re.compile(
 )
 
 
-def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Candidate]:
+def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
     """Every name that a rule finds in a question, none overlapping, in the question's order.
 
     Args:
@@ -59,17 +57,17 @@ def is_aside(words: Sequence[Word], name: Span) -> bool:
     return bool(before) and before[-1] in ("in", "at", "during", "on")
 
 
-def _titles(question: str, titles: Sequence[str]) -> Iterator[Candidate]:
+def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
     for title in dict.fromkeys(titles):
         # Encyclopedia titles carry a note in brackets that no question repeats.
         for form in dict.fromkeys((title, re.sub(r"\s*\([^)]*\)$", "", title))):
             if places := occurrences(question, form):
                 if form.lower() not in FUNCTION:
-                    yield from (ranked(*trim(question, *p), SUBJECT, "title") for p in places)
+                    yield from (Span(*trim(question, *p), SUBJECT, "title") for p in places)
                 break
 
 
-def _quoted(question: str) -> Iterator[Candidate]:
+def _quoted(question: str) -> Iterator[Span]:
     text, stripped = question, question.strip()
     # A whole question in quotes is a leftover of a CSV file; what it quotes is doubled inside.
     if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
@@ -80,10 +78,10 @@ def _quoted(question: str) -> Iterator[Candidate]:
     for match in _QUOTES.finditer(text):
         start, end = trim(question, *match.span(match.lastgroup or 0))
         if any(c.isalnum() for c in question[start:end]):
-            yield ranked(start, end, SUBJECT, "quoted")
+            yield Span(start, end, SUBJECT, "quoted")
 
 
-def _names(words: Sequence[Word], cased: bool) -> Iterator[Candidate]:
+def _names(words: Sequence[Word], cased: bool) -> Iterator[Span]:
     """Runs of capitalised words, joined over small words such as `of the`."""
     last = -1
     for i in range(len(words) if cased else 0):
@@ -138,7 +136,7 @@ def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
     return lower in JOINING and first == last and beside and not apart
 
 
-def _name(words: Sequence[Word], first: int, last: int) -> Candidate:
+def _name(words: Sequence[Word], first: int, last: int) -> Span:
     run = words[first : last + 1]
     before = words[first - 1].lower if first else ""
     demonym = not run[0].possessive and _DEMONYM.fullmatch(run[0].lower)
@@ -152,18 +150,17 @@ def _name(words: Sequence[Word], first: int, last: int) -> Candidate:
         rule = "restriction"
     else:
         rule = "capitalised word"
-    return ranked(run[0].start, run[-1].end, SUBJECT, rule)
+    return Span(run[0].start, run[-1].end, SUBJECT, rule)
 
 
-def _merge(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _merge(candidates: Iterable[Span]) -> list[Span]:
     """Unite candidates that overlap, under the name of the best rule among them."""
-    merged: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: (c.span.start, c.rank)):
-        if merged and candidate.span.start < merged[-1].span.end:
+    merged: list[Span] = []
+    for candidate in sorted(candidates, key=lambda c: (c.start, c.rank)):
+        if merged and candidate.start < merged[-1].end:
             best = min(merged[-1], candidate, key=lambda c: c.rank)
-            start = merged[-1].span.start
-            end = max(merged[-1].span.end, candidate.span.end)
-            merged[-1] = Candidate(replace(best.span, start=start, end=end), best.rank)
+            end = max(merged[-1].end, candidate.end)
+            merged[-1] = replace(best, start=merged[-1].start, end=end)
         else:
             merged.append(candidate)
     return merged

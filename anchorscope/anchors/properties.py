@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from anchorscope.anchors.english import AUXILIARIES, PREPOSITIONS, WH
 from anchorscope.anchors.queries import phrases, verblike
-from anchorscope.anchors.words import PROPERTY, SUBJECT, Candidate, Span, Word, is_free, ranked
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
 
 
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
-) -> list[Candidate]:
+) -> list[Span]:
     """Runs of words outside `taken`: what asks for the property, and the rest.
 
     Args:
@@ -32,7 +32,7 @@ def property_candidates(
     rules |= {i: "verb" for i in verbs - asked if words[i].content}
     found = [(run, PROPERTY, rules[run[0]]) for run in _runs(words, rules)]
     found += [([*run], SUBJECT, "query words") for run in names]
-    return [ranked(words[run[0]].start, words[run[-1]].end, *rule) for run, *rule in found]
+    return [Span(words[run[0]].start, words[run[-1]].end, *rule) for run, *rule in found]
 
 
 def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:

@@ -19,13 +19,10 @@ from anchorscope.anchors.words import (
     PROPERTY,
     RANK,
     SUBJECT,
-    Candidate,
     Span,
     Word,
-    in_order,
     is_free,
     occurrences,
-    ranked,
     trim,
     word_places,
     words_of,
@@ -69,7 +66,7 @@ def find(
         return []
     words = words_of(question)
     if subject and (found := _subject_spans(question, subject, words)):
-        return in_order(found + _property_spans(question, property, words, found))
+        return sorted(found + _property_spans(question, property, words, found))
     return within_half(question, words, candidates(question, words, titles)) if words else []
 
 
@@ -94,23 +91,22 @@ def _property_spans(
         return spans
     chosen: list[Span] = []
     for candidate in sorted(property_candidates(words, taken), key=lambda c: c.rank):
-        if candidate.rank <= RANK["verb"] and is_free(candidate.span, [*taken, *chosen]):
-            chosen.append(candidate.span)
+        if candidate.rank <= RANK["verb"] and is_free(candidate, [*taken, *chosen]):
+            chosen.append(candidate)
     return chosen
 
 
-def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Candidate]:
+def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Span]:
     """All that the offline finder finds, before it keeps the best within half of the words."""
     names = name_candidates(question, words, titles)
     sure = [c for c in names if c.rank <= RANK["capitalised word"]]
-    named = not all(is_aside(words, c.span) for c in sure)
+    named = not all(is_aside(words, c) for c in sure)
     if not named:  # numbers and the like then belong to phrases: "2014 world cup"
         names = sure
-    spans = [c.span for c in names]
-    found = names + property_candidates(words, spans, with_subject=not named)
-    if not found or any(c.span.role == SUBJECT for c in found):
+    found = names + property_candidates(words, names, with_subject=not named)
+    if not found or any(c.role == SUBJECT for c in found):
         return found
     # Of asked words alone, the last are the subject.
-    last = max(found, key=lambda c: c.span.start)
+    last = max(found, key=lambda c: c.start)
     found.remove(last)
-    return [*found, ranked(last.span.start, last.span.end, SUBJECT, "query words")]
+    return [*found, Span(last.start, last.end, SUBJECT, "query words")]

@@ -28,7 +28,7 @@ RULES = (
 RANK = {rule: rank for rank, rule in enumerate(RULES)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Span:
     """Characters [start, end) of a question, what they name, and which rule found them."""
 
@@ -37,28 +37,10 @@ class Span:
     role: str
     found_by: str
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A span that the offline finder may keep.
-
-    Attributes:
-        span: the span.
-        rank: lower goes first when the question has no room for all.
-    """
-
-    span: Span
-    rank: int
-
-
-def ranked(start: int, end: int, role: str, found_by: str) -> Candidate:
-    """A span [start, end) with the rank of the rule that found it, one of `RULES`."""
-    return Candidate(Span(start, end, role, found_by), RANK[found_by])
-
-
-def in_order(spans: Iterable[Span]) -> list[Span]:
-    """The spans by where they start."""
-    return sorted(spans, key=lambda span: span.start)
+    @property
+    def rank(self) -> int:
+        """Of the offline rule that found it; lower goes first where there is no room for all."""
+        return RANK[self.found_by]
 
 
 def is_free(span: Span, taken: Iterable[Span]) -> bool:
