@@ -11,7 +11,7 @@ from hostile import anything, cases, short, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorscope.anchors import own_anchors, question_anchors, tokens
+from anchorscope.anchors import own_anchors, question_anchors
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
 
@@ -201,23 +201,3 @@ def test_own_anchors_are_inside_the_question_or_named(question: str, given: Any)
     for start, end, role in found:
         assert before <= start < end <= len(question) and role in ("subject", "property")
         before = end
-
-
-@cases
-@given(pieces_of := st.lists(short, min_size=1, max_size=4), st.sampled_from(["byte", "meta"]))
-def test_spans_of_any_prompt_decode_back(
-    byte_level: Any, metaspace: Any, parts: list[str], which: str
-) -> None:
-    tokenizer = byte_level if which == "byte" else metaspace
-    whole = "".join(parts)
-    (encoded,) = tokens.encode(tokenizer, [whole], add_special_tokens=True)
-    spans, at = [], 0
-    for part in parts:
-        spans.append((at, at + len(part)))
-        at += len(part)
-    found = tokens.span_tokens(tokenizer, encoded, spans)
-    assert len(found.tokens) == len(spans)
-    assert found.failed == sum(not held for held in found.tokens)
-    for held in found.tokens:
-        assert list(held) == list(range(held[0], held[-1] + 1)) if held else True
-        assert all(0 <= token < len(encoded.ids) for token in held)

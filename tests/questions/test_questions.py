@@ -2,11 +2,12 @@
 
 import json
 from pathlib import Path
-from typing import ClassVar
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
+from datasets.exceptions import DatasetNotFoundError
 from huggingface_hub import errors
 
 from anchorscope.questions import folds, questions
@@ -388,85 +389,57 @@ def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
         questions.load_rows(local=tmp_path / "absent", fields=PLAIN)
 
 
-class Response:
-    """The little that the hub's errors read of an answer."""
-
-    request = None
-    headers: ClassVar[dict] = {"authorization": "Bearer hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"}
-
-    def __init__(self, status: int) -> None:
-        self.status_code = status
+TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
 
 
-def caused(error: Exception, cause: Exception) -> Exception:
-    error.__cause__ = cause
-    return error
+def refusal(kind: type[errors.HfHubHTTPError], status: int) -> errors.HfHubHTTPError:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    answer = SimpleNamespace(status_code=status, headers=headers, request=None)
+    return kind(TOKEN, response=answer)  # type: ignore[arg-type]
 
 
-GATED = errors.GatedRepoError("hf_abcdefghijklmnopqrstuvwxyzABCDEFGH", response=Response(403))  # type: ignore[arg-type]
-NOT_FOUND = errors.RepositoryNotFoundError("none", response=Response(401))  # type: ignore[arg-type]
-NO_REVISION = errors.RevisionNotFoundError("none", response=Response(404))  # type: ignore[arg-type]
-BROKEN = errors.HfHubHTTPError("none", response=Response(503))  # type: ignore[arg-type]
+GATED = refusal(errors.GatedRepoError, 403)
+UNREACHED, GONE = "cannot be reached", "no such dataset"
 
 
 @pytest.mark.parametrize(
-    ("error", "said"),
+    ("error", "cause", "said"),
     [
-        (ConnectionError("Couldn't reach 'a/b'"), "cannot be reached"),
-        (errors.OfflineModeIsEnabled("offline"), "cannot be reached"),
+        (ConnectionError("Couldn't reach 'a/b'"), None, UNREACHED),
+        (errors.OfflineModeIsEnabled("offline"), None, UNREACHED),
+        (errors.HTTPError(f"no route, Bearer {TOKEN}"), None, UNREACHED),
+        (OSError("401 gated"), TimeoutError("slow"), UNREACHED),
+        (ValueError("no"), GATED, "accept its terms"),
+        (DatasetNotFoundError("somehow not there"), GATED, "accept its terms"),
+        (DatasetNotFoundError("somehow not there"), None, GONE),
+        (refusal(errors.RepositoryNotFoundError, 401), None, GONE),
+        (ValueError("no"), refusal(errors.RevisionNotFoundError, 404), "no such revision"),
         (
-            errors.HTTPError("no route, Bearer hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
-            "cannot be reached",
+            errors.LocalEntryNotFoundError("no"),
+            refusal(errors.HfHubHTTPError, 503),
+            "status 503",
         ),
-        (caused(OSError("401 gated"), TimeoutError("slow")), "cannot be reached"),
-        (GATED, "accept its terms"),
-        (caused(ValueError("no"), GATED), "accept its terms"),
-        (NOT_FOUND, "no such dataset"),
-        (caused(ValueError("no"), NO_REVISION), "no such revision"),
-        (caused(errors.LocalEntryNotFoundError("no"), BROKEN), "status 503"),
-        (
-            ValueError('Unknown split "401 gated", hf_abcdefghijklmnopqrstuvwxyzABCDEFGH'),
-            "check config, split",
-        ),
-        (
-            OSError(28, "No space left on device", "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"),
-            "No space left",
-        ),
+        (ValueError(f'Unknown split "401 gated", {TOKEN}'), None, "check config, split"),
+        (OSError(28, "No space left on device", TOKEN), None, "No space left"),
     ],
 )
 def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, said: str
+    monkeypatch: pytest.MonkeyPatch, error: Exception, cause: Exception | None, said: str
 ) -> None:
     def fails(*_: object, **__: object) -> None:
-        raise error
+        raise error from cause
+
+    def access(*_: object, **__: object) -> None:
+        if cause:
+            raise cause
 
     monkeypatch.setattr("datasets.load_dataset", fails)
+    monkeypatch.setattr("huggingface_hub.auth_check", access)
     with pytest.raises(AnchorscopeError) as raised:
         questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
     assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
-    assert "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH" not in str(raised.value)
+    assert TOKEN not in str(raised.value)
     assert raised.value.__suppress_context__, "the cause may hold the token"
-
-
-@pytest.mark.parametrize(
-    ("answer", "said"), [(GATED, "accept its terms"), (None, "no such dataset")]
-)
-def test_a_gated_dataset_is_told_from_a_missing_one_though_the_library_says_it_in_words(
-    monkeypatch: pytest.MonkeyPatch, answer: Exception | None, said: str
-) -> None:
-    import datasets
-
-    def missing(*_: object, **__: object) -> None:
-        raise datasets.exceptions.DatasetNotFoundError("Dataset 'a/b' is somehow not there")
-
-    def access(*_: object, **__: object) -> None:
-        if answer:
-            raise answer
-
-    monkeypatch.setattr(datasets, "load_dataset", missing)
-    monkeypatch.setattr("huggingface_hub.auth_check", access)
-    with pytest.raises(AnchorscopeError, match=said):
-        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
 
 
 def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
