@@ -27,7 +27,6 @@ class Hub:
         refusals: answers before anything is served: (status, headers), one a request.
         always: the answer to every request; None serves the folder.
         pause: seconds before every answer.
-        pauses: seconds before the first answers, one a request.
         asked: the paths asked for, in order.
     """
 
@@ -36,7 +35,6 @@ class Hub:
     refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     always: tuple[int, dict[str, str]] | None = None
     pause: float = 0.0
-    pauses: list[float] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -47,7 +45,7 @@ class Hub:
         if not any(place in path for place in REPOSITORIES):
             return 404, {}, b"{}"
         self.asked.append(path)
-        time.sleep(self.pauses.pop(0) if self.pauses else self.pause)
+        time.sleep(self.pause)
         if self.refusals or self.always:
             status, headers = self.refusals.pop(0) if self.refusals else self.always or (500, {})
             return status, headers, json.dumps({"error": "played"}).encode()

@@ -19,11 +19,10 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.anchors.english import FUNCTION
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_words import Span, word_count, word_places, words_in
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places, words_in
 from anchorscope.questions import questions, wording
-from anchorscope.questions.fields import asked
+from anchorscope.questions.fields import question_of
 from anchorscope.storage.errors import AnchorscopeError
 
 EXAMPLES = 3
@@ -259,7 +258,7 @@ def rows_of(folder: Path, source: Source) -> list[dict[str, Any]]:
     """What the rows of one dataset ask, equal questions kept apart; no answers, no labels."""
     fields = source.fields
     rows = questions.load_rows(fields=fields, local=folder / source.folder, split=source.split)
-    return [row for row in (asked(row, fields) for row in rows) if row["question"]]
+    return [row for row in (question_of(row, fields) for row in rows) if row["question"]]
 
 
 def report(folder: Path) -> Iterable[str]:

@@ -23,8 +23,6 @@ commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are
 """
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from anchorscope.anchors import lead_ins
 from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS
@@ -36,22 +34,8 @@ _UNSPACED_MARKS = "。．｡！？।۔؟"  # end a sentence whatever follows
 _BRACKETS = "()[]{}（）［］｛｝【】〔〕"
 _INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 
-_PAIRS = {
-    '"': '"',
-    "'": "'",
-    "“": "”",
-    "”": "”",
-    "„": "“",
-    "‘": "’",
-    "«": "»",
-    "»": "«",
-    "「": "」",
-    "『": "』",
-    "《": "》",
-    "*": "*",
-    "_": "_",
-    "`": "`",
-}
+_BLANK = re.compile(rf"[\s{_INVISIBLE}]")
+_PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』》*_`", strict=True))
 _OPENERS = frozenset(_PAIRS)
 _CLOSERS = frozenset(_PAIRS.values())
 _APOSTROPHES = frozenset("'’‘")
@@ -126,67 +110,16 @@ def find(answer: str) -> tuple[int, int] | None:
     return (start, end) if start < end else None
 
 
-@dataclass(frozen=True)
-class Success:
-    """In how many right and wrong answers an E_A was found.
-
-    Attributes:
-        right, wrong: answers of the class.
-        right_found, wrong_found: those of them in which an E_A was found.
-    """
-
-    right: int
-    right_found: int
-    wrong: int
-    wrong_found: int
-
-    @property
-    def right_rate(self) -> float:
-        """Share of right answers with an E_A; NaN without any."""
-        return self.right_found / self.right if self.right else float("nan")
-
-    @property
-    def wrong_rate(self) -> float:
-        """Share of wrong answers with an E_A; NaN without any."""
-        return self.wrong_found / self.wrong if self.wrong else float("nan")
-
-    @property
-    def difference(self) -> float:
-        """Right minus wrong, in percentage points."""
-        return 100 * (self.right_rate - self.wrong_rate)
-
-
-def success(notes: Mapping[str, int]) -> Success:
-    """The finder's success in each class, from the notes that the answers stage counts.
-
-    A label-blind finder may still succeed more often in one class than in the other, and a probe
-    could then read that; so the two rates are reported side by side. Where no E_A was found, the
-    class is that of the whole text.
-
-    Args:
-        notes: of the answers' counts, as their provenance record keeps them, too.
-    """
-    found, missed = (
-        [notes.get(f"answer anchor {state}, {label}", 0) for label in ("right", "wrong")]
-        for state in ("found", "not found")
-    )
-    return Success(found[0] + missed[0], found[0], found[1] + missed[1], found[1])
-
-
 def closer(text: str, start: int) -> int | None:
     """The first line break or sentence-ending full stop at or after a character, None without."""
-    for place in range(start, len(text)):
-        if text[place] in NEWLINES:
-            return place
-        if text[place] in FULL_STOPS and ends_sentence(text, place):
-            return place
-    return None
+    stops = NEWLINES + FULL_STOPS
+    return next((i for i in range(start, len(text)) if text[i] in stops and _ends(text, i)), None)
 
 
-def ends_sentence(text: str, place: int) -> bool:
-    """Whether the mark at a character ends its sentence (rules above)."""
+def _ends(text: str, place: int) -> bool:
+    """Whether a line or sentence ends with the character at a place (rules above)."""
     mark = text[place]
-    if mark in _UNSPACED_MARKS:
+    if mark in NEWLINES + _UNSPACED_MARKS:
         return True
     if mark not in _MARKS or not _AFTER_STOP.match(text, place + 1):
         # "..." ends a sentence as a whole, at its first dot
@@ -248,10 +181,7 @@ def _opening(text: str) -> int:
 
 def _sentence_end(text: str, start: int) -> int:
     """The first line break or sentence end at or after a character."""
-    for place in range(start, len(text)):
-        if text[place] in NEWLINES or ends_sentence(text, place):
-            return place
-    return len(text)
+    return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
 
 
 def _after_lead_in(text: str, start: int) -> int:
@@ -285,28 +215,16 @@ def _strip(text: str, start: int, end: int) -> tuple[int, int]:
     """Without white space, punctuation, quotes and markup at both ends."""
     while start < end:
         before = (start, end)
-        start, end = _strip_spaces(text, start, end)
-        start, end = _strip_quotes(text, start, end)
-        if end > start and text[end - 1] in _CLOSING and not _spelt(text, start, end):
+        while start < end and _BLANK.match(text, start):
+            start += 1
+        while start < end and _BLANK.match(text, end - 1):
             end -= 1
+        start, end = _strip_quotes(text, start, end)
+        if start < end and text[end - 1] in _CLOSING:
+            spelt = text[end - 1] == "." and _keeps_stop(text[start:end], end - 1 - start)
+            end -= not spelt
         if (start, end) == before:
             break
-    return start, end
-
-
-def _spelt(text: str, start: int, end: int) -> bool:
-    return (
-        text[end - 1] == "." and end - 1 > start and _keeps_stop(text[start:end], end - 1 - start)
-    )
-
-
-def _strip_spaces(text: str, start: int, end: int) -> tuple[int, int]:
-    found = re.search(rf"[^\s{_INVISIBLE}]", text[start:end])
-    if found is None:
-        return start, start
-    start += found.start()
-    while text[end - 1].isspace() or re.match(f"[{_INVISIBLE}]", text[end - 1]):
-        end -= 1
     return start, end
 
 

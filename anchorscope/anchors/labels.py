@@ -5,9 +5,9 @@ between initials, a number spelt twice. What an answer denies does not count as 
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
+from unicodedata import category, normalize
 
 from anchorscope.anchors.english import DENIAL, MONTHS, TWO_SPELLINGS
 
@@ -47,15 +47,12 @@ def squad_normalise(text: str) -> str:
     accents; typographic quotes and dashes are punctuation; characters without a width (zero-width
     spaces, marks of direction, soft hyphens) go.
     """
-    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    kept = "".join(c for c in folded if not _dropped(c))
-    plain = unicodedata.normalize("NFKC", kept)  # what stood between two marks may be gone
+    folded = normalize("NFKC", normalize("NFKC", text).casefold())
+    kept = "".join(
+        c for c in folded if c not in _ASCII_SYMBOLS and not category(c).startswith(("P", "Cf"))
+    )
+    plain = normalize("NFKC", kept)  # what stood between two marks may be gone
     return " ".join(_ARTICLES.sub(" ", plain).split())
-
-
-def _dropped(char: str) -> bool:
-    category = unicodedata.category(char)
-    return char in _ASCII_SYMBOLS or category == "Cf" or category.startswith("P")
 
 
 def matches(answer: str, golds: Iterable[str]) -> bool:
@@ -112,15 +109,12 @@ def _without_denials(answer: str) -> str:
     A denial reaches to the end of its clause; "X is not Y" denies X as well, since a model that
     says so gives neither for an answer.
     """
-    return "".join(map(_without_denial, _CLAUSE_END.split(answer)))
-
-
-def _without_denial(clause: str) -> str:
-    denial = DENIAL.search(clause)
-    if denial is None:
-        return clause
-    before = clause[: denial.start()]
-    return f"{'' if _IDENTITY.search(before) else before} {_DENIED} "
+    clauses = _CLAUSE_END.split(answer)
+    for place, clause in enumerate(clauses):
+        if denial := DENIAL.search(clause):
+            before = clause[: denial.start()]
+            clauses[place] = f"{'' if _IDENTITY.search(before) else before} {_DENIED} "
+    return "".join(clauses)
 
 
 def _contains(text: str, words: str) -> bool:

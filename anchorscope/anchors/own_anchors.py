@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from anchorscope.anchors.words import ROLES, SUBJECT
+
 Place = tuple[int, int, str]
 """Characters [start, end) and the role that the user gave them."""
-
-SUBJECT, PROPERTY = "subject", "property"
-ROLES = (SUBJECT, PROPERTY)
 
 NOT_FOUND = "text not in the question"
 OUT_OF_RANGE = "characters out of range"
@@ -33,7 +32,10 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[
     found: list[Place] = []
     failed: list[tuple[str, Any]] = []
     for entry in own:
-        what, role = _parts(entry)
+        what, role = entry, SUBJECT
+        if isinstance(entry, Mapping):
+            what = entry["text"] if "text" in entry else (entry.get("start"), entry.get("end"))
+            role = entry.get("role") or SUBJECT
         place = _place(question, what, found) if role in ROLES else UNREADABLE
         if isinstance(place, str):
             failed.append((place, entry))
@@ -42,18 +44,11 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[
     return _united(found), failed
 
 
-def _parts(entry: Any) -> tuple[Any, str]:
-    """A text or a pair, and its role."""
-    if not isinstance(entry, Mapping):
-        return entry, SUBJECT
-    what = entry["text"] if "text" in entry else (entry.get("start"), entry.get("end"))
-    return what, entry.get("role") or SUBJECT
-
-
 def _place(question: str, what: Any, taken: Sequence[Place]) -> tuple[int, int] | str:
     """Where an entry stands, or why nowhere."""
     if isinstance(what, str):
-        free = (p for p in _occurrences(question, what.strip()) if _free(p, taken))
+        places = _occurrences(question, what.strip())
+        free = (p for p in places if all(p[1] <= a or b <= p[0] for a, b, _ in taken))
         return next(free, NOT_FOUND)
     if not isinstance(what, Sequence) or len(what) != 2 or not all(map(_whole, what)):
         return UNREADABLE
@@ -73,14 +68,14 @@ def _occurrences(question: str, text: str) -> list[tuple[int, int]]:
     """Whole words before parts of words, the same case before any case; in order of the text."""
     if not text:
         return []
-    same = _places(question, text)
+    ways = [_places(question, text)]
     # Lower case changes the length of a few letters; places would then be others'.
-    comparable = len(question.lower()) == len(question)
-    any_case = _places(question.lower(), text.lower()) if comparable else []
-    ways = ([p for p in same if _bounded(question, p)], same)
-    return next(
-        (w for w in (*ways, [p for p in any_case if _bounded(question, p)], any_case) if w), []
-    )
+    if len(question.lower()) == len(question):
+        ways.append(_places(question.lower(), text.lower()))
+    for places in ways:
+        if places:
+            return [p for p in places if _bounded(question, *p)] or places
+    return []
 
 
 def _places(question: str, text: str) -> list[tuple[int, int]]:
@@ -88,24 +83,19 @@ def _places(question: str, text: str) -> list[tuple[int, int]]:
     return [(i, i + len(text)) for i in starts]
 
 
-def _bounded(text: str, place: tuple[int, int]) -> bool:
+def _bounded(text: str, start: int, end: int) -> bool:
     """Whether a place neither begins nor ends inside a word."""
-    start, end = place
     inside_left = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
     inside_right = end < len(text) and text[end - 1].isalnum() and text[end].isalnum()
     return not inside_left and not inside_right
-
-
-def _free(place: tuple[int, int], taken: Sequence[Place]) -> bool:
-    return all(place[1] <= start or end <= place[0] for start, end, _ in taken)
 
 
 def _united(places: Sequence[Place]) -> list[Place]:
     united: list[Place] = []
     for start, end, role in sorted(places, key=lambda p: p[:2]):
         if united and start < united[-1][1]:
-            first = united[-1]
-            united[-1] = (first[0], max(first[1], end), first[2])
+            first, before, kept = united[-1]
+            united[-1] = (first, max(before, end), kept)
         else:
             united.append((start, end, role))
     return united

@@ -12,19 +12,17 @@ from typing import Any
 
 from anchorscope.anchors import own_anchors
 from anchorscope.anchors.english import FUNCTION
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
-from anchorscope.anchors.question_asked import property_candidates
-from anchorscope.anchors.question_half import within_half
-from anchorscope.anchors.question_names import is_aside, name_candidates
-from anchorscope.anchors.question_words import (
+from anchorscope.anchors.limits import within_half
+from anchorscope.anchors.names import is_aside, name_candidates
+from anchorscope.anchors.properties import property_candidates
+from anchorscope.anchors.words import (
+    PROPERTY,
     RANK,
-    Candidate,
+    SUBJECT,
     Span,
     Word,
-    in_order,
     is_free,
     occurrences,
-    ranked,
     trim,
     word_places,
     words_of,
@@ -68,8 +66,8 @@ def find(
         return []
     words = words_of(question)
     if subject and (found := _subject_spans(question, subject, words)):
-        return in_order(found + _property_spans(question, property, words, found))
-    return _offline(question, words, titles)
+        return sorted(found + _property_spans(question, property, words, found))
+    return within_half(question, words, candidates(question, words, titles)) if words else []
 
 
 def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
@@ -93,30 +91,22 @@ def _property_spans(
         return spans
     chosen: list[Span] = []
     for candidate in sorted(property_candidates(words, taken), key=lambda c: c.rank):
-        if candidate.rank <= RANK["verb"] and is_free(candidate.span, [*taken, *chosen]):
-            chosen.append(candidate.span)
+        if candidate.rank <= RANK["verb"] and is_free(candidate, [*taken, *chosen]):
+            chosen.append(candidate)
     return chosen
 
 
-def _offline(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
-    return within_half(question, words, candidates(question, words, titles)) if words else []
-
-
-def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Candidate]:
+def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Span]:
     """All that the offline finder finds, before it keeps the best within half of the words."""
     names = name_candidates(question, words, titles)
     sure = [c for c in names if c.rank <= RANK["capitalised word"]]
-    named = not all(is_aside(words, c.span) for c in sure)
+    named = not all(is_aside(words, c) for c in sure)
     if not named:  # numbers and the like then belong to phrases: "2014 world cup"
         names = sure
-    spans = [c.span for c in names]
-    return _with_a_subject(names + property_candidates(words, spans, with_subject=not named))
-
-
-def _with_a_subject(candidates: list[Candidate]) -> list[Candidate]:
-    """Of a question that has asked words only, let the last be the subject."""
-    if not candidates or any(c.span.role == SUBJECT for c in candidates):
-        return candidates
-    last = max(candidates, key=lambda c: c.span.start)
-    rest = [c for c in candidates if c is not last]
-    return [*rest, ranked(last.span.start, last.span.end, SUBJECT, "query words")]
+    found = names + property_candidates(words, names, with_subject=not named)
+    if not found or any(c.role == SUBJECT for c in found):
+        return found
+    # Of asked words alone, the last are the subject.
+    last = max(found, key=lambda c: c.start)
+    found.remove(last)
+    return [*found, Span(last.start, last.end, SUBJECT, "query words")]

@@ -110,7 +110,7 @@ def overlapping(text: str, offsets: Offsets, start: int, end: int) -> tuple[int,
     inside = [
         index
         for index, (a, b) in enumerate(offsets)
-        if a < end and b > start and not _blank(text[max(a, start) : min(b, end)])
+        if a < end and b > start and text[max(a, start) : min(b, end)].strip()
     ]
     return tuple(range(inside[0], inside[-1] + 1)) if inside else ()
 
@@ -152,13 +152,6 @@ def char_spans(
             spans.append((start, len(text) + new + 1))
             start = len(text) + new
     return text, spans
-
-
-def char_ends(
-    tokenizer: PreTrainedTokenizerFast, ids: Sequence[int], context: Sequence[int] = ()
-) -> list[int]:
-    """How far the text reaches after each token; a character begun counts (see `char_spans`)."""
-    return [end for _, end in char_spans(tokenizer, ids, context)[1]]
 
 
 def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
@@ -217,10 +210,6 @@ def _decode(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
     return str(
         tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
     )
-
-
-def _blank(text: str) -> bool:
-    return not text.strip()
 
 
 def _plain(text: str) -> str:

@@ -11,11 +11,6 @@ from anchorscope.questions import null_worlds, prompts, questions, revisions, wo
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
-WORLD_FIELDS = {
-    name: name for name in ("id", "question", "subject", "property", "relation", "kind")
-} | {"answers": ["answers"]}
-NULL_WORLD_FIELDS = {**WORLD_FIELDS, "response": "response"}
-
 
 @dataclass(frozen=True)
 class Prepared:
@@ -56,41 +51,29 @@ def prepare(
     source = dataset.get("hub") or dataset["local"]
     frame, counts = questions.normalise(rows, dataset["fields"], split=split, source=source)
     if frame.empty:
-        raise AnchorscopeError(
-            f"no usable question among {counts.total} rows ({dict(counts.dropped)})",
-            source,
-            "check `fields` and `split` of the dataset in config.yaml",
-            see="no-usable-question",
-        )
-    hold_back = hold_back and not _own_examples(dataset)
+        what = f"no usable question among {counts.total} rows ({dict(counts.dropped)})"
+        do = "check `fields` and `split` of the dataset in config.yaml"
+        raise AnchorscopeError(what, source, do, see="no-usable-question")
+    few_shot = dataset.get("few_shot") or {}
+    hold_back = hold_back and not (few_shot.get("file") or few_shot.get("split"))
     sampled, rest = questions.sample(frame, sample_size, seed, hold_back=hold_back)
     same = {**dataset, "revision": revision or dataset.get("revision")}
-    few_shot = _few_shot(same, sampled, rest, seed)
     counts = _sampled(counts, len(frame) - len(sampled), max(len(frame) - sample_size, 0))
-    return Prepared(sampled, few_shot, counts, revision)
+    return Prepared(sampled, _few_shot(same, sampled, rest, seed), counts, revision)
 
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
     """A world is taken whole, since what a model was taught decides what it can be asked."""
     if settings["style"] in null_worlds.FOLLOWS:
-        return _null_world(settings, seed)
-    facts = world.facts(**settings)
+        facts = null_worlds.samples(settings["style"], seed=settings["seed"])
+    else:
+        facts = world.facts(**settings)
+    fields = {name: name for name in facts.columns if name != "planned"}
     rows: list[Any] = facts.to_dict("records")
-    frame, counts = questions.normalise(rows, WORLD_FIELDS, split="world", source="world")
-    planned = dict(zip(facts["id"], facts["planned"], strict=True))
-    values = [planned[name] if isinstance(planned[name], str) else None for name in frame["id"]]
-    frame["planned"] = pd.Series(values, dtype=object)
-    return _whole(frame, counts, seed)
-
-
-def _null_world(settings: Mapping[str, Any], seed: int) -> Prepared:
-    asked = null_worlds.samples(settings["style"], seed=settings["seed"])
-    rows: list[Any] = asked.to_dict("records")
-    frame, counts = questions.normalise(rows, NULL_WORLD_FIELDS, split="world", source="world")
-    return _whole(frame, counts, seed)
-
-
-def _whole(frame: pd.DataFrame, counts: Counts, seed: int) -> Prepared:
+    frame, counts = questions.normalise(rows, fields, split="world", source="world")
+    if "planned" in facts:
+        planned = facts.set_index("id")["planned"].loc[frame["id"]].to_numpy()
+        frame["planned"] = pd.Series(planned, dtype=object).where(pd.notna(planned), None)
     shuffled = frame.sample(frac=1, random_state=seed).reset_index(drop=True)
     return Prepared(shuffled, frame.iloc[:0], counts, None)
 
@@ -115,28 +98,24 @@ def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str,
     return rows, commit
 
 
-def _own_examples(dataset: Mapping[str, Any]) -> bool:
-    """Whether few-shot examples come from elsewhere than the rows outside the sample."""
-    source = dataset.get("few_shot") or {}
-    return bool(source.get("file") or source.get("split"))
-
-
 def _few_shot(
     dataset: Mapping[str, Any], sampled: pd.DataFrame, rest: pd.DataFrame, seed: int
 ) -> pd.DataFrame:
     """Candidates from a file of the project, another split, or the rows outside the sample."""
     source = dataset.get("few_shot") or {}
+    where: object = dataset.get("hub") or dataset["local"]
     if source.get("file"):
-        path = Path(source["file"])
-        rows = prompts.read_examples(path)
-        pool, _ = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split="few_shot", source=path)
-        return questions.candidates(pool, sampled, seed)
-    if source.get("split"):
+        where, fields = Path(source["file"]), prompts.EXAMPLE_FIELDS
+        rows = prompts.read_examples(where)
+    elif source.get("split"):
+        fields = dataset["fields"]
         rows, _ = _rows(dataset, source["split"])
-        where = dataset.get("hub") or dataset["local"]
-        pool, _ = questions.normalise(rows, dataset["fields"], split=source["split"], source=where)
-        return questions.candidates(pool, sampled, seed)
-    return rest
+    else:
+        return rest
+    pool, _ = questions.normalise(
+        rows, fields, split=source.get("split") or "few_shot", source=where
+    )
+    return questions.candidates(pool, sampled, seed)
 
 
 def _sampled(counts: Counts, left: int, outside: int) -> Counts:

@@ -5,17 +5,14 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from anchorscope.anchors import own_anchors
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
-FIELDS = (
-    "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
-    "titles", "response", "label", "anchors",
-)  # fmt: skip
 NAMED = 5  # own anchors without a place that are named, for each reason
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -23,52 +20,43 @@ Row = Mapping[str, Any]
 Fields = Mapping[str, Any]
 
 
-def asked(row: Row, fields: Fields) -> dict[str, Any]:
+def question_of(row: Row, fields: Fields) -> dict[str, Any]:
     """What a row asks, without its answers: question, subject, property, relation and titles."""
-
-    def text(name: str) -> str | None:
-        return text_of(value_at(row, fields[name])) if fields.get(name) else None
-
     question = value_at(row, fields["question"])
-    titles = _titles(value_at(row, fields["titles"])) if fields.get("titles") else []
+    titles = _flat(value_at(row, fields["titles"])) if fields.get("titles") else []
     return {
         "question": question if isinstance(question, str) else text_of(question),
-        **{name: text(name) for name in ("subject", "property", "relation")},
-        "titles": titles,
+        **{name: text_at(row, fields, name) for name in ("subject", "property", "relation")},
+        "titles": list(dict.fromkeys(text for title in titles if (text := text_of(title)))),
     }
 
 
+def text_at(row: Row, fields: Fields, name: str) -> str | None:
+    """The text that a row has for a name of the schema, if it has one."""
+    return text_of(value_at(row, fields[name])) if fields.get(name) else None
+
+
 def column_paths(fields: Fields) -> Iterator[tuple[str, str]]:
-    for name, value in fields.items():
-        if name not in FIELDS:
-            raise AnchorscopeError(
-                f"unknown field `{name}`", "fields", nearest(name, FIELDS), see="missing-column"
-            )
-        for path in [value] if isinstance(value, str) else value or []:
+    """Name in the schema and dotted path of every column that is read."""
+    for name, paths in fields.items():
+        for path in [paths] if isinstance(paths, str) else paths or []:
             yield name, path
-    for name in ("question", "answers"):
-        if not fields.get(name):
-            raise AnchorscopeError(
-                f"no column is named for `{name}`", "fields", "name one", see="missing-column"
-            )
 
 
 def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
     """A column that no row has is a mistake; one that some rows lack is empty there."""
     if not rows:
-        raise AnchorscopeError(
-            "the dataset has no rows", source, "check the file, or the split", see="rows-of-a-file"
-        )
+        do = "check the file, or the split"
+        raise AnchorscopeError("the dataset has no rows", source, do, see="rows-of-a-file")
     for name, path in column_paths(fields):
-        if any(_has(row, path) for row in rows):
-            continue
-        existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
-        raise AnchorscopeError(
-            f"column `{path}` (field `{name}`) is missing",
-            f"{source}; its columns are {', '.join(existing)}",
-            nearest(path, existing, f"name an existing column under fields: {name}"),
-            see="missing-column",
-        )
+        if not any(_has(row, path) for row in rows):
+            existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
+            raise AnchorscopeError(
+                f"column `{path}` (field `{name}`) is missing",
+                f"{source}; its columns are {', '.join(existing)}",
+                nearest(path, existing, f"name an existing column under fields: {name}"),
+                see="missing-column",
+            )
 
 
 def _column_names(row: Row) -> Iterator[str]:
@@ -133,12 +121,8 @@ def number_of(text: str | None, where: str) -> float | None:
     try:
         return None if text is None else float(text)
     except ValueError:
-        raise AnchorscopeError(
-            f"popularity `{text}` is no number",
-            where,
-            "correct it or leave it empty",
-            see="label-or-popularity",
-        ) from None
+        what, do = f"popularity `{text}` is no number", "correct it or leave it empty"
+        raise AnchorscopeError(what, where, do, see="label-or-popularity") from None
 
 
 def anchors_of(
@@ -167,10 +151,6 @@ def _plain(entry: Any) -> Any:
     return entry if isinstance(entry, str) or not hasattr(entry, "tolist") else entry.tolist()
 
 
-def _titles(value: Any) -> list[str]:
-    return list(dict.fromkeys(title for v in _flat(value) if (title := text_of(v))))
-
-
 def _flat(value: Any) -> Iterator[Any]:
     """Single values of a value that may be a list, a string, or a string that holds a list."""
     if isinstance(value, str) and (listed := _listed(value)) is not None:
@@ -187,13 +167,10 @@ def _listed(text: str) -> list[Any] | None:
     text = text.strip()
     if not (text.startswith("[") and text.endswith("]")):
         return None
-    parsers: tuple[Callable[[str], Any], ...] = (json.loads, ast.literal_eval)
-    for parse in parsers:
-        try:
+    for parse in (json.loads, ast.literal_eval):
+        with suppress(ValueError, SyntaxError, RecursionError):
             value = parse(text)
-        except (ValueError, SyntaxError, RecursionError):
-            continue
-        return value if isinstance(value, list) else None
+            return value if isinstance(value, list) else None
     return None
 
 
@@ -212,16 +189,11 @@ def gold_answers(raw: Iterable[Any], notes: Counter[str]) -> list[str]:
     return list(answers)
 
 
-def label_of(value: Any, where: str) -> int | None:
-    text = text_of(value)
-    labels = {"0": 0, "1": 1, "false": 0, "true": 1}
-    if text is None:
-        return None
-    if text.lower() not in labels:
-        raise AnchorscopeError(
-            f"label `{text}` is none of 0, 1, true, false",
-            where,
-            "write 1 (true) for a hallucinated answer, 0 (false) for a right one",
-            see="label-or-popularity",
-        )
-    return labels[text.lower()]
+def label_of(text: str | None, where: str) -> int | None:
+    labels = {None: None, "0": 0, "1": 1, "false": 0, "true": 1}
+    try:
+        return labels[text and text.lower()]
+    except KeyError:
+        do = "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
+        what = f"label `{text}` is none of 0, 1, true, false"
+        raise AnchorscopeError(what, where, do, see="label-or-popularity") from None

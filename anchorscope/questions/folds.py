@@ -47,11 +47,10 @@ def components(*columns: Sequence[object]) -> np.ndarray:
 
 def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
     """Clusters of the bootstrap, int64 [n]: the subject where known, else the question."""
-    names = []
+    names: list[tuple[str, str | int]] = []
     for i, (question, subject) in enumerate(zip(questions, subjects, strict=True)):
-        known, asked = key(subject), key(question)
-        named = ("s", known) if known is not None else ("q", asked)
-        names.append(named if named[1] is not None else ("row", str(i)))
+        name = key(subject)
+        names.append(("subject", name) if name else ("question", key(question) or i))
     return pd.factorize(pd.Series(names, dtype=object))[0]
 
 
@@ -95,38 +94,22 @@ def assign(
 
 def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
     if len(z) < n_folds:
-        raise AnchorscopeError(
-            f"{len(z)} samples are fewer than {n_folds} folds",
-            where,
-            "sample more questions (`sample_size`, `limit`), or lower the number of folds",
-            see="too-few-samples",
-        )
+        what = f"{len(z)} samples are fewer than {n_folds} folds"
+        do = "sample more questions (`sample_size`, `limit`), or lower the number of folds"
+        raise AnchorscopeError(what, where, do, see="too-few-samples")
     if len(np.unique(z)) < 2:
-        said = "wrong" if z[0] else "right"
-        raise AnchorscopeError(
-            f"all {len(z)} answers are {said}: a probe cannot be fitted",
-            where,
-            "sample more questions, or ask a model that gets some right and some wrong",
-            see="one-class",
-        )
-    found = len(np.unique(groups))
-    if found < n_folds:
-        raise AnchorscopeError(
-            f"only {found} groups of linked samples for {n_folds} folds",
-            where,
-            "sample more questions, check the `subject` field, or lower the number of folds",
-            see="too-few-samples",
-        )
+        what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
+        do = "sample more questions, or ask a model that gets some right and some wrong"
+        raise AnchorscopeError(what, where, do, see="one-class")
+    if (found := len(np.unique(groups))) < n_folds:
+        what = f"only {found} groups of linked samples for {n_folds} folds"
+        do = "sample more questions, check the `subject` field, or lower the number of folds"
+        raise AnchorscopeError(what, where, do, see="too-few-samples")
 
 
 def _check_training(filled: np.ndarray, where: str) -> None:
     """Each fold's complement must hold both classes; `filled` is [folds, classes]."""
-    left = filled.sum(0) - filled
-    if (left == 0).any():
-        fold, label = (int(i) for i in np.argwhere(left == 0)[0])
-        raise AnchorscopeError(
-            f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from",
-            where,
-            "sample more questions: linked ones share a fold, so both classes need several groups",
-            see="too-few-samples",
-        )
+    for fold, label in np.argwhere(filled.sum(0) == filled):
+        what = f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from"
+        do = "sample more questions: linked ones share a fold, so both classes need several groups"
+        raise AnchorscopeError(what, where, do, see="too-few-samples")

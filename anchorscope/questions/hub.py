@@ -4,7 +4,6 @@ Errors are told apart by type, never by their text, which is left out where the 
 the cause is cut off: a header or a URL may hold the user's token.
 """
 
-import errno
 import logging
 import re
 from collections.abc import Callable, Iterator
@@ -12,9 +11,10 @@ from contextlib import contextmanager
 from time import sleep
 from typing import Any, TypeVar
 
+from huggingface_hub import errors as client
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
-from anchorscope.storage.errors import AnchorscopeError, redacted
+from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError, redacted
 
 Found = TypeVar("Found")
 
@@ -26,19 +26,17 @@ SILENCE = 60.0
 """Seconds without a word from the hub after which an attempt failed; its client has no limit."""
 TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
 """Statuses that another attempt may change; 401, 403 and 404 are answers."""
-_DISK = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 
 log = logging.getLogger(__name__)
 
 
 def is_id(text: str) -> bool:
     """Whether the hub could have a repository of this id: `owner/name`, of old also `name`."""
-    from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id
 
     try:
         validate_repo_id(text)
-    except HFValidationError:
+    except client.HFValidationError:
         return False
     # The client lets a line break at the end pass.
     return re.fullmatch(r"([\w.-]+/)?[\w.-]+", text, re.ASCII) is not None
@@ -63,25 +61,15 @@ def fetch(
     Raises:
         AnchorscopeError: see `errors`.
     """
-    with errors(kind, hub_id, revision, detail):
-        return patiently(call, f"the {kind} {hub_id}")
-
-
-def patiently(call: Callable[[], Found], what: str) -> Found:
-    """`fetch` with the client's own errors, raised once no attempt is left."""
 
     def warn(state: RetryCallState) -> None:
         error = state.outcome and state.outcome.exception()
-        log.warning(
-            "%s: %s; attempt %d failed, the next in %g s",
-            what,
-            transient(error) if error else "no answer",
-            state.attempt_number,
-            state.upcoming_sleep,
-        )
+        why = _transient(error) if error else "no answer"
+        said = "the %s %s: %s; attempt %d failed, the next in %g s"
+        log.warning(said, kind, hub_id, why, state.attempt_number, state.upcoming_sleep)
 
     attempts = Retrying(
-        retry=retry_if_exception(lambda error: transient(error) is not None),
+        retry=retry_if_exception(lambda error: _transient(error) is not None),
         stop=stop_after_attempt(ATTEMPTS),
         wait=_wait,
         before=lambda _: _listen_no_longer(),
@@ -89,7 +77,8 @@ def patiently(call: Callable[[], Found], what: str) -> Found:
         sleep=lambda seconds: sleep(seconds),
         reraise=True,
     )
-    return attempts(call)
+    with errors(kind, hub_id, revision, detail):
+        return attempts(call)
 
 
 def _wait(state: RetryCallState) -> float:
@@ -118,12 +107,10 @@ def _limit(request: Any) -> None:
     request.extensions["timeout"] = found
 
 
-def transient(error: BaseException) -> str | None:
+def _transient(error: BaseException) -> str | None:
     """Why another attempt may succeed, in words; None where it would not."""
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
     chain = _chain(error)
-    if any(isinstance(one, OfflineModeIsEnabled) for one in chain):
+    if any(isinstance(one, client.OfflineModeIsEnabled) for one in chain):
         return None
     statuses = [status for one in chain if (status := _status(one)) is not None]
     if statuses:
@@ -152,13 +139,11 @@ def errors(
         AnchorscopeError: offline or not reached, gated, no such id or revision, disk, anything
             else that the clients raise. Other errors pass as they are.
     """
-    from huggingface_hub.errors import HTTPError
-
     where = hub_id if revision is None else f"{hub_id} at revision {revision}"
     try:
         yield
     except Exception as error:
-        ours = not isinstance(error, OSError | ValueError | RuntimeError | HTTPError)
+        ours = not isinstance(error, OSError | ValueError | RuntimeError | client.HTTPError)
         if ours and not _of_datasets(error):
             raise
         raise _translated(error, kind, f"{where}, {detail}" if detail else where) from None
@@ -181,90 +166,71 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 def _translated(error: Exception, kind: str, where: str) -> AnchorscopeError:
     chain = _chain(error)
-    if unreached := next(filter(_no_connection, chain), None):
-        return _unreachable(unreached, kind, where)
-    for one in chain:
-        if known := _refused(one, kind, where):
-            return known
-    for one in chain:
-        if known := _failed(one, kind, where):
-            return known
+    causes = [_unreachable(one, kind, where) for one in chain if _no_connection(one)]
+    causes += [found for one in chain if (found := _refused(one, kind, where))]
+    causes += [found for one in chain if (found := _failed(one, kind, where))]
+    if causes:
+        return causes[0]
     said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
     do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
     return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")
 
 
 def _no_connection(error: BaseException) -> bool:
-    from huggingface_hub import errors as client
-
     # An error of the transport that holds no answer: no route, or none in time.
     silent = isinstance(error, client.HTTPError) and getattr(error, "response", None) is None
     return silent or isinstance(error, ConnectionError | TimeoutError)
 
 
 def _unreachable(error: BaseException, kind: str, where: str) -> AnchorscopeError:
+    what = "is not in the cache and the hub cannot be reached"
+    rows = "a folder" if kind == "model" else "rows of the same columns"
+    do = "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
     return AnchorscopeError(
-        f"the {kind} is not in the cache and the hub cannot be reached ({type(error).__name__})",
+        f"the {kind} {what} ({type(error).__name__})",
         where,
-        "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
-        f"or give {'a folder' if kind == 'model' else 'rows of the same columns'} with `local:`",
+        f"{do}or give {rows} with `local:`",
         see="hub-unreachable",
     )
 
 
 def _refused(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
     """What the hub itself said, as far as the error's type or status tells."""
-    from huggingface_hub import errors as client
-
     status = _status(error)
+    gated = isinstance(error, client.GatedRepoError)
     if isinstance(error, client.RevisionNotFoundError):
-        what, do = f"the hub has no such revision of the {kind}", "set `revision` to null or one"
-        return AnchorscopeError(
-            what, where, f"{do} that its hub page lists", see="no-such-revision"
-        )
-    if isinstance(error, client.RepositoryNotFoundError) and not isinstance(
-        error, client.GatedRepoError
-    ):
+        what = f"the hub has no such revision of the {kind}"
+        do = "set `revision` to null or one that its hub page lists"
+        return AnchorscopeError(what, where, do, see="no-such-revision")
+    if isinstance(error, client.RepositoryNotFoundError) and not gated:
         return _missing(kind, where)
-    if isinstance(error, client.GatedRepoError) or status in (401, 403):
-        return AnchorscopeError(
-            f"the {kind} is gated and access was not granted",
-            where,
-            "accept its terms on its hub page, then set HF_TOKEN to a token of that account",
-            see="gated",
-        )
+    if gated or status in (401, 403):
+        what = f"the {kind} is gated and access was not granted"
+        do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"
+        return AnchorscopeError(what, where, do, see="gated")
     if isinstance(error, client.HFValidationError):
         do = "write `hub: owner/name`, or give files of your own with `local:`"
         return AnchorscopeError("this is not a hub id", where, do, see="no-such-repository")
     if isinstance(error, client.HfHubHTTPError):
-        return AnchorscopeError(
-            f"the hub answered with status {status}", where, "run again later", see="hub-status"
-        )
+        what = f"the hub answered with status {status}"
+        return AnchorscopeError(what, where, "run again later", see="hub-status")
     return None
 
 
 def _failed(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
     """What went wrong on this side of the line."""
-    from huggingface_hub import errors as client
-
     if isinstance(error, client.LocalEntryNotFoundError):
         return _unreachable(error, kind, where)
     if type(error).__name__ == "DatasetNotFoundError" and _of_datasets(error):
         return _missing(kind, where)
-    if isinstance(error, OSError) and error.errno in _DISK:
-        return AnchorscopeError(
-            f"the download could not be stored ({error.strerror or type(error).__name__})",
-            where,
-            "check that the disk of HF_HOME has room and may be written to",
-            see="download-not-stored",
-        )
+    if isinstance(error, OSError) and error.errno in FULL | CLOSED:
+        what = f"the download could not be stored ({error.strerror or type(error).__name__})"
+        do = "check that the disk of HF_HOME has room and may be written to"
+        return AnchorscopeError(what, where, do, see="download-not-stored")
     return None
 
 
 def _missing(kind: str, where: str) -> AnchorscopeError:
-    return AnchorscopeError(
-        f"the hub has no such {kind}, or it is private",
-        where,
-        f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it",
-        see="no-such-repository",
-    )
+    what = f"the hub has no such {kind}, or it is private"
+    do = f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it"
+    return AnchorscopeError(what, where, do, see="no-such-repository")

@@ -10,16 +10,18 @@ import pandas as pd
 import yaml
 
 from anchorscope.anchors import question_anchors
-from anchorscope.anchors.own_anchors import SUBJECT
-from anchorscope.anchors.question_words import Span
+from anchorscope.anchors.words import SUBJECT, Span
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
 
 STYLES = ("plain", "few_shot", "chat")
 ANCHORS = ("subject+property", "subject")
 INSTRUCTION = "Answer with only the shortest possible answer."
 SHORT_ANSWER = 5  # words
+EXAMPLE_FIELDS = {
+    "question": "question", "answers": "answer", "subject": "subject", "property": "property",
+    "relation": "relation",
+}  # fmt: skip
 NO_ANCHOR = "no question anchor"
 ALTERED = "question altered by the chat template"
 
@@ -76,16 +78,14 @@ def build(
         AnchorscopeError: unknown style or anchors, no example to show, no chat template.
     """
     _check(style, anchors)
-    head, second = "", None
-    if style == "few_shot":
-        head, second = _heads(few_shot, examples, seed)
+    head, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
+    tail = " A:" if style == "plain" else "\nA:"
     rows = []
-    for entry in Progress(questions.to_dict("records")):
-        question = entry["question"]
+    for entry in questions.to_dict("records"):
+        text, start = entry["question"], len(f"{head}Q: ")
+        prompt = f"{head}Q: {text}{tail}"
         if style == "chat":
-            prompt, start, text = _chat(question, tokenizer)
-        else:
-            prompt, start, text = _completed(question, head, style)
+            prompt, start, text = _chat(text, tokenizer)
         rows.append(_row(entry, prompt, start, text, _spans(entry, anchors)))
     if replicate:
         rows = [row | _replicate(row, len(head), second) for row in rows]
@@ -93,17 +93,15 @@ def build(
     frame = pd.DataFrame({n: pd.Series([r[n] for r in rows], dtype=object) for n in columns})
     places = [n for n in columns if n.endswith(("question_start", "question_end"))]
     frame = frame.astype(dict.fromkeys(places, "int64"))
-    return frame, _counts(rows, examples=_shown(few_shot, examples) if head else 0)
+    return frame, _counts(rows, head.count("\n\n"))
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
     """The questions of a run: the first `limit`, and with the finder `offline` their text alone."""
     questions = sampled.head(limit) if limit else sampled
     if finder == "offline":
-        titles: pd.Series[Any] = pd.Series(
-            [[] for _ in range(len(questions))], questions.index, dtype=object
-        )
-        questions = questions.assign(subject=None, property=None, anchors=None, titles=titles)
+        unknown: dict[str, Any] = dict.fromkeys(("subject", "property", "anchors"))
+        questions = questions.assign(**unknown | {"titles": [[] for _ in questions.index]})
     return questions
 
 
@@ -132,48 +130,21 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
     """
     try:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise AnchorscopeError(
-            f"cannot read the examples: {error}", path, "correct it", see="few-shot"
-        ) from None
-    if not isinstance(rows, list) or not rows:
-        raise AnchorscopeError(
-            "expected a list of examples", path, "see resources/few_shot", see="few-shot"
-        )
-    for number, row in enumerate(rows, 1):
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        what = f"cannot read the examples: {error}"
+        raise AnchorscopeError(what, path, "correct it", see="few-shot") from None
+    for row in rows if isinstance(rows, list) and rows else [None]:
         if not isinstance(row, dict) or not row.get("question") or not row.get("answer"):
-            raise AnchorscopeError(
-                "an example needs question and answer",
-                f"{path}, entry {number}",
-                "add them",
-                see="few-shot",
-            )
-    return [{name: row.get(path_) for name, path_ in _EXAMPLE_KEYS.items()} for row in rows]
-
-
-_EXAMPLE_KEYS = {
-    "question": "question",
-    "answers": "answer",
-    "subject": "subject",
-    "property": "property",
-    "relation": "relation",
-}
-EXAMPLE_FIELDS = {name: name for name in _EXAMPLE_KEYS}
+            what, do = f"no example: {row!r}", "list entries with question and answer"
+            raise AnchorscopeError(what, path, do, see="few-shot")
+    return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 
 
 def _check(style: str, anchors: str) -> None:
     for key, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
         if value not in known:
-            raise AnchorscopeError(
-                f"unknown value `{value}`",
-                f"key {key}",
-                f"use one of {', '.join(known)}",
-                see="config",
-            )
-
-
-def _shown(few_shot: pd.DataFrame | None, examples: int) -> int:
-    return 0 if few_shot is None else min(examples, len(few_shot))
+            do = f"use one of {', '.join(known)}"
+            raise AnchorscopeError(f"unknown value `{value}`", f"key {key}", do, see="config")
 
 
 def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
@@ -181,12 +152,9 @@ def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str
     if not examples:
         return "", None
     if few_shot is None or few_shot.empty:
-        raise AnchorscopeError(
-            "no few-shot example is left outside the sample",
-            "the dataset's few-shot candidates",
-            "take a smaller sample, another `few_shot` source, or the prompt style `plain`",
-            see="few-shot",
-        )
+        what, where = "no few-shot example is left", "the rows outside the sample"
+        do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"
+        raise AnchorscopeError(what, where, do, see="few-shot")
     first = choose_examples(few_shot, examples, seed)
     shown = few_shot["id"].isin(first["id"])
     other = choose_examples(few_shot[~shown], examples, seed + 1)
@@ -208,20 +176,11 @@ def _key(seed: int, name: str) -> str:
     return hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _completed(question: str, head: str, style: str) -> tuple[str, int, str]:
-    """Prompt, where the question starts in it, and the question as it stands there."""
-    tail = " A:" if style == "plain" else "\nA:"
-    return f"{head}Q: {question}{tail}", len(head) + len("Q: "), question
-
-
 def _chat(question: str, tokenizer: ChatTokenizer | None) -> tuple[str, int, str]:
     if tokenizer is None or not getattr(tokenizer, "chat_template", True):
-        raise AnchorscopeError(
-            "the model's tokenizer has no chat template",
-            "prompt: chat",
-            "use the prompt style `few_shot`, or an instruct model",
-            see="chat-template",
-        )
+        what = "the model's tokenizer has no chat template"
+        do = "use the prompt style `few_shot`, or an instruct model"
+        raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
     lead = f"{INSTRUCTION}\n"
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": f"{lead}{question}"}],

@@ -10,27 +10,14 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.anchors import own_anchors, question_anchors
+from anchorscope.anchors import question_anchors
+from anchorscope.anchors.words import SUBJECT
+from anchorscope.questions import fields as schema
 from anchorscope.questions import reading
-from anchorscope.questions.fields import (
-    NAMED,
-    Fields,
-    Row,
-    anchors_of,
-    asked,
-    check_columns,
-    column_paths,
-    gold_answers,
-    label_of,
-    mend_characters,
-    number_of,
-    text_of,
-    value_at,
-)
+from anchorscope.questions.fields import Fields, Row, check_columns, text_of, value_at
 from anchorscope.questions.folds import key
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
 
 COLUMNS = (
     "id", "question", "answers", "subject", "property", "relation", "kind", "popularity",
@@ -63,14 +50,7 @@ def load_rows(
         AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
             of `fields` missing.
     """
-    if (hub is None) == (local is None):
-        raise AnchorscopeError(
-            "a dataset needs exactly one source",
-            f"hub: {hub}, local: {local}",
-            "give one of them",
-            see="config",
-        )
-    paths = {path for _, path in column_paths(fields)}
+    paths = {path for _, path in schema.column_paths(fields)}
     keep = paths | {path.split(".")[0] for path in paths}
     rows: list[dict[str, Any]] = []
     if hub is not None:
@@ -128,14 +108,12 @@ def normalise(
     check_columns(rows, fields, source)
     dropped: Counter[str] = Counter()
     notes: Counter[str] = Counter()
-    rows = [mend_characters(row, notes) for row in rows]
+    rows = [schema.mend_characters(row, notes) for row in rows]
     ids = _usable_ids(rows, fields, notes)
     groups: dict[str, list[dict[str, Any]]] = {}
-    pairs = Progress(zip(rows, ids, strict=True), total=len(rows), unit="rows")
-    for number, (row, given) in enumerate(pairs, start=1):
+    for number, (row, given) in enumerate(zip(rows, ids, strict=True), start=1):
         entry = _entry(row, fields, given, notes, f"{source}, row {number}")
-        reason = _unusable(entry)
-        if reason:
+        if reason := _unusable(entry):
             dropped[reason] += 1
         else:
             groups.setdefault(_folded_text(entry["question"]), []).append(entry)
@@ -164,10 +142,6 @@ def sample(
     Returns:
         The sample, and at most 200 of the other rows, see `candidates`.
     """
-    if size is not None and size < 0:
-        raise AnchorscopeError(
-            f"a sample of {size} questions", "sample_size", "give 0 or more", see="config"
-        )
     ordered = _shuffled(frame, seed)
     size = len(ordered) if size is None else min(size, len(ordered))
     if hold_back:
@@ -191,41 +165,31 @@ def candidates(
     for row in _shuffled(pool, seed).to_dict("records"):
         if len(chosen) == limit:
             break
-        if not row["answers"] or key(row["question"]) in questions:
-            continue
-        if not subjects.isdisjoint(_subjects(row)):
-            continue
-        chosen.append(row)
-        questions.add(key(row["question"]))
+        again = key(row["question"]) in questions or not subjects.isdisjoint(_subjects(row))
+        if row["answers"] and not again:
+            chosen.append(row)
+            questions.add(key(row["question"]))
     return _frame(chosen)
 
 
 def _entry(
     row: Row, fields: Fields, given: str | None, notes: Counter[str], where: str
 ) -> dict[str, Any]:
-    def text(name: str) -> str | None:
-        return text_of(value_at(row, fields[name])) if fields.get(name) else None
-
-    paths = fields["answers"]
-    raw = [value_at(row, path) for path in ([paths] if isinstance(paths, str) else paths)]
-    answers = gold_answers(raw, notes)
-    entry = asked(row, fields) | {name: text(name) for name in ("kind", "response")}
-    entry |= {
-        "answers": answers,
-        "popularity": number_of(text("popularity"), where),
-        "label": label_of(value_at(row, fields["label"]), where) if fields.get("label") else None,
+    paths = [path for name, path in schema.column_paths(fields) if name == "answers"]
+    entry = schema.question_of(row, fields) | {
+        "id": given,
+        "answers": schema.gold_answers((value_at(row, path) for path in paths), notes),
+        **{name: schema.text_at(row, fields, name) for name in ("kind", "response")},
+        "popularity": schema.number_of(schema.text_at(row, fields, "popularity"), where),
+        "label": schema.label_of(schema.text_at(row, fields, "label"), where),
     }
-    given_anchors = value_at(row, fields["anchors"]) if fields.get("anchors") else None
-    entry["anchors"] = anchors_of(entry["question"] or "", given_anchors, notes, where)
+    own = value_at(row, fields["anchors"]) if fields.get("anchors") else None
+    entry["anchors"] = schema.anchors_of(entry["question"] or "", own, notes, where)
     if entry["label"] is not None and entry["response"] is None:
-        raise AnchorscopeError(
-            "a label without a response",
-            where,
-            "name the responses' column under fields: response",
-            see="label-or-popularity",
-        )
-    hashed = given is None and entry["question"] is not None
-    entry["id"] = _hashed_id(entry["question"]) if hashed else given
+        do = "name the responses' column under fields: response"
+        raise AnchorscopeError("a label without a response", where, do, see="label-or-popularity")
+    if given is None and entry["question"] is not None:
+        entry["id"] = _hashed_id(entry["question"])
     return entry
 
 
@@ -250,7 +214,8 @@ def _usable_ids(rows: Sequence[Row], fields: Fields, notes: Counter[str]) -> lis
     if twice:
         total = "rows whose id is not theirs alone, which get a hash"
         notes[total] = sum(twice.values())
-        notes.update({f"{total}: `{text}`": count for text, count in [*twice.items()][:NAMED]})
+        for text, count in [*twice.items()][: schema.NAMED]:
+            notes[f"{total}: `{text}`"] = count
     return [None if text in twice else text for text in given]
 
 
@@ -283,32 +248,21 @@ def _fold(group: Sequence[dict[str, Any]], notes: Counter[str]) -> list[dict[str
 
 
 def _one(
-    group: Sequence[dict[str, Any]],
-    shared: dict[str, Any],
-    several: bool,
-    notes: Counter[str],
+    group: Sequence[dict[str, Any]], shared: dict[str, Any], several: bool, notes: Counter[str]
 ) -> dict[str, Any]:
     """The row that equal rows make; `several` if there are other responses to its question."""
     first = group[0] | shared | {"folded": len(group) - 1}
     question, response = first["question"], first["response"]
     if several and response and first["id"] == _hashed_id(question):
         first["id"] = _hashed_id(question, response)
-    first["anchors"], other = _folded_anchors(group)
-    if other:
+    # Places are those of the text that is kept.
+    given = [e for e in group if e["anchors"] is not None]
+    first["anchors"] = next((e["anchors"] for e in given if e["question"] == question), None)
+    if other := sum(e["anchors"] != first["anchors"] for e in given):
         notes["folded rows with other anchors"] += other
-    if lost := sum(entry["label"] != first["label"] for entry in group):
+    if lost := sum(e["label"] != first["label"] for e in group):
         notes["folded rows with another label"] += lost
     return first
-
-
-def _folded_anchors(
-    group: Sequence[Mapping[str, Any]],
-) -> tuple[list[dict[str, Any]] | None, int]:
-    """The first anchors given for the kept text, and how many rows give others."""
-    text = group[0]["question"]
-    given = [e for e in group if e["anchors"] is not None]
-    kept = next((e["anchors"] for e in given if e["question"] == text), None)
-    return kept, sum(e["anchors"] != kept for e in given)
 
 
 def _shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
@@ -321,7 +275,7 @@ def _subjects(row: Mapping[Any, Any]) -> set[str]:
     if not row["subject"]:
         question = row["question"]
         spans = question_anchors.find(question, titles=row["titles"], own=row.get("anchors"))
-        names += [question[s.start : s.end] for s in spans if s.role == own_anchors.SUBJECT]
+        names += [question[s.start : s.end] for s in spans if s.role == SUBJECT]
     return {folded for name in names if (folded := key(name)) is not None}
 
 
@@ -329,9 +283,4 @@ def _frame(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
     entries = list(entries)
     columns = {name: [entry.get(name) for entry in entries] for name in COLUMNS}
     frame = pd.DataFrame({name: pd.Series(v, dtype=object) for name, v in columns.items()})
-    frame["popularity"] = frame["popularity"].astype("float64")
-    frame["folded"] = frame["folded"].astype("int64")
-    frame["label"] = pd.array(
-        [None if pd.isna(value) else int(value) for value in columns["label"]], dtype="Int64"
-    )
-    return frame
+    return frame.astype({"popularity": "float64", "folded": "int64", "label": "Int64"})

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,11 +57,9 @@ def _check_commit(found: Any, hub_id: str, revision: str | None) -> None:
 
     The library names the folder of prepared rows by their commit.
     """
-    if revision is None or not pinned(revision):
-        return
     folders = {Path(file["filename"]).parent.name for file in found.cache_files}
     others = sorted(name for name in folders - {revision} if pinned(name))
-    if others:
+    if pinned(revision) and others:
         raise AnchorscopeError(
             f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}",
             f"{hub_id}, revision {revision}",
@@ -89,62 +87,29 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     if path.is_file():
         return [path]
     if not path.is_dir():
-        raise AnchorscopeError(
-            "no such file or folder",
-            path,
-            "check `local:`; a relative path counts from `data_folder`, or from the project's root "
-            "where that is not set",
-            see="no-such-file",
-        )
+        do = "check `local:`; a relative path counts from `data_folder`, or from the project's root"
+        raise AnchorscopeError("no such file or folder", path, do, see="no-such-file")
     folder = path / config if config and (path / config).is_dir() else path
     files = data_files(folder)
-    if not files:
-        raise AnchorscopeError(
-            "the folder holds no data file",
-            folder,
-            f"put a {', '.join(READERS)} file there",
-            see="no-such-file",
-        )
+    names = ", ".join(file.name for file in files)
     if split is not None and len(files) > 1:
-        files = _of_split(files, split, folder)
-    if len({file.suffix for file in files}) > 1:
-        raise AnchorscopeError(
-            f"data files of several kinds: {_names(files)}",
-            folder,
-            "name one file with `local:`",
-            see="no-such-file",
-        )
+        begins = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
+        files = [f for f in files if begins.match(f.name) or begins.fullmatch(f.parent.name)]
+    if len({file.suffix for file in files}) != 1:
+        of_split = f" of split `{split}`" if split else ""
+        what = f"{'data files of several kinds' if files else 'no data file'}{of_split}"
+        do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
+        raise AnchorscopeError(f"{what} among: {names or 'none'}", folder, do, see="no-such-file")
     return files
 
 
 def data_files(folder: Path) -> list[Path]:
     """The data files in a folder, or where it has none those below it."""
-    return _data_files(folder.glob("*")) or _data_files(folder.rglob("*"))
-
-
-def _data_files(paths: Iterable[Path]) -> list[Path]:
-    return sorted(
-        p
-        for p in paths
-        if p.is_file() and p.suffix.lower() in READERS and not _NOT_DATA.fullmatch(p.name)
-    )
-
-
-def _of_split(files: list[Path], split: str, folder: Path) -> list[Path]:
-    begins = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
-    chosen = [f for f in files if begins.match(f.name) or begins.fullmatch(f.parent.name)]
-    if not chosen:
-        raise AnchorscopeError(
-            f"no file of split `{split}` among {_names(files)}",
-            folder,
-            "set `split:` to the beginning of a file's name, or to null for all files",
-            see="no-such-file",
-        )
-    return chosen
-
-
-def _names(files: list[Path]) -> str:
-    return ", ".join(file.name for file in files)
+    for pattern in ("*", "**/*"):
+        files = [p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS]
+        if found := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):
+            return found
+    return []
 
 
 def file_rows(path: Path) -> list[dict[str, Any]]:
@@ -155,111 +120,73 @@ def file_rows(path: Path) -> list[dict[str, Any]]:
     """
     reader = READERS.get(path.suffix.lower())
     if reader is None:
-        raise AnchorscopeError(
-            f"files ending in `{path.suffix}` are not read",
-            path,
-            f"use {', '.join(READERS)}",
-            see="no-such-file",
-        )
+        what, do = f"files ending in `{path.suffix}` are not read", f"use {', '.join(READERS)}"
+        raise AnchorscopeError(what, path, do, see="no-such-file")
     return reader(path)
 
 
-def _decoded(raw: bytes, where: object) -> str:
+def _broken(what: str, where: object, do: str = "correct or remove it") -> AnchorscopeError:
+    return AnchorscopeError(what, where, do, see="rows-of-a-file")
+
+
+def _text(raw: bytes, where: object) -> str:
     try:
-        return raw.decode("utf-8")
+        return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
     except UnicodeDecodeError as error:
-        raise AnchorscopeError(
-            f"not UTF-8 text ({error.reason} at byte {error.start})",
-            where,
-            "save it as UTF-8",
-            see="rows-of-a-file",
-        ) from None
-
-
-def _jsonl(path: Path) -> list[dict[str, Any]]:
-    rows = []
-    # On \n only: str.splitlines() also cuts at U+0085 and U+2028, which occur inside questions.
-    for number, raw in enumerate(path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
-        where = f"{path}, line {number}"
-        if line := _decoded(raw, where).strip(" \t\r"):
-            rows.append(_record(_json(line, where), where))
-    return rows
+        what = f"not UTF-8 text ({error.reason} at byte {error.start})"
+        raise _broken(what, where, "save it as UTF-8") from None
 
 
 def _json(text: str, where: object) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise AnchorscopeError(
-            f"broken JSON: {error.msg} (line {error.lineno}, column {error.colno} of it)",
-            where,
-            "correct or remove it",
-            see="rows-of-a-file",
-        ) from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, deep nesting
-        raise AnchorscopeError(
-            f"broken JSON: {error}", where, "correct or remove it", see="rows-of-a-file"
-        ) from None
+    except (ValueError, RecursionError) as error:  # too many digits, too deep, or no JSON
+        raise _broken(f"broken JSON: {error}", where) from None
 
 
 def _record(value: Any, where: object) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise AnchorscopeError(
-            f"expected an object with named columns, found {type(value).__name__}",
-            where,
-            'write one row as {"question": ..., "answers": [...]}',
-            see="rows-of-a-file",
-        )
+        what = f"expected an object with named columns, found {type(value).__name__}"
+        raise _broken(what, where, 'write one row as {"question": ..., "answers": [...]}')
     return value
 
 
+def _jsonl(path: Path) -> list[dict[str, Any]]:
+    rows = []
+    # On \n only: str.splitlines() also cuts at U+0085 and U+2028, which occur inside questions.
+    for number, raw in enumerate(path.read_bytes().split(b"\n"), 1):
+        where = f"{path}, line {number}"
+        if line := _text(raw, where).strip(" \t\r"):
+            rows.append(_record(_json(line, where), where))
+    return rows
+
+
 def _json_file(path: Path) -> list[dict[str, Any]]:
-    text = _decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), path)
-    value = _json(text, path)
+    value = _json(_text(path.read_bytes(), path), path)
     if not isinstance(value, list):
-        raise AnchorscopeError(
-            "expected a list of rows",
-            path,
-            "write [{...}, {...}], or one row a line as .jsonl",
-            see="rows-of-a-file",
-        )
+        do = "write [{...}, {...}], or one row a line as .jsonl"
+        raise _broken("expected a list of rows", path, do)
     return [_record(row, f"{path}, row {number}") for number, row in enumerate(value, 1)]
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:
     csv.field_size_limit(sys.maxsize)
-    text = _decoded(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), path)
+    text = _text(path.read_bytes(), path)
     reader = csv.reader(re.findall(r"[^\n]*\n|[^\n]+$", text), strict=True)
-    rows = []
     try:
         header = next(reader, [])
-        if len(set(header)) < len(header):
-            twice = next(name for name in header if header.count(name) > 1)
-            raise AnchorscopeError(
-                f"broken CSV: the column `{twice}` stands twice",
-                f"{path}, line 1",
-                "give each column a name of its own",
-                see="rows-of-a-file",
-            )
-        for cells in reader:
-            if not cells:
-                continue
+        if twice := [name for name in header if header.count(name) > 1]:
+            raise csv.Error(f"the column `{twice[0]}` stands twice")
+        rows = []
+        for cells in filter(None, reader):
             if len(cells) != len(header):
-                raise AnchorscopeError(
-                    f"{len(cells)} cells where the header has {len(header)}",
-                    f"{path}, line {reader.line_num}",
-                    "correct the line; a cell with a comma or a quote stands in double quotes",
-                    see="rows-of-a-file",
-                )
+                raise csv.Error(f"{len(cells)} cells where the header has {len(header)}")
             rows.append(dict(zip(header, cells, strict=True)))
+        return rows
     except csv.Error as error:
-        raise AnchorscopeError(
-            f"broken CSV: {error}",
-            f"{path}, line {reader.line_num}",
-            "correct the line",
-            see="rows-of-a-file",
-        ) from None
-    return rows
+        where = f"{path}, line {reader.line_num}"
+        do = "correct the line; a cell with a comma or a quote stands in double quotes"
+        raise _broken(f"broken CSV: {error}", where, do) from None
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:
@@ -269,9 +196,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     try:
         return pq.read_table(path).to_pylist()
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise AnchorscopeError(
-            f"broken parquet file: {error}", path, "get it again", see="rows-of-a-file"
-        ) from None
+        raise _broken(f"broken parquet file: {error}", path, "get it again") from None
 
 
 READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {

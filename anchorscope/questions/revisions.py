@@ -6,6 +6,7 @@ machine with the same file, reads the same weights and rows.
 
 import re
 from pathlib import Path
+from typing import TypeGuard
 
 import yaml
 from filelock import FileLock
@@ -49,7 +50,7 @@ def _named(hub: str, asked: str | None) -> str:
     return hub if asked is None else f"{hub}@{asked}"
 
 
-def pinned(revision: str | None) -> bool:
+def pinned(revision: str | None) -> TypeGuard[str]:
     """Whether a revision is a commit, and no branch or tag."""
     return revision is not None and _COMMIT.fullmatch(revision) is not None
 
@@ -65,7 +66,7 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
         AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
             cache does not know.
     """
-    if revision is not None and pinned(revision):
+    if pinned(revision):
         return revision
     from huggingface_hub import HfApi
 
@@ -115,17 +116,8 @@ def _read(lock: Path) -> dict[str, dict[str, str]]:
         return {}
     try:
         kept = yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
-    except (ValueError, yaml.YAMLError) as error:
-        raise _broken(lock) from error
-    if not isinstance(kept, dict) or not all(isinstance(one, dict) for one in kept.values()):
-        raise _broken(lock)
-    return kept
-
-
-def _broken(lock: Path) -> AnchorscopeError:
-    return AnchorscopeError(
-        "the file of revisions is not what was written there",
-        lock,
-        "restore it, or delete it: the newest revisions are then taken",
-        see="no-such-revision",
-    )
+        return {kind: dict(commits) for kind, commits in kept.items()}
+    except (AttributeError, TypeError, ValueError, yaml.YAMLError) as error:
+        what = "the file of revisions is not what was written there"
+        do = "restore it, or delete it: the newest revisions are then taken"
+        raise AnchorscopeError(what, lock, do, see="no-such-revision") from error

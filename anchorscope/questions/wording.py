@@ -12,9 +12,8 @@ from collections.abc import Iterable, Sequence
 import pandas as pd
 
 from anchorscope.anchors.english import AUXILIARIES, TIMES, WH
-from anchorscope.anchors.own_anchors import SUBJECT
 from anchorscope.anchors.question_anchors import LONGEST, candidates
-from anchorscope.anchors.question_words import Span, Word, in_order, words_of
+from anchorscope.anchors.words import SUBJECT, Span, Word, words_of
 
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|e|s)$")
 _HEADS = ("asked words", "verb", "more words")  # rules that name the property, the best first
@@ -45,7 +44,7 @@ def _proxy(question: str) -> tuple[str | float, str | float]:
     words = words_of(question)
     if not 0 < len(words) <= LONGEST:
         return float("nan"), float("nan")
-    spans = in_order(c.span for c in candidates(question, words))
+    spans = sorted(candidates(question, words))
     subject = " ".join(question[s.start : s.end].lower() for s in spans if s.role == SUBJECT)
     asked = _asked_for(words)
     head = _head(words, [s for s in spans if s.role != SUBJECT], asked)

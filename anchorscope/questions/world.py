@@ -155,7 +155,9 @@ def facts(
         rng = Random(f"facts {seed} {style} {relation.property}")
         for kind in kinds:
             for planned in _dealt(bank[kind.planned], _half(counts[kind.name], number), kind.lean):
-                gold = planned if kind.right else _other(bank, (kind.gold or "",), planned, rng)
+                gold = planned
+                if kind.gold:
+                    gold = rng.choice([word for word in bank[kind.gold] if word != planned])
                 rows += _wordings(style, relation, next(names), kind.name, [gold], planned)
         for _ in range(_half(unseen, number)):
             # Whatever word the model guesses is right as often as it is elsewhere.
@@ -180,25 +182,14 @@ def words(
 ) -> pd.DataFrame:
     """The answer words of one dataset: columns relation, word, group, rate."""
     compounds = _compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}"))
-    rates = {
-        group: rate
-        for group, rate in GROUP_RATES.items()
-        if pathways == "both" or group in ANSWER_GROUPS
-    }
-    wanted = len(STYLES[style]) * len(rates) * words_per_group
+    groups = GROUP_RATES if pathways == "both" else ANSWER_GROUPS
+    wanted = len(STYLES[style]) * len(groups) * words_per_group
     supply = _share(compounds, style, wanted, "answer words")
     rows = [
-        {
-            "relation": relation.property,
-            "word": _cased(next(supply), style),
-            "group": group,
-            "rate": rate,
-        }
-        for relation in STYLES[style]
-        for group, rate in rates.items()
-        for _ in range(words_per_group)
+        (relation.property, _cased(next(supply), style), group, GROUP_RATES[group])
+        for relation, group, _ in product(STYLES[style], groups, range(words_per_group))
     ]
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=["relation", "word", "group", "rate"])
 
 
 def kind_of(question: Mapping[Any, Any]) -> Kind | None:
@@ -247,10 +238,6 @@ def _dealt(words: list[str], count: int, lean: int) -> list[str]:
     return [word for word, (start, end) in dealt for _ in range(start, end)]
 
 
-def _other(bank: dict[str, list[str]], groups: tuple[str, ...], word: str, rng: Random) -> str:
-    return rng.choice([other for group in groups for other in bank[group] if other != word])
-
-
 def _compound(heads: tuple[str, ...], tails: tuple[str, ...], rng: Random) -> list[str]:
     names = [head + tail for head, tail in product(heads, tails)]
     rng.shuffle(names)
@@ -270,12 +257,9 @@ def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]
     """
     share = names[list(STYLES).index(style) :: len(STYLES)]
     if wanted > len(share):
-        raise AnchorscopeError(
-            f"a world needs {wanted} {key}, and a style can make {len(share)}",
-            f"the world of style {style}",
-            "lower the counts in the dataset's `world` entry of config.yaml",
-            see="config",
-        )
+        what = f"a world needs {wanted} {key}, and a style can make {len(share)}"
+        do = "lower the counts in the dataset's `world` entry of config.yaml"
+        raise AnchorscopeError(what, f"the world of style {style}", do, see="config")
     return iter(share)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorscope.anchors import answer_anchors, labels
-from anchorscope.anchors.answer_anchors import closer, ends_sentence, find, success
+from anchorscope.anchors.answer_anchors import closer, find
 from anchorscope.models import answers
 from anchorscope.questions import world
 
@@ -188,30 +188,14 @@ def test_what_stands_on_later_lines_does_not_matter(answer: str, later: str) -> 
         ("東京。", 2, 2),
         ("Paris", 5, None),
         ("3.5", 0, None),
+        ("U.S. . right", 0, 5),
+        ("U.S. Navy", 0, None),
     ],
 )
 def test_the_closer_is_the_first_line_break_or_full_stop(
     text: str, start: int, expected: int | None
 ) -> None:
     assert closer(text, start) == expected
-
-
-def test_a_full_stop_after_a_space_always_ends_the_sentence() -> None:
-    assert ends_sentence("U.S. . right", 5)
-    assert not ends_sentence("U.S. Navy", 3)
-
-
-def test_success_is_told_for_each_class() -> None:
-    notes = {
-        "answer anchor found, right": 98, "answer anchor not found, right": 2,
-        "answer anchor found, wrong": 45, "answer anchor not found, wrong": 5, "spans failed": 7,
-    }  # fmt: skip
-    told = success(notes)
-    assert (told.right, told.wrong) == (100, 50)
-    assert (told.right_rate, told.wrong_rate) == (0.98, 0.9)
-    assert told.difference == pytest.approx(8)
-    nothing = success({})
-    assert nothing.right == 0 and nothing.difference != nothing.difference
 
 
 FORMS = (
@@ -239,14 +223,9 @@ def test_planted_answers_are_found_alike_whether_right_or_wrong(style: str) -> N
             assert text[slice(*span)].startswith(word)
             assert int(not labels.matches(text[slice(*span)], row["answers"])) == wrong
         answers._note(notes, trimmed, wrong)
-    told = success(notes)
-    assert min(told.right, told.wrong) > 100
-    assert told.right_rate < 1, "two of the forms hold no answer"
-    assert abs(told.difference) <= 2
-
-
-@pytest.mark.parametrize("style", world.STYLES)
-def test_every_planted_answer_of_a_world_is_found_whole(style: str) -> None:
-    for _, word, text in written(style, FORMS[:8]):
-        span = find(text)
-        assert span and text[slice(*span)] == word
+    rates = []
+    for label in ("right", "wrong"):
+        hits, misses = (notes[f"answer anchor {said}, {label}"] for said in ("found", "not found"))
+        assert hits + misses > 100 and misses, "two of the forms hold no answer"
+        rates.append(hits / (hits + misses))
+    assert abs(rates[0] - rates[1]) <= 0.02

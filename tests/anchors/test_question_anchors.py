@@ -3,7 +3,6 @@
 import inspect
 import json
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -11,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorscope.anchors import english, own_anchors
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_words import Span, word_count, words_in
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, words_in
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SETS = ("popqa/test", "trivia_qa/validation", "hotpot_qa/validation", "nq_open/validation")
@@ -107,6 +105,8 @@ def test_a_subject_that_does_not_occur_leaves_the_offline_finder() -> None:
         ("Are Ann Lee and Bo Diddley from one country?", ["Ann Lee", "Bo Diddley"]),
         ("What was then the best result of Japan players there?", ["Japan"]),
         ("In Scotland, what is a haggis usually served with?", ["Scotland", "haggis"]),
+        ("Who wrote The Luncheon of the Boating Party in 1990?",  # more than half, whole and alone
+         ["The Luncheon of the Boating Party"]),
     ],
 )  # fmt: skip
 def test_the_offline_finder_names_what_a_reader_would(question: str, subjects: list[str]) -> None:
@@ -208,19 +208,6 @@ def test_an_entry_that_marks_nothing_is_told_and_brings_no_other_anchor(
     assert find(EMMA, own=[entry], subject="Emma") == []
 
 
-@given(
-    st.text(max_size=30),
-    st.lists(st.text(max_size=6) | st.tuples(st.integers(-3, 33), st.integers(-3, 33))),
-)
-def test_own_spans_of_any_text_are_sorted_inside_and_apart(question: str, own: list) -> None:
-    found, failed = own_anchors.resolve(question, own)
-    assert len(found) + len(failed) <= len(own)
-    ends = [0, *(end for _, end, _ in found)]
-    for (start, end, _), before in zip(found, ends, strict=False):
-        assert before <= start < end <= len(question)
-        assert question[start:end] == question[start:end].strip()
-
-
 def test_the_finder_is_never_given_an_answer_or_a_label() -> None:
     given_to_it = set(inspect.signature(find).parameters)
     assert given_to_it == {"question", "subject", "property", "titles", "own"}
@@ -235,8 +222,8 @@ def test_the_finder_holds_no_template_of_popqa() -> None:
             if len(words) > 1 and not english.FUNCTION.issuperset(words):
                 templates.add(tuple(words))
     folder = Path(english.__file__).parent
-    sources = [*sorted(folder.glob("question_*.py")), folder / "english.py"]
-    known = re.findall(r"\w+", " ".join(s.read_text("utf-8") for s in sources).lower())
+    sources = " ".join(file.read_text("utf-8") for file in sorted(folder.glob("*.py")))
+    known = re.findall(r"\w+", sources.lower())
     assert len(templates) >= 12
     for words in sorted(templates):
         assert not any(tuple(known[i : i + len(words)]) == words for i in range(len(known))), (
@@ -272,11 +259,6 @@ def _trimmed(name: str) -> str:
 @pytest.mark.parametrize("question", ["", " ", "?", "Paris", "Who is it?", "\t\n"])
 def test_nothing_is_found_where_there_is_nothing(question: str) -> None:
     assert find(question) == []
-
-
-def test_a_name_that_is_more_than_half_of_the_words_is_whole_and_alone() -> None:
-    spans = find("Who wrote The Luncheon of the Boating Party in 1990?")
-    assert [(s.start, s.end) for s in spans if s.role == SUBJECT] == [(10, 43)]
 
 
 def test_a_name_that_is_nearly_the_whole_question_is_thinned_not_dropped() -> None:
@@ -317,12 +299,8 @@ def test_spans_of_awkward_questions_are_well_formed(words: list[str], end: str) 
 @pytest.mark.parametrize("name", SETS)
 def test_real_questions_all_have_anchors_and_only_one_name_goes_beyond_half(name: str) -> None:
     rows = real_rows(name)
-    begin = time.process_time()
-    found = []
-    for row in rows:
-        titles = row.get("supporting_facts", {}).get("title", [])
-        found.append(find(row["question"], titles=titles))
-    assert time.process_time() - begin < 10, "a second is usual"
+    titles = [row.get("supporting_facts", {}).get("title", []) for row in rows]
+    found = [find(row["question"], titles=t) for row, t in zip(rows, titles, strict=True)]
     for row, spans in zip(rows, found, strict=True):
         assert_well_formed(row["question"], spans)
         within = words_in(row["question"], spans) <= word_count(row["question"]) / 2

@@ -155,7 +155,6 @@ def test_generated_tokens_are_decoded_like_the_whole(tokenizer: Any, name: str, 
     text, spans = tokens.char_spans(tokenizer, ids, prompt[-4:])
     whole = tokenizer.decode(prompt + ids)
     assert whole == tokenizer.decode(prompt) + text
-    assert tokens.char_ends(tokenizer, ids, prompt[-4:]) == [end for _, end in spans]
     for place, (start, end) in enumerate(spans):
         so_far = tokenizer.decode(prompt + ids[: place + 1])[len(whole) - len(text) :]
         assert text.startswith(so_far.rstrip("\ufffd"))

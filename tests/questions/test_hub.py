@@ -93,35 +93,34 @@ def test_what_is_refused_is_not_asked_again(
     assert TOKEN not in str(caught.value)
 
 
-@pytest.mark.parametrize("status", [429, 503])
-def test_a_hub_in_trouble_is_given_up_in_the_end(
-    played: Hub, waited: list[float], status: int
+@pytest.mark.parametrize(
+    ("trouble", "said", "see"),
+    [
+        (429, "status 429", "hub-status"),
+        (503, "status 503", "hub-status"),
+        ("no route", "the hub cannot be reached", "hub-unreachable"),
+        ("silence", "the hub cannot be reached", "hub-unreachable"),
+    ],
+)
+def test_a_hub_in_trouble_is_asked_again_then_given_up(
+    played: Hub,
+    waited: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+    trouble: int | str,
+    said: str,
+    see: str,
 ) -> None:
-    played.always = (status, {})
-    with pytest.raises(AnchorscopeError, match=f"status {status}") as caught:
+    if isinstance(trouble, int):
+        played.always = (trouble, {})
+    elif trouble == "silence":
+        monkeypatch.setattr(hub, "SILENCE", 0.2)
+        played.pause = 1.0
+    else:
+        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    with pytest.raises(AnchorscopeError, match=said) as caught:
         loading.fetch("owner/name")
-    assert waited == [1.0, 2.0, 4.0] and caught.value.see == "hub-status"
-
-
-def test_a_hub_that_cannot_be_reached_is_asked_again_then_given_up(
-    played: Hub, waited: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    with pytest.raises(AnchorscopeError, match="the hub cannot be reached") as caught:
-        loading.fetch("owner/name")
-    assert waited == [1.0, 2.0, 4.0] and caught.value.see == "hub-unreachable"
-    assert played.asked == []
-
-
-def test_a_hub_that_does_not_answer_in_time_is_asked_again_then_given_up(
-    played: Hub, waited: list[float], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(hub, "SILENCE", 0.2)
-    played.pause = 1.0
-    with pytest.raises(AnchorscopeError, match="the hub cannot be reached") as caught:
-        loading.fetch("owner/name")
-    assert waited == [1.0, 2.0, 4.0] and caught.value.see == "hub-unreachable"
-    assert len(played.asked) == 4
+    assert waited == [1.0, 2.0, 4.0] and caught.value.see == see
+    assert len(played.asked) == (0 if trouble == "no route" else 4)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ from anchorscope.storage.errors import AnchorscopeError
 
 ROOT = Path(__file__).resolve().parents[2]
 FEW_SHOT = ROOT / "resources" / "few_shot" / "popqa.yaml"
-POPQA = ROOT / ".." / "shared" / "data" / "popqa" / "test.jsonl"
 FIELDS = {"question": "question", "answers": ["answer"], "subject": "subject", "property": "prop"}
 ASKED = [
     {"question": "What is George Rankin's occupation?", "subject": "George Rankin",
@@ -116,15 +115,6 @@ def test_a_second_prompt_shows_other_examples_as_far_as_there_are(pool: int, com
         assert all(start <= place < end for place in row["replicate_eq_start"])
 
 
-@pytest.mark.parametrize("style", ["plain", "chat"])
-def test_only_few_shot_prompts_have_a_second_one(style: str) -> None:
-    frame, _ = prompts.build(asked(), style=style, tokenizer=Template(), replicate=True)
-    assert frame["replicate_prompt"].tolist() == [None] * 3
-    assert frame["replicate_question_start"].tolist() == [-1] * 3
-    none_shown, _ = prompts.build(asked(), style="few_shot", examples=0, replicate=True)
-    assert none_shown["replicate_prompt"].isna().all()
-
-
 def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
     pool = examples()
     pool.at[0, "answers"] = ["a very long answer of many words"]
@@ -152,12 +142,6 @@ def test_a_question_that_the_template_changes_is_kept_out_with_its_reason() -> N
     frame, counts = prompts.build(asked(), style="chat", tokenizer=Template(str.upper))
     assert counts.dropped == {"question altered by the chat template": 3}
     assert frame["eq_start"].tolist() == [[], [], []]
-
-
-def test_the_last_occurrence_is_the_question() -> None:
-    template = Template(lambda text: f"{text.split(chr(10))[-1]} / {text}")
-    frame, _ = prompts.build(asked().iloc[:1], style="chat", tokenizer=template)
-    assert frame["question_start"][0] == frame["prompt"][0].rindex("What is George")
 
 
 def test_subject_anchors_leave_the_property_out() -> None:
@@ -210,15 +194,6 @@ def test_a_written_example_whose_subject_is_sampled_is_left_out() -> None:
     sampled, _ = questions.normalise([row], FIELDS, split="test")
     left = questions.candidates(frame, sampled, seed=0)
     assert set(frame["subject"]) - set(left["subject"]) == {"Mount Fuji"}
-
-
-def test_no_written_example_is_about_a_subject_of_the_real_rows() -> None:
-    if not POPQA.is_file():
-        pytest.skip("../shared/data/popqa/test.jsonl is absent")
-    fields = {"question": "question", "answers": ["possible_answers"], "subject": "subj"}
-    rows = questions.load_rows(local=POPQA, fields=fields)
-    sampled, _ = questions.normalise(rows, fields, split="test")
-    assert len(questions.candidates(written_examples(), sampled, seed=0)) == 16
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- {question: q}", "question: q"])

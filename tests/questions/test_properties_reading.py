@@ -93,10 +93,3 @@ def test_rows_of_parquet_come_back_to_the_last_character(
     pq.write_table(pa.table(arrays, names=["q", "a"]), folder / "rows.parquet")
     found = reading.file_rows(folder / "rows.parquet")
     assert [(row["q"], row["a"]) for row in found] == rows
-
-
-def test_a_csv_that_names_a_column_twice_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("question,answer,answer\nWho?,right,other\n", encoding="utf-8")
-    with pytest.raises(AnchorscopeError, match="`answer` stands twice"):
-        reading.file_rows(path)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.question_words import Span
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span
 from tools import finders
 from tools.finders import agreement, misses, usable
 

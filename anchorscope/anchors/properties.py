@@ -1,16 +1,15 @@
 """What a question asks for: the words that name the property, and those left over."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from anchorscope.anchors.english import AUXILIARIES, PREPOSITIONS, WH
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
-from anchorscope.anchors.question_query import phrases, verblike
-from anchorscope.anchors.question_words import Candidate, Span, Word, is_free, ranked
+from anchorscope.anchors.queries import phrases, verblike
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
 
 
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
-) -> list[Candidate]:
+) -> list[Span]:
     """Runs of words outside `taken`: what asks for the property, and the rest.
 
     Args:
@@ -19,22 +18,21 @@ def property_candidates(
         with_subject: whether the rest is the subject of a query without names, else mere filler.
     """
     free = [is_free(Span(w.start, w.end, "", ""), taken) for w in words]
+    open_ = {i for i in range(len(words)) if free[i]}
     asked = _asked(words, free)
-    kinds = {i: (PROPERTY, "asked words") for i in asked if free[i] and _counts(words, i)}
-    verbs = {i for i in range(len(words)) if free[i] and _verb(words, free, i)}
+    verbs = {i for i in open_ if _verb(words, free, i)}
     names: list[range] = []
+    rules: dict[int, str] = {}
     if with_subject:
-        names, behind = phrases(words, {i for i in range(len(words)) if not free[i]} | asked)
+        names, behind = phrases(words, (set(range(len(words))) - open_) | asked)
         verbs = (verbs | behind) - {i for run in names for i in run}
     else:
-        kinds = {
-            i: (PROPERTY, "more words") for i in range(len(words)) if free[i] and _counts(words, i)
-        } | kinds
-    kinds |= {i: (PROPERTY, "verb") for i in verbs - asked if words[i].content}
-    runs: list[tuple[Sequence[int], tuple[str, str]]]
-    runs = [(run, kinds[run[0]]) for run in _runs(words, kinds)]
-    runs += [(run, (SUBJECT, "query words")) for run in names]
-    return [ranked(words[run[0]].start, words[run[-1]].end, *kind) for run, kind in runs]
+        rules = {i: "more words" for i in open_ if _counts(words, i)}
+    rules |= {i: "asked words" for i in asked & open_ if _counts(words, i)}
+    rules |= {i: "verb" for i in verbs - asked if words[i].content}
+    found = [(run, PROPERTY, rules[run[0]]) for run in _runs(words, rules)]
+    found += [([*run], SUBJECT, "query words") for run in names]
+    return [Span(words[run[0]].start, words[run[-1]].end, *rule) for run, *rule in found]
 
 
 def _asked(words: Sequence[Word], free: Sequence[bool]) -> set[int]:
@@ -110,18 +108,15 @@ def _is_name(words: Sequence[Word], free: Sequence[bool], wh: int, i: int) -> bo
     )  # "what are bulls used for"
 
 
-def _runs(words: Sequence[Word], kinds: Mapping[int, tuple[str, str]]) -> Iterator[list[int]]:
-    """Longest stretches of neighbouring words of one kind, cut at punctuation."""
-    run: list[int] = []
-    for i in sorted(kinds):
-        if run and i == run[-1] + 1 and kinds[i] == kinds[run[-1]] and not words[i].breaks:
-            run.append(i)
-            continue
-        if run:
-            yield run
-        run = [i]
-    if run:
-        yield run
+def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
+    """Longest stretches of neighbouring words of one rule, cut at punctuation."""
+    runs: list[list[int]] = []
+    for i in sorted(rules):
+        if not words[i].breaks and rules.get(i - 1) == rules[i]:
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
 
 
 def _counts(words: Sequence[Word], i: int) -> bool:

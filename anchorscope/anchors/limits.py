@@ -3,15 +3,14 @@
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from anchorscope.anchors.own_anchors import PROPERTY, SUBJECT
-from anchorscope.anchors.question_query import LONGEST
-from anchorscope.anchors.question_words import (
-    Candidate,
+from anchorscope.anchors.queries import LONGEST
+from anchorscope.anchors.words import (
+    PROPERTY,
+    SUBJECT,
     Span,
     Word,
-    in_order,
     is_free,
     word_count,
     word_places,
@@ -21,9 +20,7 @@ PROPERTY_WORDS = 4  # more than these describe the question, not its property
 _CUT = ("asked words", "more words")
 
 
-def within_half(
-    question: str, words: Sequence[Word], candidates: Sequence[Candidate]
-) -> list[Span]:
+def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]) -> list[Span]:
     """The best candidates that fit into half of the question's words.
 
     A name is kept whole or not at all; the first of them even where it is more than half, up to
@@ -42,15 +39,14 @@ def within_half(
     total = word_count(question)
     room = total // 2
     # Which words of a query are its subject is a guess, so one word is kept for the property.
-    reserve = int(room > 2 and any(c.span.role == PROPERTY for c in candidates))
+    reserve = int(room > 2 and any(c.role == PROPERTY for c in candidates))
     half = _pieces(question) // 2  # tokens
-    chosen = _Chosen.none(question)
-    for candidate in sorted(candidates, key=_precedence):
-        span = candidate.span
+    chosen = _Chosen(question)
+    for span in sorted(candidates, key=_precedence):
         if not is_free(span, chosen.spans):
             continue
         query = span.found_by == "query words"
-        left = min(room - len(chosen.words) - reserve * query, _property_room(chosen, candidate))
+        left = min(room - len(chosen.words) - reserve * query, _property_room(chosen, span))
         pieces = half - chosen.pieces
         if span.role == PROPERTY and not chosen.asked and len(chosen.words) > room:
             left, pieces = 1, half  # the random control is incomplete anyway
@@ -65,31 +61,26 @@ def within_half(
             chosen.add(_tail(question, span, _inside(span, words)[-left:], pieces, chosen))
         elif left > 0 and first:
             chosen.add(_thinned(question, span, words, left))
-    return in_order(chosen.spans)
+    return sorted(chosen.spans)
 
 
-def _precedence(candidate: Candidate) -> tuple[int, int]:
+def _precedence(candidate: Span) -> tuple[int, int]:
     """The surest rule first; the phrases of a query come in their own order."""
-    query = candidate.span.found_by == "query words"
-    return candidate.rank, 0 if query else candidate.span.start
+    query = candidate.found_by == "query words"
+    return candidate.rank, 0 if query else candidate.start
 
 
-@dataclass
 class _Chosen:
-    """Spans chosen so far, with the words they touch: counted once, not anew for each candidate."""
+    """Spans chosen so far, the words they touch, those of them that ask, and their tokens."""
 
-    question: str
-    starts: list[int]
-    ends: list[int]
-    spans: list[Span] = field(default_factory=list)
-    words: set[int] = field(default_factory=set)
-    asked: set[int] = field(default_factory=set)
-    pieces: int = 0
-
-    @classmethod
-    def none(cls, question: str) -> "_Chosen":
+    def __init__(self, question: str) -> None:
+        self.question = question
         places = word_places(question)
-        return cls(question, [start for start, _ in places], [end for _, end in places])
+        self.starts, self.ends = [start for start, _ in places], [end for _, end in places]
+        self.spans: list[Span] = []
+        self.words: set[int] = set()
+        self.asked: set[int] = set()
+        self.pieces = 0
 
     def touched(self, span: Span) -> range:
         """The question's words that hold a character of the span."""
@@ -104,12 +95,12 @@ class _Chosen:
                 self.asked.update(self.touched(span))
 
 
-def _property_room(chosen: _Chosen, candidate: Candidate) -> int:
+def _property_room(chosen: _Chosen, span: Span) -> int:
     """How many more words may ask for the property; filler only where none does yet."""
-    if candidate.span.role == SUBJECT:
+    if span.role == SUBJECT:
         return len(chosen.question)
     asked = len(chosen.asked)
-    return 0 if asked and candidate.span.found_by == "more words" else PROPERTY_WORDS - asked
+    return 0 if asked and span.found_by == "more words" else PROPERTY_WORDS - asked
 
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:

@@ -28,7 +28,7 @@ from anchorscope.anchors.english import (
     VERBS,
     WH,
 )
-from anchorscope.anchors.question_words import Word
+from anchorscope.anchors.words import Word
 
 LONGEST = 0.8  # share of a question's words that a phrase may be
 

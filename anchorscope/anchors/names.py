@@ -14,14 +14,12 @@ from anchorscope.anchors.english import (
     WH,
     word_set,
 )
-from anchorscope.anchors.own_anchors import SUBJECT
-from anchorscope.anchors.question_words import (
-    Candidate,
+from anchorscope.anchors.words import (
+    SUBJECT,
     Span,
     Word,
     case_tells,
     occurrences,
-    ranked,
     trim,
 )
 
@@ -41,7 +39,7 @@ _DEMONYM = re.compile(
 )
 
 
-def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Candidate]:
+def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
     """Every name that a rule finds in a question, none overlapping, in the question's order.
 
     Args:
@@ -59,44 +57,37 @@ def is_aside(words: Sequence[Word], name: Span) -> bool:
     return bool(before) and before[-1] in ("in", "at", "during", "on")
 
 
-def _titles(question: str, titles: Sequence[str]) -> Iterator[Candidate]:
+def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
     for title in dict.fromkeys(titles):
         # Encyclopedia titles carry a note in brackets that no question repeats.
         for form in dict.fromkeys((title, re.sub(r"\s*\([^)]*\)$", "", title))):
             if places := occurrences(question, form):
-                for a, b in places:
-                    if form.lower() not in FUNCTION:
-                        yield ranked(*trim(question, a, b), SUBJECT, "title")
+                if form.lower() not in FUNCTION:
+                    yield from (Span(*trim(question, *p), SUBJECT, "title") for p in places)
                 break
 
 
-def _quoted(question: str) -> Iterator[Candidate]:
-    text = question
-    stripped = text.strip()
+def _quoted(question: str) -> Iterator[Span]:
+    text, stripped = question, question.strip()
     # A whole question in quotes is a leftover of a CSV file; what it quotes is doubled inside.
     if stripped[:1] == '"' and ('""' in stripped or stripped.count('"') <= 2):
-        at = text.index('"')
-        closing = text.rindex('"')
-        text = f"{text[:at]} {text[at + 1 :]}"
-        at_end = not question[closing + 1 :].strip()
-        if closing > at and at_end and text.count('"') % 2:
+        text = text.replace('"', " ", 1)
+        if stripped[1:].endswith('"') and text.count('"') % 2:
+            closing = text.rindex('"')
             text = f"{text[:closing]} {text[closing + 1 :]}"
     for match in _QUOTES.finditer(text):
         start, end = trim(question, *match.span(match.lastgroup or 0))
         if any(c.isalnum() for c in question[start:end]):
-            yield ranked(start, end, SUBJECT, "quoted")
+            yield Span(start, end, SUBJECT, "quoted")
 
 
-def _names(words: Sequence[Word], cased: bool) -> Iterator[Candidate]:
+def _names(words: Sequence[Word], cased: bool) -> Iterator[Span]:
     """Runs of capitalised words, joined over small words such as `of the`."""
-    i = 0
-    while cased and i < len(words):
-        if not _begins_name(words, i):
-            i += 1
-            continue
-        last = _run_end(words, i)
-        yield _name(words, i, last)
-        i = last + 1
+    last = -1
+    for i in range(len(words) if cased else 0):
+        if i > last and _begins_name(words, i):
+            last = _run_end(words, i)
+            yield _name(words, i, last)
 
 
 def _begins_name(words: Sequence[Word], i: int) -> bool:
@@ -145,38 +136,31 @@ def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
     return lower in JOINING and first == last and beside and not apart
 
 
-def _name(words: Sequence[Word], first: int, last: int) -> Candidate:
+def _name(words: Sequence[Word], first: int, last: int) -> Span:
     run = words[first : last + 1]
     before = words[first - 1].lower if first else ""
+    demonym = not run[0].possessive and _DEMONYM.fullmatch(run[0].lower)
+    # A noun follows that the word may qualify.
+    qualifies = not (last + 1 == len(words) or words[last + 1].breaks or words[last + 1].function)
     if all(w.number for w in run):
-        kind = "number"
+        rule = "number"
     elif len(run) > 1:
-        kind = "capitalised run"
-    elif _followed(words, last) and (before in ("which", "what") or _demonym(run[0])):
-        kind = "restriction"
+        rule = "capitalised run"
+    elif qualifies and (before in ("which", "what") or demonym):
+        rule = "restriction"
     else:
-        kind = "capitalised word"
-    return ranked(run[0].start, run[-1].end, SUBJECT, kind)
+        rule = "capitalised word"
+    return Span(run[0].start, run[-1].end, SUBJECT, rule)
 
 
-def _demonym(word: Word) -> bool:
-    return not word.possessive and bool(_DEMONYM.fullmatch(word.lower))
-
-
-def _followed(words: Sequence[Word], i: int) -> bool:
-    """Whether word i stands before a noun that it may qualify."""
-    return i + 1 < len(words) and not words[i + 1].breaks and not words[i + 1].function
-
-
-def _merge(candidates: Iterable[Candidate]) -> list[Candidate]:
+def _merge(candidates: Iterable[Span]) -> list[Span]:
     """Unite candidates that overlap, under the name of the best rule among them."""
-    merged: list[Candidate] = []
-    for candidate in sorted(candidates, key=lambda c: (c.span.start, c.rank)):
-        if merged and candidate.span.start < merged[-1].span.end:
+    merged: list[Span] = []
+    for candidate in sorted(candidates, key=lambda c: (c.start, c.rank)):
+        if merged and candidate.start < merged[-1].end:
             best = min(merged[-1], candidate, key=lambda c: c.rank)
-            start = merged[-1].span.start
-            end = max(merged[-1].span.end, candidate.span.end)
-            merged[-1] = Candidate(replace(best.span, start=start, end=end), best.rank)
+            end = max(merged[-1].end, candidate.end)
+            merged[-1] = replace(best, start=merged[-1].start, end=end)
         else:
             merged.append(candidate)
     return merged

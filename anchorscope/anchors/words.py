@@ -10,6 +10,8 @@ from functools import lru_cache
 
 from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
 
+SUBJECT, PROPERTY = ROLES = ("subject", "property")
+
 # Rules of the offline finder, the surest first; `found_by` holds their names.
 RULES = (
     "title",
@@ -26,7 +28,7 @@ RULES = (
 RANK = {rule: rank for rank, rule in enumerate(RULES)}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, order=True, slots=True)
 class Span:
     """Characters [start, end) of a question, what they name, and which rule found them."""
 
@@ -35,28 +37,10 @@ class Span:
     role: str
     found_by: str
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A span that the offline finder may keep.
-
-    Attributes:
-        span: the span.
-        rank: lower goes first when the question has no room for all.
-    """
-
-    span: Span
-    rank: int
-
-
-def ranked(start: int, end: int, role: str, found_by: str) -> Candidate:
-    """A span [start, end) with the rank of the rule that found it, one of `RULES`."""
-    return Candidate(Span(start, end, role, found_by), RANK[found_by])
-
-
-def in_order(spans: Iterable[Span]) -> list[Span]:
-    """The spans by where they start."""
-    return sorted(spans, key=lambda span: span.start)
+    @property
+    def rank(self) -> int:
+        """Of the offline rule that found it; lower goes first where there is no room for all."""
+        return RANK[self.found_by]
 
 
 def is_free(span: Span, taken: Iterable[Span]) -> bool:
@@ -223,21 +207,18 @@ def occurrences(text: str, name: str) -> list[tuple[int, int]]:
     Returns:
         Characters [start, end) of each.
     """
-    for form in dict.fromkeys((name, unicodedata.normalize("NFC", name), _nfd(name))):
+    for form in (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)):
         if not (pieces := form.split()):
             return []
         body = r"\s+".join(re.sub("['’]", "['’]", re.escape(p)) for p in pieces)
-        left = r"(?<!\w)" if pieces[0][0].isalnum() and not _unspaced(pieces[0][0]) else ""
-        right = r"(?!\w)" if pieces[-1][-1].isalnum() and not _unspaced(pieces[-1][-1]) else ""
+        left = r"(?<!\w)" if _spaced(pieces[0][0]) else ""
+        right = r"(?!\w)" if _spaced(pieces[-1][-1]) else ""
         for flags in (0, re.IGNORECASE):
             if found := [m.span() for m in re.finditer(left + body + right, text, flags)]:
                 return found
     return []
 
 
-def _nfd(text: str) -> str:
-    return unicodedata.normalize("NFD", text)
-
-
-def _unspaced(char: str) -> bool:
-    return bool(re.match(f"[{_UNSPACED}]", char))
+def _spaced(char: str) -> bool:
+    """Whether words of this letter's script stand between spaces."""
+    return char.isalnum() and not re.match(f"[{_UNSPACED}]", char)
