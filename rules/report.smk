@@ -45,6 +45,11 @@ rule report_page:
             "tables/null-controls.csv",
             "figures/calibration.svg",
             *[f"tables/{figure}.refits.csv" for figure in cfg.targets],
+            *[
+                f"figures/{figure}.{stem}.svg"
+                for figure in cfg.targets
+                for stem in registry.pictures()
+            ],
         ),
     message:
         f"report of the run in {ROOT}: writing one page"

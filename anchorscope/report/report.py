@@ -23,6 +23,7 @@ from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import true
 from anchorscope.figures.figures import GROUPINGS
 from anchorscope.report import report_samples, run_facts
@@ -174,7 +175,7 @@ def _pictures(config: Config, funnels: Sequence[Mapping[str, Any]]) -> list[dict
     measured = {(one["model"], one["dataset"]): one["kept"].get("scores", 0) for one in funnels}
     for figure in config.targets:
         counts = [measured[cell] for cell in config.cells(figure)]
-        of_figure = {"grouping": GROUPINGS[config.grouping], "counts": counts}
+        of_figure = {"about": "", "grouping": GROUPINGS[config.grouping], "counts": counts}
         drawn: str = config.figures[figure].readout
         readouts = {"": drawn, "controls": drawn, "probes": drawn}
         readouts["readouts"] = ", ".join(config.answer_readouts)
@@ -183,6 +184,12 @@ def _pictures(config: Config, funnels: Sequence[Mapping[str, Any]]) -> list[dict
             stem = f"{figure}.{view}" if view else figure
             found.append({"stem": stem, "figure": figure, "view": view, "readout": readout})
             found[-1] |= of_figure
+        for experiment in EXPERIMENTS.values():
+            for view, stem in experiment.stems().items():
+                said = {"title": experiment.views[view], "about": experiment.about}
+                said |= {"readout": drawn}
+                named = {"stem": f"{figure}.{stem}", "figure": figure, "view": stem}
+                found.append(of_figure | named | said)
     told = folder / "calibration.vl.json"
     title = json.loads(told.read_text(encoding="utf-8"))["title"] if told.is_file() else {}
     subtitle = " ".join(title.get("subtitle", []))
