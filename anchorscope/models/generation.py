@@ -13,13 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.anchors import answer_anchors, tokens
-from anchorscope.models import families, loading
+from anchorscope.models import loading
 from anchorscope.models.cache import (
     WORTH_A_CALL,
     WORTH_A_GPU_CALL,
-    Cache,
     common,
-    head_inputs,
+    pass_heads,
     split,
 )
 from anchorscope.storage import partial
@@ -87,10 +86,8 @@ def generate(
         The new token ids of each prompt, in the order of the prompts.
 
     Raises:
-        AnchorscopeError: one answer alone does not fit in memory, or goes beyond the model's
-            window; logits that are not finite.
+        AnchorscopeError: one answer alone does not fit in memory; logits that are not finite.
     """
-    _check_window(prompts, model, max_new_tokens)
     batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
     room = room or Room()
     writer = _Writer(prompts, model, _Stopper(tokenizer, ending), max_new_tokens, room, names)
@@ -149,7 +146,8 @@ class _Writer:
     def write(self, batch: Sequence[int]) -> list[tuple[int, ...]]:
         """The new tokens of the prompts with these numbers, in as many parts as it takes."""
         if self.head is None:
-            self.head = _head(self.model, self.prompts[0][: self.shared])
+            head, device = self.prompts[0][: self.shared], loading.device_of(self.model)
+            self.head = pass_heads(self.model, [head], device)
         longest = max(len(self.prompts[number]) for number in batch) + self.max_new_tokens
         parts = self.room.run(batch, lambda some: len(some) * longest, self._some)
         return [new for part in parts for new in part]
@@ -190,36 +188,6 @@ def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> 
         batch.append(number)
     if batch:
         yield batch
-
-
-def _check_window(
-    prompts: Sequence[Sequence[int]], model: PreTrainedModel, max_new_tokens: int
-) -> None:
-    """Refuse what would need a sliding window: a tensor mask makes the model forget its own."""
-    kind = model.config.model_type
-    family = families.FAMILIES.get(kind, families.Family(kind, may_slide=True))
-    window = families.window(model.config, family)
-    longest = max(map(len, prompts), default=0)
-    if window is not None and longest + max_new_tokens > window:
-        raise AnchorscopeError(
-            f"a prompt of {longest} tokens leaves no room for {max_new_tokens} new ones "
-            f"in the model's sliding window of {window}",
-            "prompts",
-            "give the window to `answer`, which drops and counts such prompts",
-            see="out-of-memory",
-        )
-
-
-def _head(model: PreTrainedModel, ids: Sequence[int]) -> Layers:
-    """Keys and values of what all prompts begin with; empty where that is nothing."""
-    import torch
-
-    cache = Cache(keep=True)
-    if len(ids):
-        given = head_inputs([ids], model.dtype, loading.device_of(model))
-        with torch.inference_mode():
-            model.base_model(**given, past_key_values=cache, use_cache=True)
-    return cache.own
 
 
 @dataclass
@@ -325,7 +293,7 @@ def _generate_batch(
             for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
                 if row not in ended:
                     said[row].append(token)
-                    if stopper.done(said[row], contexts[row], max_new_tokens):
+                    if stopper.done(said[row], contexts[row]):
                         ended.add(row)
             going = [place for place, row in enumerate(rows.numbers) if row not in ended]
             if not going:
@@ -422,15 +390,9 @@ class _Stopper:
     ending: Ending
     marks: dict[int, bool] = field(default_factory=dict)
 
-    def done(self, new: Sequence[int], context: Sequence[int], max_new_tokens: int) -> bool:
-        """Whether a row ends with the last of its new tokens.
-
-        Args:
-            new: all its new tokens.
-            context: the last tokens of its prompt.
-            max_new_tokens: the most new tokens.
-        """
-        if new[-1] in self.ending.eos or len(new) >= max_new_tokens:
+    def done(self, new: Sequence[int], context: Sequence[int]) -> bool:
+        """Whether a row ends with the last of its new tokens, behind the last of its prompt."""
+        if new[-1] in self.ending.eos:
             return True
         if self.ending.style == "chat" or not any(map(self._marked, new)):
             return False  # only a row that has written a mark needs decoding

@@ -62,7 +62,7 @@ def load(
     rows = _embedding(model).shape[0]
     vocabulary.check_size(tokenizer, rows, folder)
     vocabulary.check_ends(tokenizer, rows, folder)
-    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
+    return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
@@ -79,7 +79,7 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
         raise _slow(where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
     model = model.eval().requires_grad_(False)
-    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
+    return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:

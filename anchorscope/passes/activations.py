@@ -12,15 +12,8 @@ import pandas as pd
 
 from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions, sharing
-from anchorscope.passes.batches import (
-    BLOCKS,
-    POSITIONS,
-    Batch,
-    Plan,
-    Sample,
-)
-from anchorscope.passes.planning import conditions_of, plan
-from anchorscope.passes.runner import forks, inputs, measure, parse
+from anchorscope.passes.batches import Batch, Plan, Sample
+from anchorscope.passes.runner import forks, measure, parse
 from anchorscope.passes.stored import Rows, Stored
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
@@ -30,11 +23,6 @@ from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
     from anchorscope.passes.features import Features
-
-__all__ = [
-    "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",
-    "measure", "measured", "parse", "plan", "read", "write",
-]  # fmt: skip
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
 PARTNERS = (*(f"{name}_partner" for name in PROMPTS), "partner_source")

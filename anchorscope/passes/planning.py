@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.answers import BEYOND_POSITIONS, BEYOND_WINDOW
+from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
 from anchorscope.passes.interventions import ARMS, Settings, on

@@ -160,7 +160,8 @@ def measure(
     pairs = parse(readouts)
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     room = room or Room()
-    heads = _heads(loaded, planned) if todo else []
+    rows = sharing.head_rows(planned) if todo else []
+    heads = cache.pass_heads(loaded.model, rows, loaded.device)
 
     def work(batch: Batch) -> Callable[[Sequence[int]], States]:
         def passed(samples: Sequence[int]) -> States:
@@ -204,19 +205,6 @@ def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[
             for sample, start in zip(rows, starts, strict=True)
         ]
     )
-
-
-def _heads(loaded: Loaded, planned: Plan) -> cache.Layers:
-    """Keys and values of what all prompts begin with; empty where they share nothing."""
-    import torch
-
-    rows = sharing.head_rows(planned)
-    own = cache.Cache(keep=True)
-    if rows:
-        with torch.inference_mode():
-            given = cache.head_inputs(rows, loaded.model.dtype, loaded.device)
-            loaded.model.base_model(**given, past_key_values=own, use_cache=True)
-    return own.own
 
 
 def _shared(

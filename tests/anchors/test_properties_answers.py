@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorscope.anchors import answer_anchors, labels, tokens
-from anchorscope.models import answers
+from anchorscope.models import answers, inputs
 from anchorscope.models.generation import Ending
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
@@ -140,7 +140,7 @@ def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, coun
     kept = found[found["dropped"].isna()]
     assert counts.total == len(found) == len(kept) + sum(counts.dropped.values())
     assert counts.notes["n_right"] + counts.notes["n_wrong"] == len(kept)
-    control = answers._control_tokens(tokenizer)
+    control = inputs.control_tokens(tokenizer)
     for row in kept.to_dict("records"):
         assert row["label"] in (0, 1)
         ids, shift = row["input_ids"], row["prompt_length"]
@@ -161,16 +161,16 @@ def test_control_tokens_inside_a_question_are_counted_out(
     tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
     built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
     found, counts = answers.answer(built, frame, Scripted(), byte_level, answers.Settings(style))
-    assert list(found["dropped"]) == [answers.CONTROL]
-    assert counts.dropped == {answers.CONTROL: 1}
+    assert list(found["dropped"]) == [inputs.CONTROL]
+    assert counts.dropped == {inputs.CONTROL: 1}
 
 
 @pytest.mark.parametrize("style", prompts.STYLES)
 @pytest.mark.parametrize(
     ("said", "dropped"),
     [
-        ("Anna <|pad|> Bell", answers.CONTROL_SAID),
-        ("<|pad|>Anna", answers.CONTROL_SAID),
+        ("Anna <|pad|> Bell", inputs.CONTROL_SAID),
+        ("<|pad|>Anna", inputs.CONTROL_SAID),
         ("Anna<|endoftext|><|pad|>", None),
         ("Anna<|endoftext|>", None),
     ],
@@ -247,4 +247,4 @@ def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(
     examples, _ = questions.normalise(shown, fields, split=None)
     built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
     found, _ = answers.answer(built, frame, Scripted(), narrow, answers.Settings("few_shot"))
-    assert list(found["dropped"].fillna("")) == ["", answers.CONTROL]
+    assert list(found["dropped"].fillna("")) == ["", inputs.CONTROL]
