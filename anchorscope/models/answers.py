@@ -93,8 +93,8 @@ def answer(
 ) -> tuple[pd.DataFrame, Counts]:
     """Answer every prompt greedily, find E_A, close the answer right after it, and label.
 
-    What is fed to the model ends with E_A and the style's closing token (`final`), the same in
-    every sample, whatever the model wrote there: a probe would read which token the model chose.
+    What is fed ends with E_A and the style's closing token (`final`), the same in every sample,
+    whatever the model wrote there: a probe would read which token the model chose.
     A row with a `response` of the user's own is not generated; its `label`, where there is one, is
     taken as it is.
 
@@ -165,14 +165,7 @@ def trim(
     tokenizer: PreTrainedTokenizerFast,
     ending: Ending,
 ) -> Trimmed:
-    """Find E_A in an answer and put the closing token right after it.
-
-    Args:
-        prompt: token ids of the prompt.
-        said: token ids that follow it; of what stands after E_A nothing is fed.
-        tokenizer: the model's tokenizer.
-        ending: how an answer ends.
-    """
+    """Find E_A in an answer and put the closing token right after it; the rest is not fed."""
     context = prompt[-CONTEXT:]
     stop = next((place for place, token in enumerate(said) if token in ending.eos), None)
     body = tuple(said[:stop])
@@ -284,7 +277,8 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         return record
     label = _label(row, trimmed)
     _note(notes, trimmed, label)
-    record |= {"answer": trimmed.said, "dropped": _unusable(trimmed, label)}
+    dropped = NO_ANCHOR if trimmed.anchor is None else NO_GOLD if label is None else None
+    record |= {"answer": trimmed.said, "dropped": dropped}
     if trimmed.anchor is None:
         return record
     shift = len(prompt.ids)
@@ -313,12 +307,6 @@ def _replicate(
         return {name: [] for name in REPLICATE}
     found = (second.ids, second.eq_tokens, second.question_tokens)
     return {name: list(column) for name, column in zip(REPLICATE, found, strict=True)}
-
-
-def _unusable(trimmed: Trimmed, label: int | None) -> str | None:
-    if trimmed.anchor is None:
-        return NO_ANCHOR
-    return NO_GOLD if label is None else None
 
 
 def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:

@@ -7,7 +7,7 @@ passed together, rows that have ended leave, and no scores are kept.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,8 +73,7 @@ def generate(
 
     Args:
         prompts: token ids.
-        model: the model.
-        tokenizer: its tokenizer.
+        model, tokenizer: of one checkpoint.
         ending: how an answer ends.
         max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
@@ -99,14 +98,10 @@ def generate(
             before = room.halved
             made = partial.once(path, functools.partial(writer.tensors, batch), signed)
             room.halved = before + int(made["halved"])
-            written.update(zip(batch, _rows(made), strict=True))
+            rows = made["ids"].split(made["lengths"].tolist())
+            written.update(zip(batch, (tuple(ids.tolist()) for ids in rows), strict=True))
             progress.update(len(batch))
     return [written[row] for row in sorted(written)]
-
-
-def _rows(made: Mapping[str, torch.Tensor]) -> Iterator[tuple[int, ...]]:
-    """The answers of a batch, see `_Writer.tensors`."""
-    return (tuple(ids.tolist()) for ids in made["ids"].split(made["lengths"].tolist()))
 
 
 class _Writer:
@@ -168,23 +163,20 @@ class _Writer:
             ) from None
 
 
+@dataclass
 class _NotFinite(Exception):
     """A row of a batch has logits that are no numbers: its likeliest token would be any."""
 
-    def __init__(self, row: int) -> None:
-        super().__init__(row)
-        self.row = row
+    row: int
 
 
 def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
     """Numbers of the prompts of each batch, longest first: what does not fit fails at once."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
-        if batch:
-            longest = lengths[batch[0]] + max_new_tokens
-            if (len(batch) + 1) * longest > batch_tokens:
-                yield batch
-                batch = []
+        if batch and (len(batch) + 1) * (lengths[batch[0]] + max_new_tokens) > batch_tokens:
+            yield batch
+            batch = []
         batch.append(number)
     if batch:
         yield batch

@@ -46,9 +46,8 @@ def write(
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
         (rows of a condition over the samples it measured), `batches`, `halved_batches` (that did
-        not fit in memory); `tokens` of all rows without and `padded_tokens` with padding;
-        `passed_tokens`, what went through the model, padding included, after sharing; `device`,
-        `dtype`, `seconds`.
+        not fit in memory); `tokens` without and `padded_tokens` with padding; `passed_tokens`, what
+        went through the model after sharing; `device`, `dtype`, `seconds`.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -199,16 +198,13 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
             "delete the cell's folder of activations and run snakemake again",
             see="stale-product",
         )
-    facts = [
-        "id",
-        *(name for name in map(str, where) if name.startswith("n_blocked_")),
-        "random_complete",
-        *PARTNERS,
-    ]
     for name in PARTNERS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)
-    return where[facts].merge(answers, on="id", how="left", validate="one_to_one")
+    blocked = [name for name in map(str, where) if name.startswith("n_blocked_")]
+    return where[["id", *blocked, "random_complete", *PARTNERS]].merge(
+        answers, on="id", how="left", validate="one_to_one"
+    )
 
 
 def read(
