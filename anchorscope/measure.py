@@ -148,12 +148,12 @@ def measure(
     """
     from anchorscope.models import answers
     from anchorscope.models.loading import wrapped
-    from anchorscope.passes import activations
+    from anchorscope.passes import runner
 
     cut = _section(Conditions, conditions, "conditions").model_dump()
     settings = {**_section(Probe, probe, "probe").model_dump(), "seed": seed}
     drawn = {**_section(Bootstrap, bootstrap, "bootstrap").model_dump(), "seed": seed}
-    activations.parse(readouts)
+    runner.parse(readouts)
     loaded = wrapped(model, tokenizer)
     _check_attention(model)
     asked, shots, before = _asked(table, examples, style, seed)
@@ -167,9 +167,7 @@ def measure(
         replicate=cut["replicate"] is not None,
         seed=seed,
     )
-    asking = answers.Settings(
-        style, max_new_tokens, max_prompt_tokens, batch_tokens, window=loaded.window
-    )
+    asking = answers.Settings(style, max_new_tokens, max_prompt_tokens, batch_tokens)
     answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
     planned = _planned(loaded, answered, cut, settings, batch_tokens)
     scored, measured, again = _scores(loaded, planned, answered, readouts, cut, settings)
@@ -187,11 +185,11 @@ def _planned(
 ) -> Plan:
     """The passes; refused where no probe can be fitted to what they would measure."""
     from anchorscope.models.families import positions
-    from anchorscope.passes import activations
+    from anchorscope.passes import planning
     from anchorscope.probes import fitting
 
     probe = fitting.Settings(**settings)
-    planned = activations.plan(
+    planned = planning.plan(
         answered,
         conditions=cut,
         seed=settings["seed"],
@@ -214,10 +212,10 @@ def _scores(
     settings: Mapping[str, Any],
 ) -> tuple[pd.DataFrame, pd.DataFrame, Draws]:
     """Scores of all read-outs, the answers with what was cut in them, and refitted probes."""
-    from anchorscope.passes import activations
+    from anchorscope.passes import activations, planning
     from anchorscope.probes import scores
 
-    conditions = activations.conditions_of(cut)
+    conditions = planning.conditions_of(cut)
     with tempfile.TemporaryDirectory() as folder:
         activations.write(folder, loaded, planned, readouts)
         measured = activations.measured(answered, folder)

@@ -13,13 +13,13 @@ from typing import Any
 import timing
 from workloads import Workload, answers
 
-from anchorscope.passes import activations, sharing
+from anchorscope.passes import planning, sharing
 from anchorscope.passes.batches import Plan
 
 
 def needed(work: Workload) -> dict[str, int]:
     """What one measurement of a workload needs: tokens, operations and bytes."""
-    plan = activations.plan(answers(work), conditions={"knockout": {}}, batch_tokens=8192)
+    plan = planning.plan(answers(work), conditions={"knockout": {}}, batch_tokens=8192)
     rows = [row for batch in plan.batches for row in batch.rows]
     spans = [(_start(plan, row), len(plan.passed(row).input_ids)) for row in rows]
     tokens = plan.heads[0] + sum(end - start for start, end in spans)

@@ -25,7 +25,7 @@ import workloads
 
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning, runner
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import fitting
 
@@ -167,14 +167,14 @@ def one(real: Real, loaded: Loaded, peak: float) -> dict[str, Any]:
     if real is TINY:
         work = replace(work, sequences=8)
     work = replace(work, shape=workloads.Shape(vocabulary=real.vocabulary))
-    plan = activations.plan(
+    plan = planning.plan(
         workloads.answers(work),
         conditions={"knockout": {}, "random": {"draws": 1}, "question": {}},
         batch_tokens=real.batch_tokens,
     )
 
     def passed() -> None:
-        for _ in activations.measure(loaded, plan, [workloads.READOUT]):
+        for _ in runner.measure(loaded, plan, [workloads.READOUT]):
             pass
 
     def written() -> None:

@@ -29,7 +29,7 @@ import timing
 import torch
 import workloads
 
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.probes import probes
 
 BASE = workloads.Workload(
@@ -118,7 +118,7 @@ def _of(base: workloads.Workload, varied: str, size: int) -> workloads.Workload:
 def _measuring(work: workloads.Workload) -> Callable[[], None]:
     """The passes of a cell, written to disk as in a run."""
     loaded, table = workloads.llama(work.shape), workloads.answers(work)
-    plan = activations.plan(table, conditions={"knockout": {}}, batch_tokens=8192)
+    plan = planning.plan(table, conditions={"knockout": {}}, batch_tokens=8192)
 
     def run() -> None:
         with tempfile.TemporaryDirectory() as folder:

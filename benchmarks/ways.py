@@ -15,7 +15,7 @@ from workloads import READOUT, SITE, Workload, answers, features, llama
 
 from anchorscope.models import generation
 from anchorscope.models.families import Loaded
-from anchorscope.passes import activations
+from anchorscope.passes import planning, runner
 from anchorscope.probes import probes
 
 Result = Mapping[Any, Any]
@@ -67,11 +67,11 @@ def measuring(work: Workload, loaded: Loaded, table: pd.DataFrame) -> dict[str, 
 
 def _measured(loaded: Loaded, table: pd.DataFrame) -> Result:
     """The way of this project, planned as in a run."""
-    plan = activations.plan(table, conditions={"knockout": {}}, batch_tokens=BATCH_TOKENS)
+    plan = planning.plan(table, conditions={"knockout": {}}, batch_tokens=BATCH_TOKENS)
     name = READOUT.replace("/", ".")
     return {
         (number, condition, layer): states[layer]
-        for batch, tensors in activations.measure(loaded, plan, [READOUT])
+        for batch, tensors in runner.measure(loaded, plan, [READOUT])
         for condition in ("clean", "knockout")
         for place, number in enumerate(batch.samples)
         for states in [tensors[f"{condition}.0/{name}"][place]]

@@ -11,13 +11,14 @@ import torch
 from conftest import ALL_FAMILIES, CORPUS
 
 from anchorscope.models import families
-from anchorscope.passes import activations
+from anchorscope.passes import planning, runner
+from anchorscope.passes.batches import POSITIONS
 
 TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | {
     "llama": "metaspace",
     "mistral": "metaspace",
 }
-READOUTS = [f"{site}/{place}" for site in families.SITES for place in activations.POSITIONS]
+READOUTS = [f"{site}/{place}" for site in families.SITES for place in POSITIONS]
 CONDITIONS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 3}}
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
@@ -49,14 +50,14 @@ def answers_table(tokenizer, texts=CORPUS, seed=0):
 
 
 def planned(answers, **settings):
-    return activations.plan(answers, **{"conditions": CONDITIONS, "batch_tokens": 800} | settings)
+    return planning.plan(answers, **{"conditions": CONDITIONS, "batch_tokens": 800} | settings)
 
 
 def measured(loaded, plan, readouts=READOUTS):
     """(id, tensor name) → [layers, width]."""
     return {
         (plan.samples[number].id, name): states[place]
-        for batch, tensors in activations.measure(loaded, plan, readouts)
+        for batch, tensors in runner.measure(loaded, plan, readouts)
         for name, states in tensors.items()
         for place, number in enumerate(batch.samples)
     }

@@ -126,7 +126,7 @@ def truth(
         loaded: the model.
         train_rows: (question, answer) pairs that training graded, see `graded_pairs`; None where
             they are not known.
-        conditions: as for `activations.plan`; all but `knockout` and `random` are left alone.
+        conditions: as for `planning.plan`; all but `knockout` and `random` are left alone.
         batch_tokens: most rows × padded length of a pass.
         blocks: which queries the knockout applies to.
         seed: chooses among the questions to swap with, and the random tokens.

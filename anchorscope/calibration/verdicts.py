@@ -17,8 +17,8 @@ import pandas as pd
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.passes import activations
-from anchorscope.passes.batches import narrowed
+from anchorscope.passes import planning, runner
+from anchorscope.passes.batches import Batch, Plan, Sample, narrowed
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -169,9 +169,9 @@ def plan(
     batch_tokens: int,
     blocks: str = "after",
     seed: int = 0,
-) -> activations.Plan:
-    """The passes of a cell as `activations.plan` makes them: clean, knockout and random only."""
-    return activations.plan(
+) -> Plan:
+    """The passes of a cell as `planning.plan` makes them: clean, knockout and random only."""
+    return planning.plan(
         answers,
         conditions={name: conditions.get(name) for name in CUTTING},
         batch_tokens=batch_tokens,
@@ -181,9 +181,7 @@ def plan(
     )
 
 
-def of_samples(
-    loaded: Loaded, planned: activations.Plan, *, room: Room | None = None
-) -> pd.DataFrame:
+def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
     """The verdict on every sample in every planned pass.
 
     Args:
@@ -208,14 +206,12 @@ def of_samples(
     return pd.DataFrame(records, columns=["id", "condition", "draw", "logit"])
 
 
-def _key(planned: activations.Plan, row: Row) -> tuple[str, str, int]:
+def _key(planned: Plan, row: Row) -> tuple[str, str, int]:
     """Id, condition and draw of a row."""
     return planned.passed(row).id, row.condition, row.draw
 
 
-def _fitting(
-    room: Room, batch: activations.Batch, work: Callable[[activations.Batch], Result]
-) -> list[Result]:
+def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
     """What each part of a batch gave, passed in as many parts as it takes to fit in memory."""
     return room.run(
         batch.samples,
@@ -225,7 +221,7 @@ def _fitting(
 
 
 def _of_batch(
-    loaded: Loaded, deciding: Head, planned: activations.Plan, batch: activations.Batch
+    loaded: Loaded, deciding: Head, planned: Plan, batch: Batch
 ) -> list[tuple[tuple[str, str, int], float]]:
     """The logit of each row of one pass, by its key."""
     import torch
@@ -233,14 +229,14 @@ def _of_batch(
     samples = [planned.passed(row) for row in batch.rows]
     finals = [sample.positions["final"] for sample in samples]
     with torch.inference_mode():
-        fed = activations.inputs(loaded, planned, batch)
+        fed = runner.inputs(loaded, planned, batch)
         states = loaded.model.base_model(**fed, use_cache=False).last_hidden_state
         logits = deciding.logits(states[range(len(finals)), finals]).tolist()
     _check(logits, lambda bad: _named(samples[bad], batch.rows[bad]))
     return [(_key(planned, row), logit) for row, logit in zip(batch.rows, logits, strict=True)]
 
 
-def _named(sample: activations.Sample, row: Row) -> str:
+def _named(sample: Sample, row: Row) -> str:
     return f"sample {sample.id}, condition {row.condition}, draw {row.draw}"
 
 
@@ -298,9 +294,9 @@ def _with_other_ids(sample: Any, ids: Sequence[int], seed: int) -> Any:
 
 def _difference(
     loaded: Loaded,
-    planned: activations.Plan,
-    changed: activations.Plan,
-    batch: activations.Batch,
+    planned: Plan,
+    changed: Plan,
+    batch: Batch,
 ) -> float:
     """Largest difference at the tokens that must not see E_Q, in one pass with either ids."""
     import torch
@@ -327,14 +323,12 @@ def _difference(
     return largest
 
 
-def _states(
-    loaded: Loaded, planned: activations.Plan, batch: activations.Batch
-) -> Sequence[torch.Tensor]:
+def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
     import torch
 
     with torch.inference_mode():
-        fed = activations.inputs(loaded, planned, batch)
+        fed = runner.inputs(loaded, planned, batch)
         out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
     found: Sequence[torch.Tensor] = out.hidden_states
     return found

@@ -20,8 +20,7 @@ def check(
 ) -> None:
     """Refuse a budget that one prompt and its answer exceed.
 
-    Under all its conditions a sample may take more: it is passed by itself then, whatever it takes,
-    and the log of the passes says so.
+    Under all its conditions a sample may take more: it is passed by itself then, whatever it takes.
 
     Args:
         ids: of the samples that are asked.

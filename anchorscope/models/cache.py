@@ -130,18 +130,23 @@ def split(widths: Sequence[int], rows: Sequence[int], price: int) -> list[tuple[
     return list(pairwise(reversed(ends)))
 
 
-def head_inputs(
-    rows: Sequence[Sequence[int]], dtype: torch.dtype, device: torch.device
-) -> dict[str, torch.Tensor]:
-    """What the pass of the heads is called with, beside the cache."""
+def pass_heads(model: Any, rows: Sequence[Sequence[int]], device: torch.device) -> Layers:
+    """Keys and values of what prompts begin with, a row each; empty where that is nothing."""
     import torch
 
-    index = torch.arange(max(map(len, rows)))
-    there = index < torch.tensor([len(row) for row in rows])[:, None]
-    is_open = (index[:, None] >= index) & there[:, None] | torch.eye(len(index), dtype=torch.bool)
-    causal = torch.zeros(is_open.shape, dtype=dtype).masked_fill_(~is_open, torch.finfo(dtype).min)
-    given = padded(rows, [0] * len(rows), len(index), device)
-    return given | {"attention_mask": causal[:, None].to(device)}
+    cache = Cache(keep=True)
+    if any(rows):
+        index = torch.arange(max(map(len, rows)))
+        there = index < torch.tensor([len(row) for row in rows])[:, None]
+        itself = torch.eye(len(index), dtype=torch.bool)
+        shut = ~((index[:, None] >= index) & there[:, None] | itself)
+        mask = torch.zeros(shut.shape, dtype=model.dtype)
+        mask.masked_fill_(shut, torch.finfo(model.dtype).min)
+        given = padded(rows, [0] * len(rows), len(index), device)
+        given["attention_mask"] = mask[:, None].to(device)
+        with torch.inference_mode():
+            model.base_model(**given, past_key_values=cache, use_cache=True)
+    return cache.own
 
 
 def padded(

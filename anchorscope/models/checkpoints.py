@@ -68,8 +68,4 @@ def locate(
             see="no-checkpoint",
         )
     loading.check(folder)
-    return {
-        "path": str(folder.resolve()),
-        "revision": digest(parts(folder)),
-        "source": "local",
-    }
+    return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}

@@ -66,9 +66,10 @@ class Loaded:
     device: torch.device
 
 
-def window(config: Any, family: Family) -> int | None:
+def window(config: Any) -> int | None:
     """The most tokens that every layer attends to, or None without a sliding window."""
-    if not family.may_slide or getattr(config, "sliding_window", None) is None:
+    family = FAMILIES.get(config.model_type)
+    if getattr(config, "sliding_window", None) is None or (family and not family.may_slide):
         return None
     kinds = getattr(config, "layer_types", None)
     if kinds is not None and "sliding_attention" not in kinds:

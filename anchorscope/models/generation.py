@@ -7,19 +7,18 @@ passed together, rows that have ended leave, and no scores are kept.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.anchors import answer_anchors, tokens
-from anchorscope.models import families, loading
+from anchorscope.models import loading
 from anchorscope.models.cache import (
     WORTH_A_CALL,
     WORTH_A_GPU_CALL,
-    Cache,
     common,
-    head_inputs,
+    pass_heads,
     split,
 )
 from anchorscope.storage import partial
@@ -74,8 +73,7 @@ def generate(
 
     Args:
         prompts: token ids.
-        model: the model.
-        tokenizer: its tokenizer.
+        model, tokenizer: of one checkpoint.
         ending: how an answer ends.
         max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch.
@@ -87,10 +85,8 @@ def generate(
         The new token ids of each prompt, in the order of the prompts.
 
     Raises:
-        AnchorscopeError: one answer alone does not fit in memory, or goes beyond the model's
-            window; logits that are not finite.
+        AnchorscopeError: one answer alone does not fit in memory; logits that are not finite.
     """
-    _check_window(prompts, model, max_new_tokens)
     batches = list(_batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens))
     room = room or Room()
     writer = _Writer(prompts, model, _Stopper(tokenizer, ending), max_new_tokens, room, names)
@@ -102,14 +98,10 @@ def generate(
             before = room.halved
             made = partial.once(path, functools.partial(writer.tensors, batch), signed)
             room.halved = before + int(made["halved"])
-            written.update(zip(batch, _rows(made), strict=True))
+            rows = made["ids"].split(made["lengths"].tolist())
+            written.update(zip(batch, (tuple(ids.tolist()) for ids in rows), strict=True))
             progress.update(len(batch))
     return [written[row] for row in sorted(written)]
-
-
-def _rows(made: Mapping[str, torch.Tensor]) -> Iterator[tuple[int, ...]]:
-    """The answers of a batch, see `_Writer.tensors`."""
-    return (tuple(ids.tolist()) for ids in made["ids"].split(made["lengths"].tolist()))
 
 
 class _Writer:
@@ -149,7 +141,8 @@ class _Writer:
     def write(self, batch: Sequence[int]) -> list[tuple[int, ...]]:
         """The new tokens of the prompts with these numbers, in as many parts as it takes."""
         if self.head is None:
-            self.head = _head(self.model, self.prompts[0][: self.shared])
+            head, device = self.prompts[0][: self.shared], loading.device_of(self.model)
+            self.head = pass_heads(self.model, [head], device)
         longest = max(len(self.prompts[number]) for number in batch) + self.max_new_tokens
         parts = self.room.run(batch, lambda some: len(some) * longest, self._some)
         return [new for part in parts for new in part]
@@ -170,56 +163,23 @@ class _Writer:
             ) from None
 
 
+@dataclass
 class _NotFinite(Exception):
     """A row of a batch has logits that are no numbers: its likeliest token would be any."""
 
-    def __init__(self, row: int) -> None:
-        super().__init__(row)
-        self.row = row
+    row: int
 
 
 def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
     """Numbers of the prompts of each batch, longest first: what does not fit fails at once."""
     batch: list[int] = []
     for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
-        if batch:
-            longest = lengths[batch[0]] + max_new_tokens
-            if (len(batch) + 1) * longest > batch_tokens:
-                yield batch
-                batch = []
+        if batch and (len(batch) + 1) * (lengths[batch[0]] + max_new_tokens) > batch_tokens:
+            yield batch
+            batch = []
         batch.append(number)
     if batch:
         yield batch
-
-
-def _check_window(
-    prompts: Sequence[Sequence[int]], model: PreTrainedModel, max_new_tokens: int
-) -> None:
-    """Refuse what would need a sliding window: a tensor mask makes the model forget its own."""
-    kind = model.config.model_type
-    family = families.FAMILIES.get(kind, families.Family(kind, may_slide=True))
-    window = families.window(model.config, family)
-    longest = max(map(len, prompts), default=0)
-    if window is not None and longest + max_new_tokens > window:
-        raise AnchorscopeError(
-            f"a prompt of {longest} tokens leaves no room for {max_new_tokens} new ones "
-            f"in the model's sliding window of {window}",
-            "prompts",
-            "give the window to `answer`, which drops and counts such prompts",
-            see="out-of-memory",
-        )
-
-
-def _head(model: PreTrainedModel, ids: Sequence[int]) -> Layers:
-    """Keys and values of what all prompts begin with; empty where that is nothing."""
-    import torch
-
-    cache = Cache(keep=True)
-    if len(ids):
-        given = head_inputs([ids], model.dtype, loading.device_of(model))
-        with torch.inference_mode():
-            model.base_model(**given, past_key_values=cache, use_cache=True)
-    return cache.own
 
 
 @dataclass
@@ -325,7 +285,7 @@ def _generate_batch(
             for row, token in zip(rows.numbers, _next(model, rows, cache), strict=True):
                 if row not in ended:
                     said[row].append(token)
-                    if stopper.done(said[row], contexts[row], max_new_tokens):
+                    if stopper.done(said[row], contexts[row]):
                         ended.add(row)
             going = [place for place, row in enumerate(rows.numbers) if row not in ended]
             if not going:
@@ -422,15 +382,9 @@ class _Stopper:
     ending: Ending
     marks: dict[int, bool] = field(default_factory=dict)
 
-    def done(self, new: Sequence[int], context: Sequence[int], max_new_tokens: int) -> bool:
-        """Whether a row ends with the last of its new tokens.
-
-        Args:
-            new: all its new tokens.
-            context: the last tokens of its prompt.
-            max_new_tokens: the most new tokens.
-        """
-        if new[-1] in self.ending.eos or len(new) >= max_new_tokens:
+    def done(self, new: Sequence[int], context: Sequence[int]) -> bool:
+        """Whether a row ends with the last of its new tokens, behind the last of its prompt."""
+        if new[-1] in self.ending.eos:
             return True
         if self.ending.style == "chat" or not any(map(self._marked, new)):
             return False  # only a row that has written a mark needs decoding

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-DTYPES = ("float32", "bfloat16", "float16")
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 TOKENIZER_FILES = (
@@ -36,33 +35,36 @@ log = logging.getLogger(__name__)
 
 
 def load(
-    source: str | Path,
-    *,
-    dtype: str = "float32",
-    device: str | Mapping[str, str | int] = "cpu",
-    revision: str | None = None,
+    folder: str | Path, *, dtype: str = "float32", device: str | Mapping[str, str | int] = "cpu"
 ) -> Loaded:
-    """Load a checkpoint from a folder, or from the hub's cache, without touching the network.
+    """Load a checkpoint from a folder, without touching the network.
 
     Args:
-        source: a folder made by `save_pretrained`, or a hub id that `fetch` has downloaded.
+        folder: made by `save_pretrained`, or found by `fetch`.
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, `auto:0,2`
             over some, and what finds no room there over main memory and the disk; or module →
             `cpu`, `disk` or the number of a GPU, as accelerate's device maps have it.
-        revision: commit, for a hub id.
 
     Raises:
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
     """
-    folder = _folder(source, revision)
+    folder = Path(folder).expanduser()
+    if not folder.is_dir():
+        do = "check `local` in config.yaml"
+        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
+            do += (
+                "; for a hub model the cache may have been pruned: "
+                "delete results/models/<model>.json and run again"
+            )
+        raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     family = _family(folder)
     tokenizer = _tokenizer(folder)
     model = _weights(folder, dtype, device)
     rows = _embedding(model).shape[0]
     vocabulary.check_size(tokenizer, rows, folder)
     vocabulary.check_ends(tokenizer, rows, folder)
-    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
+    return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
@@ -75,23 +77,17 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
     family = FAMILIES.get(model.config.model_type)
     if family is None:
         raise _unknown_family(model.config.model_type, where)
-    if not tokenizer.is_fast:
-        raise _slow(where)
+    _check_fast(tokenizer, where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
     model = model.eval().requires_grad_(False)
-    return Loaded(model, tokenizer, family, window(model.config, family), device_of(model))
+    return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse frozen answers that this tokenizer does not read as the text they were.
-
-    Args:
-        tokenizer: of the model that is to read them.
-        answers: the answers table.
-        where: what the error names.
+    """Refuse frozen answers of which this tokenizer does not read the anchors as they were.
 
     Raises:
-        AnchorscopeError: an answer's anchor decodes to another text.
+        AnchorscopeError: an answer's anchor decodes to another text; it names `where`.
     """
     kept = answers[answers["dropped"].isna()]
     for row in kept.head(64).to_dict("records"):
@@ -166,33 +162,6 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     return path, path.name
 
 
-def _folder(source: str | Path, revision: str | None) -> Path:
-    """The folder of a checkpoint; a hub id is looked up in the cache only."""
-    path = Path(source).expanduser()
-    if path.is_dir():
-        return path
-    text = str(source)
-    if isinstance(source, Path) or path.is_absolute() or text.startswith((".", "~")):
-        do = "check `local` in config.yaml"
-        if "snapshots" in path.parts:  # a folder in the hub's cache, found by `fetch`
-            do += (
-                "; for a hub model the cache may have been pruned: "
-                "delete results/models/<model>.json and run again"
-            )
-        raise AnchorscopeError("there is no such model folder", path, do, see="no-checkpoint")
-    if text.count("/") != 1:
-        raise AnchorscopeError(
-            "this is neither a folder nor a hub id",
-            text,
-            "give a folder with `local:`, or `hub: owner/name`",
-            see="no-checkpoint",
-        )
-    from huggingface_hub import snapshot_download
-
-    with hub.errors("model", text, revision):
-        return Path(snapshot_download(text, revision=revision, local_files_only=True))
-
-
 def _family(folder: Path) -> Family:
     path = folder / "config.json"
     try:
@@ -241,18 +210,18 @@ def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
             NEEDS_TOKENIZER,
             see="tokenizer",
         ) from error
-    if not tokenizer.is_fast:
-        raise _slow(folder)
+    _check_fast(tokenizer, folder)
     return tokenizer
 
 
-def _slow(where: object) -> AnchorscopeError:
-    return AnchorscopeError(
-        "the tokenizer has only the slow form, which cannot tell where a token's text lies",
-        where,
-        f"{NEEDS_TOKENIZER} (the fast form)",
-        see="tokenizer",
-    )
+def _check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
+    if not tokenizer.is_fast:
+        raise AnchorscopeError(
+            "the tokenizer has only the slow form, which cannot tell where a token's text lies",
+            where,
+            f"{NEEDS_TOKENIZER} (the fast form)",
+            see="tokenizer",
+        )
 
 
 def _check_tokenizer_files(folder: Path) -> None:
@@ -267,10 +236,6 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
     import torch
     from transformers import AutoModelForCausalLM
 
-    if dtype not in DTYPES:
-        raise AnchorscopeError(
-            f"unknown dtype {dtype!r}", folder, f"use one of {DTYPES}", see="config"
-        )
     _check_safetensors(folder, folder)
     _check_device(device)
     spread, room = _spread(device)
@@ -289,8 +254,9 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
     except torch.cuda.OutOfMemoryError as error:
         raise _too_large(folder) from error
     except Exception as error:  # safetensors, json and shape errors share no base class
+        first_line = next(iter(str(error).strip().splitlines()), "")[:200]
         raise AnchorscopeError(
-            f"the weights cannot be loaded ({type(error).__name__}: {_first_line(error)})",
+            f"the weights cannot be loaded ({type(error).__name__}: {first_line})",
             folder,
             "download or save the model again; the files may be cut short",
             see="broken-weights",
@@ -344,10 +310,6 @@ def _too_large(folder: Path) -> AnchorscopeError:
         "ask for more GPUs, or dtype: bfloat16",
         see="out-of-memory",
     )
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), "")[:200]
 
 
 def _check_complete(info: dict[str, Any], folder: Path) -> None:

@@ -21,13 +21,8 @@ log = logging.getLogger(__name__)
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
     """Refuse a tokenizer of more ids than the embedding has rows, or of far fewer.
 
-    Args:
-        tokenizer: of the model.
-        rows: of the model's embedding.
-        where: what the error names.
-
     Raises:
-        AnchorscopeError: it is one of another vocabulary, or empty.
+        AnchorscopeError: it is one of another vocabulary, or empty; it names `where`.
     """
     highest = max(tokenizer.get_vocab().values(), default=-1)
     if highest < 0:
@@ -58,11 +53,6 @@ def check_ends(tokenizer: PreTrainedTokenizerFast, rows: int, folder: Path) -> N
 
     Many a model ends its turns with another token than its texts, so that only begin tokens must
     agree, where the tokenizer puts one before a text and the configs name one at all.
-
-    Args:
-        tokenizer: of the checkpoint.
-        rows: of the model's embedding.
-        folder: of the checkpoint.
 
     Raises:
         AnchorscopeError: another begin token, or a token that has no embedding.

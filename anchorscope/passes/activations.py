@@ -12,15 +12,8 @@ import pandas as pd
 
 from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions, sharing
-from anchorscope.passes.batches import (
-    BLOCKS,
-    POSITIONS,
-    Batch,
-    Plan,
-    Sample,
-)
-from anchorscope.passes.planning import conditions_of, plan
-from anchorscope.passes.runner import forks, inputs, measure, parse
+from anchorscope.passes.batches import Batch, Plan, Sample
+from anchorscope.passes.runner import forks, measure, parse
 from anchorscope.passes.stored import Rows, Stored
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
@@ -30,11 +23,6 @@ from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
     from anchorscope.passes.features import Features
-
-__all__ = [
-    "BLOCKS", "POSITIONS", "Batch", "Plan", "Sample", "conditions_of", "forks", "index", "inputs",
-    "measure", "measured", "parse", "plan", "read", "write",
-]  # fmt: skip
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
 PARTNERS = (*(f"{name}_partner" for name in PROMPTS), "partner_source")
@@ -58,9 +46,8 @@ def write(
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
         (rows of a condition over the samples it measured), `batches`, `halved_batches` (that did
-        not fit in memory); `tokens` of all rows without and `padded_tokens` with padding;
-        `passed_tokens`, what went through the model, padding included, after sharing; `device`,
-        `dtype`, `seconds`.
+        not fit in memory); `tokens` without and `padded_tokens` with padding; `passed_tokens`, what
+        went through the model after sharing; `device`, `dtype`, `seconds`.
     """
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -211,16 +198,13 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
             "delete the cell's folder of activations and run snakemake again",
             see="stale-product",
         )
-    facts = [
-        "id",
-        *(name for name in map(str, where) if name.startswith("n_blocked_")),
-        "random_complete",
-        *PARTNERS,
-    ]
     for name in PARTNERS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)
-    return where[facts].merge(answers, on="id", how="left", validate="one_to_one")
+    blocked = [name for name in map(str, where) if name.startswith("n_blocked_")]
+    return where[["id", *blocked, "random_complete", *PARTNERS]].merge(
+        answers, on="id", how="left", validate="one_to_one"
+    )
 
 
 def read(

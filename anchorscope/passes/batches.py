@@ -143,13 +143,10 @@ def arrange(
         chosen: the interventions, each with its draws in turn; `clean` among them.
         counts: samples in, measured and dropped.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        blocks: which queries a cut applies to, see `Plan`.
+        blocks, prompts, partner_source: see `Plan`.
         seed: of the random control.
         noop: how many samples are measured under interventions with a batch of their own.
-        prompts, partner_source: see `Plan`.
     """
-    if blocks not in BLOCKS:
-        raise ValueError(f"unknown blocks {blocks!r}, expected one of {BLOCKS}")
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
         alike.setdefault(frozenset(sample.others), []).append(number)

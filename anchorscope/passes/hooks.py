@@ -12,6 +12,7 @@ from anchorscope.models.families import Loaded
 
 if TYPE_CHECKING:
     import torch
+    from torch.utils.hooks import RemovableHandle
 
 TOKENWISE = "mlp"
 """The site whose module gives the same at a token whatever the other tokens are."""
@@ -99,8 +100,15 @@ def recording(loaded: Loaded, sites: Collection[str]) -> Iterator[Recorder]:
     if final == TOKENWISE:
         module = families.part(loaded, blocks[-1], final)
         handles.append(module.register_forward_pre_hook(lambda _, given: recorder.narrow(given)))
-    try:
+    with _removed(handles):
         yield recorder
+
+
+@contextmanager
+def _removed(handles: Sequence[RemovableHandle]) -> Iterator[None]:
+    """Hooks that are removed at the end."""
+    try:
+        yield
     finally:
         for handle in handles:
             handle.remove()
@@ -130,10 +138,7 @@ def writing(
 ) -> Iterator[None]:
     """Hooks that write; a recorder made before them reads what was there, one made after sees it.
 
-    Args:
-        loaded: the model.
-        writes: what to write.
-        tokens: position → token of each row, int64 [rows].
+    `tokens`: position → token of each row, int64 [rows].
     """
     import torch
 
@@ -149,21 +154,13 @@ def writing(
 
         module = families.part(loaded, blocks[one.layer], one.site)
         handles.append(module.register_forward_hook(put))
-    try:
+    with _removed(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager
 def masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
-    """Hooks that give each layer an attention mask of its own, in place of the pass's.
-
-    Args:
-        loaded: the model.
-        masks: one for each layer, [rows, 1, queries, keys].
-    """
+    """Hooks that give each layer a mask of its own, [rows, 1, queries, keys], for the pass's."""
     handles = []
     for block, mask in zip(families.layers(loaded), masks, strict=True):
 
@@ -173,8 +170,5 @@ def masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
             return args, {**given, "attention_mask": mask}
 
         handles.append(block.register_forward_pre_hook(give, with_kwargs=True))
-    try:
+    with _removed(handles):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

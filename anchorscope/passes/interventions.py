@@ -55,77 +55,31 @@ class Intervention:
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
 REGISTRY = (
     Intervention("clean", "nothing cut", "nothing is cut"),
-    Intervention(
-        "knockout",
-        "exact question tokens cut",
-        f"attention to {EXACT} is cut",
-        settings=("knockout",),
-        tokens="exact",
-        control="random",
-    ),
-    Intervention(
-        "random",
-        "as many random question tokens cut",
-        f"attention to {AS_MANY} is cut",
-        settings=("random",),
-        tokens="random",
-    ),
-    Intervention(
-        "question",
-        "every question token cut",
-        "attention to every question token is cut",
-        settings=("question",),
-        tokens="question",
-        control="random",
-    ),
-    Intervention(
-        "matched",
-        "same answer, matched question",
-        "the same answer stands behind a matched question",
-        settings=("matched",),
-        prompt="matched",
-        control="placebo",
-    ),
-    Intervention(
-        "placebo",
-        "same answer, placebo question",
-        "the same answer stands behind a placebo question",
-        settings=("placebo",),
-        prompt="placebo",
-    ),
-    Intervention(
-        "replicate-clean",
-        "nothing cut, second prompt",
-        "the same answer stands behind a second prompt",
-        settings=("replicate",),
-        prompt="replicate",
-    ),
-    Intervention(
-        "replicate-knockout",
-        "exact question tokens cut, second prompt",
-        f"attention to {EXACT} of a second prompt is cut",
-        settings=("replicate", "knockout"),
-        tokens="exact",
-        prompt="replicate",
-        control="replicate-random",
-    ),
-    Intervention(
-        "replicate-random",
-        "as many random question tokens cut, second prompt",
-        f"attention to {AS_MANY} of a second prompt is cut",
-        settings=("replicate", "random"),
-        tokens="random",
-        prompt="replicate",
-    ),
-    Intervention(
-        "noop",
-        "nothing cut (noise)",
-        "nothing is cut",
-        settings=("noop",),
-        control="random",
-        own_batch=True,
-    ),
-)
+    Intervention("knockout", "exact question tokens cut", f"attention to {EXACT} is cut",
+                 ("knockout",), "exact", control="random"),
+    Intervention("random", "as many random question tokens cut", f"attention to {AS_MANY} is cut",
+                 ("random",), "random"),
+    Intervention("question", "every question token cut", "attention to every question token is cut",
+                 ("question",), "question", control="random"),
+    Intervention("matched", "same answer, matched question",
+                 "the same answer stands behind a matched question",
+                 ("matched",), prompt="matched", control="placebo"),
+    Intervention("placebo", "same answer, placebo question",
+                 "the same answer stands behind a placebo question",
+                 ("placebo",), prompt="placebo"),
+    Intervention("replicate-clean", "nothing cut, second prompt",
+                 "the same answer stands behind a second prompt",
+                 ("replicate",), prompt="replicate"),
+    Intervention("replicate-knockout", "exact question tokens cut, second prompt",
+                 f"attention to {EXACT} of a second prompt is cut",
+                 ("replicate", "knockout"), "exact", prompt="replicate",
+                 control="replicate-random"),
+    Intervention("replicate-random", "as many random question tokens cut, second prompt",
+                 f"attention to {AS_MANY} of a second prompt is cut",
+                 ("replicate", "random"), "random", prompt="replicate"),
+    Intervention("noop", "nothing cut (noise)", "nothing is cut",
+                 ("noop",), control="random", own_batch=True),
+)  # fmt: skip
 """What the main run can measure, in the order of tables and passes."""
 
 CLEAN = REGISTRY[0]
@@ -189,8 +143,7 @@ def cut(
 
     Args:
         one: the intervention.
-        question_tokens: indices of the question's tokens, in the model's input.
-        eq_tokens: indices of the exact question tokens (E_Q).
+        question_tokens, eq_tokens: indices of the question's and of E_Q's, in the model's input.
         key: what the random placement depends on beside the draw: seed and sample id.
         draw: number of the random draw.
     """

@@ -102,11 +102,9 @@ def interchange(
 ) -> Interchange:
     """The questions that each sample's answer is put behind.
 
-    A partner is a question of the same relation and another subject, whose own answer has the
-    sample's label. Behind a `matched` one the sample's answer has the other label
-    (`labels.matches`), behind a `placebo` it keeps its own; a `published` one, of right answers
-    only, was itself answered wrongly. Where there is one, it is of the same template. Chosen by
-    the seed and the sample's id among all there are.
+    A partner is a question of the same relation and another subject, as the arm's rule has it
+    (`RULES`; right is what `labels.matches`). Where there is one, it is of the same template.
+    Chosen by the seed and the sample's id among all there are.
 
     Args:
         answers: the answers table; rows with a `dropped` reason have and are no partner.

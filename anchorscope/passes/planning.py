@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.answers import BEYOND_POSITIONS, BEYOND_WINDOW
+from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import partners
 from anchorscope.passes.batches import FEW_SHOT, Plan, Sample, arrange
 from anchorscope.passes.interventions import ARMS, Settings, on
 from anchorscope.passes.partners import Interchange
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
 
@@ -37,19 +38,16 @@ def plan(
 ) -> Plan:
     """Plan every pass of a cell.
 
-    A batch holds all condition rows of its samples, so that they share one padded shape: the shape
-    alone changes bfloat16 results. Hence samples that have a second prompt and samples that have
-    none are passed in different batches. `noop` rows go through batches of their own.
+    How they are put into batches: see `arrange`.
 
     Args:
         answers: the answers table; rows with a `dropped` reason are counted and left out.
         conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
             is not run; `clean` always is.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        window: sliding window of the model, in tokens. A tensor mask makes the model forget its
-            window, so longer samples are dropped.
-        max_positions: most tokens that the model was made for. The answers stage has seen to its
-            own model's prompts; the limit is for another's, and for an answer behind a longer one.
+        window, max_positions: most tokens. A tensor mask makes the model forget its sliding
+            window. The answers' own prompts keep to both for the model that gave them; another
+            model, and an answer behind a longer prompt, may not.
         blocks: which queries the block applies to, see `Plan`.
         seed: seed of the random control, and of the choice among partners.
         fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
@@ -61,8 +59,15 @@ def plan(
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     table, counts = _kept(answers, limits)
+    check_ids(table)
     samples = [sample_of(record) for record in table.to_dict("records")]
-    _check_ids(samples, counts)
+    if not samples:
+        raise AnchorscopeError(
+            f"no sample is left to measure: {counts.as_dict()}",
+            "answers",
+            "see the reasons in the provenance of the answers",
+            see="nothing-left",
+        )
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
     notes: Counter[str] = Counter()
     exchanged = _interchange(prompts, table, seed, fold)
@@ -105,8 +110,7 @@ def _unusable(record: Mapping[Any, Any], limits: Mapping[str, int | None]) -> st
 
 def _over(length: int, limits: Mapping[str, int | None]) -> str | None:
     """Why so many tokens are too many, or None."""
-    over = [why for why, most in limits.items() if most and length > most]
-    return over[0] if over else None
+    return next((why for why, most in limits.items() if most and length > most), None)
 
 
 def sample_of(record: Mapping[Any, Any]) -> Sample:
@@ -136,24 +140,6 @@ def _check_indices(sample: Sample) -> None:
             f"answers, id {sample.id}",
             "delete the answers of this cell and run again",
             see="stale-product",
-        )
-
-
-def _check_ids(samples: Sequence[Sample], counts: Counts) -> None:
-    if not samples:
-        raise AnchorscopeError(
-            f"no sample is left to measure: {counts.as_dict()}",
-            "answers",
-            "see the reasons in the provenance of the answers",
-            see="nothing-left",
-        )
-    (often, times), *_ = Counter(sample.id for sample in samples).most_common(1)
-    if times > 1:
-        raise AnchorscopeError(
-            f"the id {often} stands {times} times",
-            "answers",
-            "make the ids unique",
-            see="repeated-id",
         )
 
 
@@ -203,8 +189,8 @@ def _behind_others(
             given.append(sample)
             continue
         moved = _behind(sample, prompt)
-        over = [why for why, most in limits.items() if most and len(moved.input_ids) > most]
-        how = over[0] if over else FEW_SHOT if moved.partner == FEW_SHOT else another
+        over = _over(len(moved.input_ids), limits)
+        how = over or (FEW_SHOT if moved.partner == FEW_SHOT else another)
         notes[f"{name}, {how}"] += 1
         given.append(sample if over else replace(sample, others={**sample.others, name: moved}))
     return given

@@ -6,7 +6,7 @@ leaves at each layer k exactly what a cut in layers 0...k leaves: one row serves
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -145,13 +145,11 @@ def measure(
         loaded: the model.
         planned: the passes.
         readouts: such as `mlp/final`.
-        numbers: which batches to pass; all of them if not given.
+        numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
 
     Yields:
-        Each batch with its tensors in CPU memory, in the model's dtype, named
-        `<condition>.<draw>/<site>.<position>`, [samples, layers, width], in the order of
-        `batch.samples`.
+        Each batch with its `States` in CPU memory, in the order of `batch.samples`.
 
     Raises:
         AnchorscopeError: an activation is not finite, or a whole vector is zero; one sample alone
@@ -160,10 +158,13 @@ def measure(
     pairs = parse(readouts)
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     room = room or Room()
-    heads = _heads(loaded, planned) if todo else []
+    rows = sharing.head_rows(planned) if todo else []
+    heads = cache.pass_heads(loaded.model, rows, loaded.device)
 
-    def work(batch: Batch) -> Callable[[Sequence[int]], States]:
-        def passed(samples: Sequence[int]) -> States:
+    def passed(batch: Batch) -> States:
+        size = len(batch.columns) * batch.length  # tokens of a sample, padding included
+
+        def some_of(samples: Sequence[int]) -> States:
             some = narrowed(batch, samples)
             if not batch.masked or any(row.cut.layers is not None for row in batch.rows):
                 return _near(run(loaded, planned, some, read=readouts).states)
@@ -171,20 +172,14 @@ def measure(
             found = (_shared(loaded, planned, narrowed(some, p), pairs, heads) for p in parts)
             return _joined([_near(states) for states in found])
 
-        return passed
+        return _joined(room.run(batch.samples, lambda some: len(some) * size, some_of))
 
     for number in todo:
-        batch = planned.batches[number]
-        yield batch, _joined(room.run(batch.samples, _size(batch), work(batch)))
+        yield planned.batches[number], passed(planned.batches[number])
 
 
 def _near(states: States) -> States:
     return {name: tensor.cpu() for name, tensor in states.items()}
-
-
-def _size(batch: Batch) -> Callable[[Sequence[int]], int]:
-    """What some samples of a batch pass, in tokens, padding included."""
-    return lambda some: len(some) * len(batch.columns) * batch.length
 
 
 def _joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -204,19 +199,6 @@ def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[
             for sample, start in zip(rows, starts, strict=True)
         ]
     )
-
-
-def _heads(loaded: Loaded, planned: Plan) -> cache.Layers:
-    """Keys and values of what all prompts begin with; empty where they share nothing."""
-    import torch
-
-    rows = sharing.head_rows(planned)
-    own = cache.Cache(keep=True)
-    if rows:
-        with torch.inference_mode():
-            given = cache.head_inputs(rows, loaded.model.dtype, loaded.device)
-            loaded.model.base_model(**given, past_key_values=own, use_cache=True)
-    return own.own
 
 
 def _shared(
@@ -271,21 +253,14 @@ def inputs(loaded: Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tenso
     """
     import torch
 
-    rows = [planned.passed(row) for row in batch.rows]
-    lengths = [len(sample.input_ids) for sample in rows]
-    ids = torch.zeros((len(rows), batch.length), dtype=torch.long)
-    for number, sample in enumerate(rows):
-        ids[number, : lengths[number]] = torch.tensor(sample.input_ids)
-    index = torch.arange(batch.length)
+    rows = [planned.passed(row).input_ids for row in batch.rows]
+    given = cache.padded(rows, [0] * len(rows), batch.length, loaded.device)
     if batch.masked:
         attention = _mask(loaded, planned, batch, [row.cut for row in batch.rows])
     else:
-        attention = (index < torch.tensor(lengths)[:, None]).long()
-    return {
-        "input_ids": ids.to(loaded.device),
-        "position_ids": index.expand(len(rows), -1).to(loaded.device),
-        "attention_mask": attention.to(loaded.device),
-    }
+        lengths = torch.tensor([len(ids) for ids in rows])[:, None]
+        attention = (torch.arange(batch.length) < lengths).long()
+    return given | {"attention_mask": attention.to(loaded.device)}
 
 
 def _mask(loaded: Loaded, planned: Plan, batch: Batch, cuts: Sequence[Cut]) -> torch.Tensor:

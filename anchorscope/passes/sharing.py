@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anchorscope.models.cache import WORTH_A_CALL, Earlier, padded, split
+from anchorscope.passes.batches import narrowed
 from anchorscope.passes.interventions import uncut
 from anchorscope.passes.mask import mask_between
 
@@ -137,8 +138,6 @@ def tokens_passed(planned: Plan, batch: Batch, *, forked: bool = True) -> int:
     """Rows × padded tokens of all calls for a batch, the heads left out."""
     if not batch.masked:
         return len(batch.rows) * batch.length
-    from anchorscope.passes.batches import narrowed
-
     return sum(
         len(step.rows) * step.width
         for some in parts(planned, batch, forked=forked)
@@ -158,14 +157,9 @@ def head_rows(planned: Plan) -> list[tuple[int, ...]]:
 
 
 def earlier(planned: Plan, batch: Batch, step: Step, heads: Layers, first: Layers) -> list[Earlier]:
-    """What stands before the tokens of a step.
+    """What stands before the tokens of a step: heads, and rows of the batch's first step.
 
-    Args:
-        planned: the plan.
-        batch: one of its batches.
-        step: one of its steps.
-        heads: keys and values of the heads, empty where there are none.
-        first: keys and values of the batch's first step, empty in this step itself.
+    `heads` and `first` are their keys and values; empty where there are none, `first` in that step.
     """
     import torch
 

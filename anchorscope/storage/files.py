@@ -203,17 +203,17 @@ def digest(paths: Iterable[str | Path]) -> str:
     return whole.hexdigest()
 
 
-def check_ids(answers: pd.DataFrame) -> None:
-    """Refuse answers of which two have one id.
+def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
+    """Refuse a table of which two rows have one id.
 
     Raises:
         AnchorscopeError: an id comes twice.
     """
-    repeated = answers["id"][answers["id"].duplicated()]
+    repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
         raise AnchorscopeError(
             "an id comes twice",
-            f"answers, id {repeated.iloc[0]}",
+            f"{name}, id {repeated.iloc[0]}",
             "make the ids unique",
             see="repeated-id",
         )

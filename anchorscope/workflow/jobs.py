@@ -11,7 +11,8 @@ import pandas as pd
 
 from anchorscope.models.families import Loaded, positions
 from anchorscope.models.loading import check_tokens, load
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
+from anchorscope.passes.batches import Plan
 from anchorscope.probes import draws, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts
@@ -33,7 +34,7 @@ def model_of(snakemake: Any) -> tuple[dict[str, Any], Loaded]:
     return located, load(located["path"], dtype=snakemake.params.dtype, device=device)
 
 
-def plan_of(snakemake: Any, loaded: Loaded) -> activations.Plan:
+def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
     """The passes of a cell.
 
     Raises:
@@ -45,7 +46,7 @@ def plan_of(snakemake: Any, loaded: Loaded) -> activations.Plan:
     # Not in `params` but for the partners: other folds need no new passes otherwise.
     probe = snakemake.config.get("probe") or {}
     settings = fitting.Settings(**{**probe, "seed": chosen.seed})
-    planned = activations.plan(
+    planned = planning.plan(
         answers,
         conditions=chosen.conditions,
         batch_tokens=chosen.batch_tokens,
@@ -87,7 +88,7 @@ def write_scores(
     """
     drawn = scores.drawn(answers, settings)
     fitted: dict[str, fitting.Fitted] = {}
-    measured = activations.conditions_of(conditions)
+    measured = planning.conditions_of(conditions)
     tables = (
         frame
         for readout in Progress(readouts, unit="read-outs")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anchorscope.anchors import answer_anchors, labels, tokens
-from anchorscope.models import answers
+from anchorscope.models import answers, inputs
 from anchorscope.models.generation import Ending
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.errors import AnchorscopeError
@@ -140,7 +140,7 @@ def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, coun
     kept = found[found["dropped"].isna()]
     assert counts.total == len(found) == len(kept) + sum(counts.dropped.values())
     assert counts.notes["n_right"] + counts.notes["n_wrong"] == len(kept)
-    control = answers._control_tokens(tokenizer)
+    control = inputs.control_tokens(tokenizer)
     for row in kept.to_dict("records"):
         assert row["label"] in (0, 1)
         ids, shift = row["input_ids"], row["prompt_length"]
@@ -150,63 +150,57 @@ def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, coun
         assert not control & {ids[place] for place in row["question_tokens"]}
 
 
-def answered(
-    tokenizer: Any, rows: list[dict[str, Any]], style: str, shown: Sequence[dict[str, Any]] = ()
-) -> tuple[pd.DataFrame, Any]:
-    """What the answers stage makes of responses given, behind worked examples if any."""
+@pytest.mark.parametrize("style", prompts.STYLES)
+def test_control_tokens_inside_a_question_are_counted_out(
+    byte_level: Any, style: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    row = {"id": "1", "q": "Who <|endoftext|> wrote The Red House?", "a": "Anna", "say": "Anna"}
     fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
-    frame, _ = questions.normalise(rows, fields, split=None)
-    examples = questions.normalise(shown, fields, split=None)[0] if shown else None
-    template = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
-    built, _ = prompts.build(frame, examples, style=style, examples=len(shown), tokenizer=template)
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(answers, "generate", lambda *_, **__: [])
-        return answers.answer(built, frame, Scripted(), tokenizer, answers.Settings(style))
-
-
-def row(question: str, said: str | None = "Anna", name: str = "1") -> dict[str, Any]:
-    return {"id": name, "q": question, "a": "Anna", "say": said}
-
-
-HOUSE = "Who wrote The Red House?"
+    frame, _ = questions.normalise([row], fields, split=None)
+    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
+    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
+    found, counts = answers.answer(built, frame, Scripted(), byte_level, answers.Settings(style))
+    assert list(found["dropped"]) == [inputs.CONTROL]
+    assert counts.dropped == {inputs.CONTROL: 1}
 
 
 @pytest.mark.parametrize("style", prompts.STYLES)
 @pytest.mark.parametrize(
-    ("question", "said", "dropped"),
+    ("said", "dropped"),
     [
-        ("Who <|endoftext|> wrote The Red House?", "Anna", answers.CONTROL),
-        (HOUSE, "Anna <|pad|> Bell", answers.CONTROL_SAID),
-        (HOUSE, "<|pad|>Anna", answers.CONTROL_SAID),
-        (HOUSE, "Anna<|endoftext|><|pad|>", None),
-        (HOUSE, "Anna<|endoftext|>", None),
+        ("Anna <|pad|> Bell", inputs.CONTROL_SAID),
+        ("<|pad|>Anna", inputs.CONTROL_SAID),
+        ("Anna<|endoftext|><|pad|>", None),
+        ("Anna<|endoftext|>", None),
     ],
 )
-def test_control_tokens_in_a_question_or_before_a_responses_end_are_counted_out(
-    byte_level: Any, style: str, question: str, said: str, dropped: str | None
+def test_control_tokens_in_a_response_before_its_end_are_counted_out(
+    byte_level: Any, style: str, said: str, dropped: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
     marked = deepcopy(byte_level)
     marked.add_special_tokens({"pad_token": "<|pad|>"})
-    found, counts = answered(marked, [row(question, said)], style)
+    row = {"id": "1", "q": "Who wrote The Red House?", "a": "Anna", "say": said}
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    frame, _ = questions.normalise([row], fields, split=None)
+    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
+    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
+    found, counts = answers.answer(built, frame, Scripted(), marked, answers.Settings(style))
     assert list(found["dropped"]) == [dropped]
     assert counts.dropped == ({dropped: 1} if dropped else {})
 
 
 def test_control_tokens_in_a_worked_example_end_the_run(byte_level: Any) -> None:
-    shown = [row("Who <|endoftext|> wrote Emma?", None)]
+    fields = {"question": "q", "answers": ["a"]}
+    rows = [{"q": "Who wrote The Red House?", "a": "Anna"}]
+    shown = [{"q": "Who <|endoftext|> wrote Emma?", "a": "Jane"}]
+    frame, _ = questions.normalise(rows, fields, split=None)
+    examples, _ = questions.normalise(shown, fields, split=None)
+    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
     with pytest.raises(AnchorscopeError, match="worked example spells .*endoftext") as caught:
-        answered(byte_level, [row(HOUSE)], "few_shot", shown)
+        answers.answer(built, frame, Scripted(), byte_level, answers.Settings("few_shot"))
     assert "wrote Emma" in str(caught.value.where) and caught.value.see == "few-shot"
-
-
-def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(byte_level: Any) -> None:
-    """Many tokenizers count their unknown token among the special ones."""
-    narrow = deepcopy(byte_level)
-    narrow.add_special_tokens({"unk_token": "\u241f"})
-    asked = [HOUSE, "Who \u241f wrote The Red House?"]
-    rows = [row(question, "Anna \u241f Bell", str(k)) for k, question in enumerate(asked)]
-    found, _ = answered(narrow, rows, "few_shot", [row("Who \u241f wrote Emma?", None, "s")])
-    assert list(found["dropped"].fillna("")) == ["", answers.CONTROL]
 
 
 @pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])
@@ -223,3 +217,34 @@ def test_a_question_is_found_where_it_was_put_not_in_the_template(said: str) -> 
     )
     ((place, prompt),) = built[["question_start", "prompt"]].to_numpy()
     assert place == prompt.index(prompts.INSTRUCTION) + len(prompts.INSTRUCTION) + 1
+
+
+def _joined(change: Callable[[pd.DataFrame, pd.DataFrame], Any]) -> Any:
+    rows = [{"q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
+    frame, _ = questions.normalise(rows, {"question": "q", "answers": ["a"]}, split=None)
+    built, _ = prompts.build(frame, style="plain")
+    return change(built, frame)
+
+
+def test_prompts_in_another_order_are_joined_by_id() -> None:
+    rows = _joined(lambda built, frame: answers._joined(built.iloc[::-1], frame))
+    assert all(row["question"] in row["prompt"] for row in rows)
+
+
+def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(
+    byte_level: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Many tokenizers count their unknown token among the special ones."""
+    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
+    narrow = deepcopy(byte_level)
+    narrow.add_special_tokens({"unk_token": "\u241f"})
+    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+    asked = ["Who wrote The Red House?", "Who \u241f wrote The Red House?"]
+    said = "Anna \u241f Bell"
+    rows = [{"id": str(k), "q": q, "a": "Anna", "say": said} for k, q in enumerate(asked)]
+    shown = [{"id": "s", "q": "Who \u241f wrote Emma?", "a": "Jane", "say": None}]
+    frame, _ = questions.normalise(rows, fields, split=None)
+    examples, _ = questions.normalise(shown, fields, split=None)
+    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
+    found, _ = answers.answer(built, frame, Scripted(), narrow, answers.Settings("few_shot"))
+    assert list(found["dropped"].fillna("")) == ["", inputs.CONTROL]

@@ -12,7 +12,7 @@ import yaml
 from anchorscope.experiments import delta_p
 from anchorscope.models import answers, checkpoints, loading
 from anchorscope.models.families import Loaded
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.probes import scores as scores_module
 from anchorscope.questions import datasets
 from anchorscope.questions import prompts as prompts_module
@@ -67,14 +67,14 @@ def _measure(model: str, dataset: str, folder: Path) -> Cell:
         prompts, questions, loaded(model).model, loaded(model).tokenizer, settings
     )
     conditions = CONFIG.conditions.model_dump(mode="json")
-    planned = activations.plan(answered, conditions=conditions, batch_tokens=CONFIG.batch_tokens)
+    planned = planning.plan(answered, conditions=conditions, batch_tokens=CONFIG.batch_tokens)
     passes = activations.write(folder, loaded(model), planned, [DEMO.readout])
     measured = activations.measured(answered, folder)
     scored = scores_module.score(
         lambda condition, draw: activations.read(folder, DEMO.readout, condition, draw),
         measured,
         DEMO.readout,
-        activations.conditions_of(conditions),
+        planning.conditions_of(conditions),
         {**CONFIG.probe.model_dump(), "seed": CONFIG.seed},
     )
     curve = delta_p.curve(scored, measured, draws=20, seed=CONFIG.seed)

@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anchorscope.anchors import answer_anchors, tokens
-from anchorscope.models import answers, generation
+from anchorscope.models import answers, families, generation, inputs
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
 from anchorscope.storage.counts import Counts
@@ -462,7 +462,7 @@ def test_second_prompts_are_measured_end_to_end(llama: Any, tmp_path: Path) -> N
     files.write_parquet(found, tmp_path / "answers.parquet")
     table = files.read_parquet(tmp_path / "answers.parquet")
     settings: dict[str, Any] = {"knockout": {}, "replicate": {}}
-    planned = activations.plan(table, conditions=settings, batch_tokens=8192)
+    planned = planning.plan(table, conditions=settings, batch_tokens=8192)
     assert planned.counts.notes == {"replicate, few-shot": counts.kept}
     activations.write(tmp_path / "cell", llama, planned, ["mlp/final"])
     ids, states = activations.read(tmp_path / "cell", "mlp/final", "replicate-knockout")
@@ -489,23 +489,29 @@ def _only(counts: Counts, reason: str, number: int) -> bool:
     return counts.dropped.get(reason) == number
 
 
-def test_prompts_without_room_are_dropped_and_counted(llama: Any) -> None:
+def test_prompts_without_room_are_dropped_and_counted(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lengths = [len(llama.tokenizer.encode(prompt)) for prompt in _tables()[0]["prompt"]]
     limit = sorted(lengths)[-3]
     longer = sum(length > limit for length in lengths)
     assert longer
     frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
-    assert _only(counts, answers.TOO_LONG, longer)
-    assert [row.dropped == answers.TOO_LONG for row in frame.itertuples()] == [
+    assert _only(counts, inputs.TOO_LONG, longer)
+    assert [row.dropped == inputs.TOO_LONG for row in frame.itertuples()] == [
         length > limit for length in lengths
     ]
     close = answers._ending(llama.model, llama.tokenizer, "plain").closing
-    _, counts = _run(llama, max_new_tokens=4, window=limit + 4 + len(close))
-    assert _only(counts, answers.BEYOND_WINDOW, longer)
-    _, counts = _run(llama, max_new_tokens=4, window=limit + 3 + len(close))
-    assert counts.dropped[answers.BEYOND_WINDOW] > longer
+    window = limit + 4 + len(close)
+    monkeypatch.setattr(families, "window", lambda _: window)
+    _, counts = _run(llama, max_new_tokens=4)
+    assert _only(counts, inputs.BEYOND_WINDOW, longer)
+    monkeypatch.setattr(families, "window", lambda _: window - 1)
+    _, counts = _run(llama, max_new_tokens=4)
+    assert counts.dropped[inputs.BEYOND_WINDOW] > longer
+    monkeypatch.undo()
     _, counts = _run(llama, max_new_tokens=256)
-    assert _only(counts, answers.BEYOND_POSITIONS, len(ASKED))
+    assert _only(counts, inputs.BEYOND_POSITIONS, len(ASKED))
 
 
 def test_rows_dropped_before_stay_dropped(llama: Any) -> None:
@@ -527,9 +533,9 @@ def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
     frame, counts = answer(
         prompts, questions, llama.model, llama.tokenizer, Settings("plain", max_new_tokens=4)
     )
-    assert _only(counts, answers.SPANS_LOST, 1)
+    assert _only(counts, inputs.SPANS_LOST, 1)
     assert counts.notes["spans failed"] == 1
-    assert frame["dropped"][1] == answers.SPANS_LOST
+    assert frame["dropped"][1] == inputs.SPANS_LOST
 
 
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])

@@ -25,7 +25,8 @@ from instrument import (
 from safetensors import safe_open
 
 from anchorscope.models import families, loading
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning, runner
+from anchorscope.passes.batches import BLOCKS, POSITIONS
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -39,7 +40,7 @@ def answers(loaded):
     return answers_table(loaded.tokenizer)
 
 
-@pytest.mark.parametrize("blocks", activations.BLOCKS)
+@pytest.mark.parametrize("blocks", BLOCKS)
 def test_one_pass_equals_the_literal_loop_over_layers(loaded, answers, blocks):
     plan = planned(answers.head(3), blocks=blocks)
     found = measured(loaded, plan)
@@ -47,7 +48,7 @@ def test_one_pass_equals_the_literal_loop_over_layers(loaded, answers, blocks):
         start = sample.answer_start if blocks == "answer" else 0
         for layer in range(LAYERS):
             slow = layer_by_layer(loaded, sample, cut, layer, start)
-            for site, position in itertools.product(families.SITES, activations.POSITIONS):
+            for site, position in itertools.product(families.SITES, POSITIONS):
                 state = found[id_, f"{condition}.{draw}/{site}.{position}"][layer]
                 expected = slow[site][layer][sample.positions[position]]
                 torch.testing.assert_close(state, expected, **CLOSE)
@@ -94,7 +95,7 @@ def test_seal_holds_at_every_token_between_and_after(loaded, answers):
     def states(plan):
         with torch.inference_mode():
             out = loaded.model.base_model(
-                **activations.inputs(loaded, plan, batch), output_hidden_states=True
+                **runner.inputs(loaded, plan, batch), output_hidden_states=True
             )
         return torch.stack(out.hidden_states)
 
@@ -161,7 +162,7 @@ def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint
             continue
         with torch.inference_mode():
             out = loaded.model.base_model(
-                **activations.inputs(loaded, plan, batch), output_attentions=True
+                **runner.inputs(loaded, plan, batch), output_attentions=True
             )
         assert len(out.attentions) == LAYERS
         for weights, (number, row) in itertools.product(out.attentions, enumerate(batch.rows)):
@@ -284,7 +285,7 @@ def test_noop_takes_the_first_samples_through_other_batches_without_the_mask(loa
     assert sorted(n for batch in noop for n in batch.samples) == [0, 1, 2]
     assert all(row.condition == "noop" for batch in noop for row in batch.rows)
     for batch in plan.batches:
-        mask = activations.inputs(loaded, plan, batch)["attention_mask"]
+        mask = runner.inputs(loaded, plan, batch)["attention_mask"]
         assert mask.ndim == (4 if batch.masked else 2)
     without = planned(answers, conditions={"knockout": {}, "noop": None})
     assert {column for batch in without.batches for column in batch.columns} == {
@@ -381,7 +382,7 @@ def test_measured_answers_carry_how_much_was_cut_in_the_order_of_the_passes(load
 def test_the_conditions_of_the_settings_are_those_of_the_passes(byte_level):
     plan = planned(answers_table(byte_level))
     passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
-    assert set(activations.conditions_of(CONDITIONS)) == passed
+    assert set(planning.conditions_of(CONDITIONS)) == passed
 
 
 def test_samples_dropped_before_are_counted_with_their_reason(byte_level):
@@ -422,7 +423,7 @@ def test_unknown_names_are_refused(load):
     answers = answers_table(loaded.tokenizer)
     for name in ("mlp", "mlp/last", "head/final"):
         with pytest.raises(AnchorscopeError, match="no read-out"):
-            list(activations.measure(loaded, planned(answers), [name]))
+            list(runner.measure(loaded, planned(answers), [name]))
     with pytest.raises(ValueError, match="unknown conditions"):
         planned(answers, conditions={"knockot": {}})
     with pytest.raises(ValueError, match="unknown blocks"):
@@ -450,9 +451,7 @@ def test_what_was_not_measured_or_is_broken_is_said_plainly(load, tmp_path):
 def test_hooks_are_gone_afterwards_even_after_an_error(load):
     loaded = load.__wrapped__("llama")  # on the one that all tests share may be transformers' own
     plan = planned(answers_table(loaded.tokenizer))
-    broken = dataclasses.replace(
-        plan.samples[0], positions=dict.fromkeys(activations.POSITIONS, 10**6)
-    )
+    broken = dataclasses.replace(plan.samples[0], positions=dict.fromkeys(POSITIONS, 10**6))
     with pytest.raises(IndexError):
         measured(loaded, dataclasses.replace(plan, samples=(broken, *plan.samples[1:])))
     for layer in families.layers(loaded):
@@ -474,7 +473,7 @@ def live_bytes() -> int:
 def most_bytes(loaded, plan) -> int:
     """Most bytes of tensors at the end of any batch, beyond those before the first."""
     before, most = live_bytes(), 0
-    for batch, tensors in activations.measure(loaded, plan, ["mlp/final", "attn/final"]):
+    for batch, tensors in runner.measure(loaded, plan, ["mlp/final", "attn/final"]):
         assert batch.samples and tensors
         most = max(most, live_bytes() - before)
         del tensors
@@ -484,7 +483,7 @@ def most_bytes(loaded, plan) -> int:
 def test_passes_keep_nothing_of_the_batches_before(load):
     loaded = load("llama", "metaspace")
     plans = [
-        activations.plan(
+        planning.plan(
             answers_table(loaded.tokenizer, CORPUS[:1] * samples),
             conditions={"knockout": {}},
             batch_tokens=200,

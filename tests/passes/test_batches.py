@@ -24,7 +24,8 @@ from instrument import (
 )
 
 from anchorscope.models import families
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
+from anchorscope.passes.batches import POSITIONS
 from anchorscope.storage.errors import AnchorscopeError
 
 PARTNERED = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
@@ -107,7 +108,7 @@ def test_an_answer_behind_another_prompt_equals_a_plain_pass_of_those_tokens(
         sample = dataclasses.replace(plan.samples[0], input_ids=tuple(ids))
         start = positions["before_answer"] + 1 if blocks == "answer" else 0
         slow = layer_by_layer(loaded, sample, cut, LAYERS - 1, start)
-        for site, position in itertools.product(families.SITES, activations.POSITIONS):
+        for site, position in itertools.product(families.SITES, POSITIONS):
             expected = torch.stack([states[positions[position]] for states in slow[site]])
             state = found[id_, f"{condition}.{draw}/{site}.{position}"]
             torch.testing.assert_close(state, expected, **CLOSE)
@@ -156,7 +157,7 @@ def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byt
         assert len(batch.rows) * batch.length <= 2500 or len(batch.samples) == 1
     assert [batch.length for batch in shared] == sorted((b.length for b in shared), reverse=True)
     columns = {batch.columns for batch in shared}
-    every = set(activations.conditions_of(PARTNERED)) - {("noop", 0)}
+    every = set(planning.conditions_of(PARTNERED)) - {("noop", 0)}
     assert every in [set(found) for found in columns] and len(columns) > 2
     # A batch of the longest rows leaves no room for the next sample of its kind.
     for found in columns:
@@ -286,7 +287,7 @@ def test_without_a_random_control_the_replicate_has_none_either(byte_level):
     without = {"knockout": {}, "random": None, "replicate": {}, "matched": None}
     plan = planned(partnered_table(byte_level), conditions=without)
     passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
-    assert passed == set(activations.conditions_of(without))
+    assert passed == set(planning.conditions_of(without))
     assert passed == {
         (name, 0) for name in ("clean", "knockout", "replicate-clean", "replicate-knockout")
     }

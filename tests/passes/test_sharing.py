@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
 
-from anchorscope.models import answers, cache, families, generation, loading
-from anchorscope.passes import activations, sharing
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.models import answers, cache, families, generation, inputs, loading
+from anchorscope.passes import planning, runner, sharing
+from anchorscope.passes.batches import BLOCKS, POSITIONS
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
@@ -64,7 +64,7 @@ def unshared(loaded, plan):
     for batch in plan.batches:
         seen.clear()
         with torch.inference_mode():
-            loaded.model.base_model(**activations.inputs(loaded, plan, batch), use_cache=False)
+            loaded.model.base_model(**runner.inputs(loaded, plan, batch), use_cache=False)
         for number, row in enumerate(batch.rows):
             sample = plan.passed(row)
             for (site, layers), (name, place) in itertools.product(
@@ -77,7 +77,7 @@ def unshared(loaded, plan):
     return found
 
 
-@pytest.mark.parametrize("blocks", activations.BLOCKS)
+@pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_shared_passes_equal_the_unshared_one(load, family, blocks):
     assert set(ALL_FAMILIES) == set(families.FAMILIES)
@@ -116,7 +116,7 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
         for site in families.SITES
     ]
     handles.append(final_norm(loaded).register_forward_pre_hook(count("norm")))
-    readouts = [f"{site}/{place}" for site in sites for place in activations.POSITIONS]
+    readouts = [f"{site}/{place}" for site in sites for place in POSITIONS]
     found = measured(loaded, plan, readouts)
     for handle in handles:
         handle.remove()
@@ -141,7 +141,7 @@ def test_the_last_mlp_sees_the_read_out_tokens_only(load):
     assert set(widths[1:]) == {2} and len(widths) == 1 + 2 * len(plan.batches)
 
 
-@pytest.mark.parametrize("blocks", activations.BLOCKS)
+@pytest.mark.parametrize("blocks", BLOCKS)
 def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
     byte_level, blocks
 ):
@@ -396,19 +396,12 @@ def test_prompts_are_passed_in_runs_of_like_length_where_that_pays(load, monkeyp
     assert passed == [2 * 40, 2 * 20, 2 * 2, 6, 6]
 
 
-@pytest.mark.parametrize("over", [0, 1])
-def test_answers_beyond_the_sliding_window_are_refused(load, over):
+def test_answers_up_to_the_sliding_window_are_a_plain_greedy_loops(load):
     loaded = load("mistral", "metaspace")
-    prompts = [loaded.tokenizer(HEAD)["input_ids"], [5] * (WINDOW - 4 + over)]
-    ending, most = generation.Ending("chat", (0,), frozenset()), {"max_new_tokens": 4}
-    if over:
-        with pytest.raises(AnchorscopeError, match=f"93 tokens .* sliding window of {WINDOW}"):
-            generation.generate(
-                prompts, loaded.model, loaded.tokenizer, ending, batch_tokens=500, **most
-            )
-        return
+    prompts = [loaded.tokenizer(HEAD)["input_ids"], [5] * (WINDOW - 4)]
+    ending = generation.Ending("chat", (0,), frozenset())
     found = generation.generate(
-        prompts, loaded.model, loaded.tokenizer, ending, batch_tokens=500, **most
+        prompts, loaded.model, loaded.tokenizer, ending, max_new_tokens=4, batch_tokens=500
     )
     assert found == [greedy(loaded, ids, (), 4) for ids in prompts]
 
@@ -454,11 +447,11 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
     loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     table = answers_table(loaded.tokenizer)
     table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
-    plan = activations.plan(
+    plan = planning.plan(
         table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096
     )
     moved = False
-    for _, found in activations.measure(loaded, plan, ["mlp/final"]):
+    for _, found in runner.measure(loaded, plan, ["mlp/final"]):
         clean, random, cut = (
             found[f"{name}.0/mlp.final"] for name in ("clean", "random", "knockout")
         )
@@ -535,5 +528,5 @@ def test_prompts_beyond_the_original_length_of_longrope_are_dropped_and_counted(
     found, counts = answers.answer(
         rows.assign(dropped=None), asked, longrope.model, longrope.tokenizer, settings
     )
-    assert counts.dropped[answers.BEYOND_POSITIONS] == sum(size > most for size in sizes) > 0
+    assert counts.dropped[inputs.BEYOND_POSITIONS] == sum(size > most for size in sizes) > 0
     assert found["input_ids"].map(len).max() <= most + 4

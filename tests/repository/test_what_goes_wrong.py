@@ -8,7 +8,7 @@ import re
 import pytest
 from workflow import PROJECT
 
-from anchorscope.models import answers
+from anchorscope.models import answers, inputs
 from anchorscope.questions import prompts
 from anchorscope.storage import errors
 
@@ -56,12 +56,12 @@ def test_every_entry_has_one_anchor_of_its_own_and_cause_and_cure() -> None:
     [
         prompts.NO_ANCHOR,
         prompts.ALTERED,
-        answers.TOO_LONG,
-        answers.BEYOND_WINDOW,
-        answers.BEYOND_POSITIONS,
-        answers.SPANS_LOST,
-        answers.CONTROL,
-        answers.CONTROL_SAID,
+        inputs.TOO_LONG,
+        inputs.BEYOND_WINDOW,
+        inputs.BEYOND_POSITIONS,
+        inputs.SPANS_LOST,
+        inputs.CONTROL,
+        inputs.CONTROL_SAID,
         answers.NO_ANCHOR,
         answers.NO_GOLD,
     ],

@@ -12,7 +12,7 @@ import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
 
 from anchorscope.models import generation
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
@@ -49,7 +49,7 @@ def states(folder: Path) -> dict[tuple[str, int, str], Any]:
     """(condition, draw, read-out) → ids and states, in memory: the files may change."""
     found = {
         (condition, draw, readout): activations.read(folder, readout, condition, draw)
-        for condition, draw in activations.conditions_of(CONDITIONS)
+        for condition, draw in planning.conditions_of(CONDITIONS)
         for readout in READOUTS
     }
     return {key: (ids, stored[:]) for key, (ids, stored) in found.items()}

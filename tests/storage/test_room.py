@@ -12,7 +12,7 @@ import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned, short_of_memory
 
 from anchorscope.models import generation
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory
 
@@ -77,7 +77,7 @@ def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path:
         handle.remove()
     assert whole["halved_batches"] == 0 < halved["halved_batches"]
     assert {**halved, "halved_batches": 0, "seconds": 0} == {**whole, "seconds": 0}
-    for condition, draw in activations.conditions_of(CONDITIONS):
+    for condition, draw in planning.conditions_of(CONDITIONS):
         for readout in READOUTS:
             ids, states = activations.read(tmp_path / "whole", readout, condition, draw)
             others, found = activations.read(tmp_path / "halved", readout, condition, draw)

@@ -18,7 +18,7 @@ import yaml
 from workflow import merged
 
 from anchorscope.models import answers, loading
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.questions import hub, prompts, questions, reading, revisions
 from anchorscope.storage import files, provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
@@ -238,7 +238,7 @@ def test_no_product_of_any_stage_holds_the_token(
     said, _ = answers.answer(
         built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
     )
-    planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
+    planned = planning.plan(said, conditions={"knockout": {}}, batch_tokens=512)
     passes = activations.write(tmp_path / "states", loaded, planned, ["mlp/final"])
     for name, table in (("questions", frame), ("prompts", built), ("answers", said)):
         path = tmp_path / f"{name}.parquet"

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.models import answers, families, loading
-from anchorscope.passes import activations
+from anchorscope.passes import activations, planning
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files, provenance
@@ -72,7 +72,7 @@ def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
     said, _ = answers.answer(
         built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
     )
-    planned = activations.plan(said, conditions={"knockout": {}}, batch_tokens=512)
+    planned = planning.plan(said, conditions={"knockout": {}}, batch_tokens=512)
     layer = families.layers(loaded)[2]
     families.part(loaded, layer, site).register_forward_hook(
         lambda _, __, given: (

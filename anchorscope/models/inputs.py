@@ -1,0 +1,205 @@
+"""Inputs: prompts as the model's token ids, with the spans among them, and what is left out."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from anchorscope.anchors import tokens
+from anchorscope.models.generation import Ending
+from anchorscope.questions.prompts import PLACES
+from anchorscope.storage.errors import AnchorscopeError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+TOO_LONG = "prompt too long"
+BEYOND_WINDOW = "longer than the sliding window"
+BEYOND_POSITIONS = "longer than the model's positions"
+SPANS_LOST = "spans do not decode back"
+CONTROL = "control tokens in the question"
+CONTROL_SAID = "control tokens in the response"
+NO_SECOND = "no second prompt"
+
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
+
+Limits = Mapping[str, tuple[int | None, int]]
+"""Reason to drop a prompt → most tokens, and how many of them its answer needs."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """One prompt as tokens, with what is known of its question.
+
+    Attributes:
+        row: its rows of the prompts and of the questions table, merged.
+        ids: token ids.
+        eq_tokens, question_tokens: indices in `ids`.
+        response: token ids of the user's own answer, None where the model is to answer.
+        dropped: why it is not measured, else None.
+    """
+
+    row: Mapping[str, Any]
+    ids: tuple[int, ...] = ()
+    eq_tokens: tuple[int, ...] = ()
+    question_tokens: tuple[int, ...] = ()
+    response: tuple[int, ...] | None = None
+    dropped: str | None = None
+
+
+def tokenised(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    limits: Limits,
+    notes: Counter[str],
+) -> list[Prompt]:
+    """Every prompt as tokens; one dropped before, or without room for its answer, is dropped.
+
+    Args:
+        rows: of the prompts and questions table, merged.
+        tokenizer: the model's tokenizer.
+        ending: how an answer ends.
+        limits: see `Limits`.
+        notes: counts the spans rebuilt and failed.
+    """
+    control = control_tokens(tokenizer)
+    texts = [row["prompt"] for row in rows if not given(row["dropped"])]
+    encodings = iter(tokens.encode(tokenizer, texts, add_special_tokens=ending.style != "chat"))
+    found = []
+    for row in rows:
+        if given(row["dropped"]):
+            found.append(Prompt(row, dropped=str(row["dropped"])))
+        else:
+            prompt = _prompt(row, next(encodings), tokenizer, ending, control, notes)
+            found.append(_limited(prompt, limits, len(ending.closing)))
+    return found
+
+
+def second_prompts(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    limits: Limits,
+    notes: Counter[str],
+) -> list[Prompt]:
+    """Every row's second prompt as tokens, see `tokenised`; dropped where there is none."""
+    own: Counter[str] = Counter()
+    seconds = [
+        {
+            **row,
+            **{name: row[f"replicate_{name}"] for name in PLACES},
+            "dropped": None if given(row["replicate_prompt"]) else NO_SECOND,
+        }
+        for row in rows
+    ]
+    found = tokenised(seconds, tokenizer, ending, limits, own)
+    notes.update({f"second prompt, {name}": number for name, number in own.items()})
+    return found
+
+
+def given(value: Any) -> bool:
+    """Whether a table's cell holds a value (not None, NaN or NA)."""
+    return value is not None and not pd.isna(value)
+
+
+def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
+    """Ids that stand for no text; some tokenizers count the bytes they fall back to among them."""
+    return {
+        at
+        for at, token in tokenizer.added_tokens_decoder.items()
+        if token.special and not _BYTE.fullmatch(token.content)
+    }
+
+
+def _prompt(
+    row: Mapping[str, Any],
+    encoded: tokens.Encoded,
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+    control: set[int],
+    notes: Counter[str],
+) -> Prompt:
+    """One prompt, dropped where its spans are lost or markup stands where text should.
+
+    Markup of a chat template inside a question would end the turn, and be no question any more.
+    """
+    anchors = list(zip(row["eq_start"], row["eq_end"], strict=True))
+    spans = [(row["question_start"], row["question_end"]), *anchors]
+    found = tokens.span_tokens(tokenizer, encoded, spans)
+    notes["spans rebuilt"] += found.rebuilt - found.failed
+    notes["spans failed"] += found.failed
+    question, *anchored = found.tokens
+    spelled = _spelled(encoded, control)
+    unclear = spelled & set(question)
+    if ending.style != "chat":
+        markup = {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
+        _check_examples(encoded, markup, row["question_start"], tokenizer)
+        unclear |= markup
+    response = _response(row, encoded, tokenizer, ending.style)
+    said = takewhile(lambda token: token not in ending.eos, response or ())
+    dropped = None
+    if found.failed:
+        dropped = SPANS_LOST
+    elif unclear:
+        dropped = CONTROL
+    elif not (control - {tokenizer.unk_token_id}).isdisjoint(said):
+        dropped = CONTROL_SAID
+    anchor_tokens = tuple(sorted({token for span in anchored for token in span}))
+    return Prompt(row, encoded.ids, anchor_tokens, question, response, dropped)
+
+
+def _spelled(encoded: tokens.Encoded, control: set[int]) -> set[int]:
+    """Places of control tokens, but for those that the tokenizer puts before the text itself."""
+    text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
+    return {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
+
+
+def _check_examples(
+    encoded: tokens.Encoded, spelled: set[int], start: int, tokenizer: PreTrainedTokenizerFast
+) -> None:
+    """Refuse worked examples with markup: it would stand in every prompt."""
+    before = [i for i in sorted(spelled) if encoded.offsets[i][1] <= start]
+    if before:
+        token = tokenizer.decode([encoded.ids[before[0]]])
+        raise AnchorscopeError(
+            f"a worked example spells a control token of the tokenizer, {token!r}",
+            encoded.text[:start].strip()[:200],
+            "take other examples, `few_shot.file` for instance, or mend that one",
+            see="few-shot",
+        )
+
+
+def _response(
+    row: Mapping[str, Any],
+    prompt: tokens.Encoded,
+    tokenizer: PreTrainedTokenizerFast,
+    style: str,
+) -> tuple[int, ...] | None:
+    """Token ids of the user's own response; the prompt's ids stay what they are."""
+    if not given(row.get("response")):
+        return None
+    said = row["response"].lstrip().rstrip(" \t")
+    if not said:
+        return ()
+    said = said if style == "chat" else f" {said}"
+    whole = tokens.encode(tokenizer, [prompt.text + said], add_special_tokens=style != "chat")[0]
+    if whole.ids[: len(prompt.ids)] == prompt.ids:
+        return whole.ids[len(prompt.ids) :]
+    return tokens.continuation(tokenizer, said)
+
+
+def _limited(prompt: Prompt, limits: Limits, closing: int) -> Prompt:
+    """The prompt, dropped if it leaves no room for its answer under one of the limits."""
+    for reason, (limit, needed) in limits.items():
+        if needed and prompt.response is not None:
+            needed = len(prompt.response) + closing
+        if prompt.dropped is None and limit is not None and len(prompt.ids) + needed > limit:
+            prompt = replace(prompt, dropped=reason)
+    return prompt
