@@ -250,7 +250,9 @@ def _tables(
     names: tuple[str, str],
 ) -> dict[str, pd.DataFrame]:
     """Tables of `Measured` by name, `model` and `dataset` first."""
-    from anchorscope.experiments import controls, delta_p, interchange, tables
+    from anchorscope.experiments import tables
+    from anchorscope.experiments.interchange import table as interchange
+    from anchorscope.experiments.knockout import controls, curve
     from anchorscope.probes import floors
 
     text = floors.floors(measured, settings)
@@ -258,8 +260,8 @@ def _tables(
     balanced = settings["scoring"] == "calibrated" and settings["prior"] == "balanced"
     beside: dict[str, Any] = {"floors": text, "draws_of_refits": again}
     frames = {
-        "table": delta_p.curve(scored, measured, **beside, **drawn),
-        "contrasts": delta_p.contrasts(scored, measured, **beside, **few),
+        "table": curve.curve(scored, measured, **beside, **drawn),
+        "contrasts": curve.contrasts(scored, measured, **beside, **few),
         "controls": controls.controls(
             scored,
             text,

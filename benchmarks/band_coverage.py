@@ -21,7 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from anchorscope.experiments import delta_p
+from anchorscope.experiments.knockout import curve
 from anchorscope.probes import scores
 
 WIDTH, STRENGTH, SHARED = 16, 1.2, 0.4
@@ -90,13 +90,13 @@ def intervals(
             "level": level,
             "seed": seed,
         }
-        curve = delta_p.curve(scored[scored["condition"] != "random"], answers, **given)
-        rows = curve[curve["grouping"] == "per_layer"].set_index("anchor")
+        found = curve.curve(scored[scored["condition"] != "random"], answers, **given)
+        rows = found[found["grouping"] == "per_layer"].set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():
             row = rows.loc[anchor]
-            found = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
-            records.append((quantity, name, *found, row["probe_auc"]))
-        contrasts = delta_p.contrasts(scored, answers, **given)
+            values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
+            records.append((quantity, name, *values, row["probe_auc"]))
+        contrasts = curve.contrasts(scored, answers, **given)
         contrasts = contrasts[contrasts["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
             row = contrasts.loc[column]

@@ -25,10 +25,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import delta_p
+from anchorscope.experiments.knockout import curve
 from anchorscope.storage.files import read_csv
 
-GROUPINGS = (*delta_p.GROUPINGS, "split")
+GROUPINGS = (*curve.GROUPINGS, "split")
 
 
 @dataclass(frozen=True)
@@ -117,8 +117,8 @@ def selection(world: World, n: int = 40_000, seed: int = 0) -> pd.DataFrame:
         A row for each grouping: `share` of flips, `Q`, `A`, `Q - A`, and the layer's `probe_auc`.
     """
     replicate, split, answers = simulate(world, n, seed)
-    found = delta_p.curve(replicate, answers, draws=2)
-    again = delta_p.curve(split, answers, draws=2)
+    found = curve.curve(replicate, answers, draws=2)
+    again = curve.curve(split, answers, draws=2)
     again = again[again["grouping"] == "replicate"].assign(grouping="split")
     both = pd.concat([found, again])
     other = 1 - int(both.loc[both["headline"], "layer"].iloc[0])

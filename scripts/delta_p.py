@@ -6,7 +6,7 @@ from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.experiments.cell_tables import tables
+    from anchorscope.experiments.knockout.cell_tables import tables
     from anchorscope.probes import draws
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output

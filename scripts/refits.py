@@ -7,7 +7,7 @@ from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.experiments import refits
+    from anchorscope.experiments.knockout import refits
     from anchorscope.passes import activations
     from anchorscope.probes import stored
     from anchorscope.workflow import jobs

@@ -7,7 +7,7 @@ from anchorscope.storage.files import read_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.experiments.views import view
+    from anchorscope.experiments.knockout.views import view
     from anchorscope.figures.figures import keywords, save
 
     tables = {name: read_csv(path) for name, path in snakemake.input.items()}

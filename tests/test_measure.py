@@ -13,7 +13,8 @@ import pytest
 
 import anchorscope
 from anchorscope import Measured
-from anchorscope.experiments import delta_p, tables
+from anchorscope.experiments import tables
+from anchorscope.experiments.knockout import curve
 from anchorscope.storage.errors import AnchorscopeError
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "measure.ipynb"
@@ -63,7 +64,7 @@ def measure(load: Callable[..., Any], table: pd.DataFrame, **changed: Any) -> Me
 
 def test_the_table_is_a_figures_table(measured: Measured) -> None:
     assert tuple(measured.table.columns[: len(tables.COLUMNS)]) == tables.COLUMNS
-    assert set(delta_p.CURVE) < set(measured.table)
+    assert set(curve.CURVE) < set(measured.table)
     assert set(measured.table["model"]) == {"tiny"} and set(measured.table["dataset"]) == {"mine"}
     assert set(measured.table["site"]) == {"mlp", "resid"}
     conditions = {"knockout", "random", "question", "matched", "placebo", "noop"}

@@ -9,8 +9,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import interchange, strength
-from anchorscope.experiments.interchange import Arm
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.interchange.table import Arm
+from anchorscope.experiments.knockout import strength
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout

@@ -1,3 +1,3 @@
-"""From scores to results: ΔP and its controls (knockout), and the same answer behind another
-question (interchange), each as a table and a figure. Takes scores, draws and floors; gives
-tables with clustered intervals, and their charts."""
+"""From scores to results. What all experiments share (the record, the registry, joined tables,
+scored passes), then a folder for each. Takes scores, draws and floors; gives tables with clustered
+intervals, and their charts."""

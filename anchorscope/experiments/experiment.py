@@ -13,7 +13,8 @@ from anchorscope.passes.interventions import Intervention
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment. Its folder `anchorscope/experiments/<name>/` holds three modules more.
+    """One experiment. Its folder `anchorscope/experiments/<name>/` holds three modules more,
+    unless it has rules of its own.
 
     - `measure.measure(cell, settings)` passes a cell's samples, see `scored.Cell`, and returns a
       row for each sample, condition, read-out and layer.
@@ -30,6 +31,8 @@ class Experiment:
         views: view → title of the picture; the first is `<figure>.<name>`, the others
             `<figure>.<name>-<view>`.
         columns: column of its table → what it holds.
+        own_rules: whether rules of its own make its products, part of the main run, and no target
+            is named after it.
     """
 
     name: str
@@ -39,6 +42,12 @@ class Experiment:
     settings: type[Section]
     views: Mapping[str, str]
     columns: Mapping[str, str]
+    own_rules: bool = False
+
+    @property
+    def cell_columns(self) -> tuple[str, ...]:
+        """The columns of one cell's table: without those that name the cell."""
+        return tuple(name for name in self.columns if name not in ("model", "dataset"))
 
     def module(self, part: str) -> ModuleType:
         """`measure`, `table` or `figure` of its folder, imported when needed."""

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.settings import Config
-from anchorscope.experiments.interchange import DIFFERENCE
+from anchorscope.experiments.interchange.table import DIFFERENCE
 from anchorscope.passes.interventions import ARMS
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError

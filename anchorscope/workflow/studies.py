@@ -15,7 +15,7 @@ from typing import Any, get_args
 from anchorscope.calibration import sensitivity
 from anchorscope.config.sections import Readout
 from anchorscope.config.settings import Config
-from anchorscope.experiments.registry import EXPERIMENTS
+from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 STAGES = ("prompts", "answers", "activations", "scores", "delta_p")
@@ -99,7 +99,7 @@ def varies(root: str) -> bool:
 TARGETS = (
     *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
     *("retrain", "retrain-seeds"),
-    *EXPERIMENTS,
+    *registry.TARGETS,
 )
 """What Snakemake builds by name beside the figures."""
 
@@ -117,7 +117,7 @@ def cells_of(config: Config, target: str) -> list[Cell]:
     main, known = Study(config.root, config), of(config)
     if target in config.figures:
         return _cells(main, config.cells(target))
-    if target in ("all", "controls", "report", *EXPERIMENTS):
+    if target in ("all", "controls", "report", *registry.TARGETS):
         return _cells(main, (cell for figure in config.targets for cell in config.cells(figure)))
     if target in ("calibration", "null-controls"):
         nulls = [(null.model, null.dataset) for null in config.calibration.nulls.values()]

@@ -12,7 +12,7 @@ import yaml
 
 from anchorscope.calibration import sensitivity
 from anchorscope.calibration.sensitivity import Study
-from anchorscope.experiments import controls, delta_p, strata
+from anchorscope.experiments.knockout import controls, curve, strata
 from anchorscope.probes import floors, scores
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
@@ -149,7 +149,7 @@ def test_what_was_not_measured_is_blank_and_what_is_missing_is_named() -> None:
 PROBE = {"folds": 10, "penalty": 1.0, "prior": "balanced"}
 
 
-def curve(path: Path, dataset: str, **probe: Any) -> Path:
+def curve_file(path: Path, dataset: str, **probe: Any) -> Path:
     """The curve of a cell, whose record holds the settings of its scores."""
     scores = {"rule": "scores", "settings": {"probe": PROBE | probe, "seed": 0}}
     questions = {"rule": "dataset", "settings": {"dataset": {"hub": dataset}, "seed": 0}}
@@ -162,8 +162,8 @@ def curve(path: Path, dataset: str, **probe: Any) -> Path:
 def test_a_variant_differs_from_the_main_study_in_its_own_choice_and_nothing_else(
     tmp_path: Path,
 ) -> None:
-    base = [curve(tmp_path / name, name) for name in "xy"]
-    other = [curve(tmp_path / "other" / name, name, prior="natural") for name in "xy"]
+    base = [curve_file(tmp_path / name, name) for name in "xy"]
+    other = [curve_file(tmp_path / "other" / name, name, prior="natural") for name in "xy"]
     sensitivity.check_studies(base, {"prior-natural": other})
     for given, said in (
         ({"prior-natural": base}, "made with the settings of the main study"),
@@ -173,7 +173,7 @@ def test_a_variant_differs_from_the_main_study_in_its_own_choice_and_nothing_els
         with pytest.raises(AnchorscopeError, match=re.escape(said)) as caught:
             sensitivity.check_studies(base, given)
         assert caught.value.see == "stale-product"
-    both = [curve(tmp_path / "both" / name, name, prior="natural", folds=2) for name in "xy"]
+    both = [curve_file(tmp_path / "both" / name, name, prior="natural", folds=2) for name in "xy"]
     with pytest.raises(AnchorscopeError, match=r"in scores\.probe\.folds, scores\.probe\.prior"):
         sensitivity.check_studies(base, {"prior-natural": both})
     with pytest.raises(AnchorscopeError, match="different settings"):
@@ -188,15 +188,15 @@ def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
     write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), tmp_path / "scores.parquet")
     write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), tmp_path / "floors.parquet")
     none, text = (read_parquet(tmp_path / f"{name}.parquet") for name in ("scores", "floors"))
-    made = delta_p.by_readout(
+    made = curve.by_readout(
         none,
         {
-            "curve": lambda s: delta_p.curve(s, answers, floors=text, draws=5),
-            "contrasts": lambda s: delta_p.contrasts(s, answers, floors=text, draws=5),
+            "curve": lambda s: curve.curve(s, answers, floors=text, draws=5),
+            "contrasts": lambda s: curve.contrasts(s, answers, floors=text, draws=5),
             "controls": lambda s: controls.controls(s, text, answers, draws=5),
             "strata": lambda s: strata.report(s, answers, floors=text, draws=5),
         },
     )
-    expected = (delta_p.CURVE, delta_p.CONTRASTS, controls.CONTROLS, strata.STRATA)
+    expected = (curve.CURVE, curve.CONTRASTS, controls.CONTROLS, strata.STRATA)
     for table, columns in zip(made.values(), expected, strict=True):
         assert table.empty and tuple(table.columns) == columns

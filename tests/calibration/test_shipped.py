@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from anchorscope.experiments import delta_p
+from anchorscope.experiments.knockout import curve
 from anchorscope.models import answers, checkpoints, loading
 from anchorscope.models.families import Loaded
 from anchorscope.passes import activations, planning
@@ -77,19 +77,19 @@ def _measure(model: str, dataset: str, folder: Path) -> Cell:
         planning.conditions_of(conditions),
         {**CONFIG.probe.model_dump(), "seed": CONFIG.seed},
     )
-    curve = delta_p.curve(scored, measured, draws=20, seed=CONFIG.seed)
+    table = curve.curve(scored, measured, draws=20, seed=CONFIG.seed)
     planted = questions[["id", "planned"]]
-    return Cell(questions, measured.merge(planted, on="id"), curve, passes)
+    return Cell(questions, measured.merge(planted, on="id"), table, passes)
 
 
 def _rows(cell: Cell, condition: str, anchor: str) -> pd.DataFrame:
     """The deepest half of the layers."""
-    curve = cell.curve[
+    rows = cell.curve[
         (cell.curve["condition"] == condition)
         & (cell.curve["anchor"] == anchor)
         & (cell.curve["grouping"] == "per_layer")
     ]
-    return curve[curve["layer"] >= (curve["layer"].max() + 1) / 2]
+    return rows[rows["layer"] >= (rows["layer"].max() + 1) / 2]
 
 
 @pytest.mark.parametrize("model", DEMO.models)

@@ -20,7 +20,7 @@ from snakemake.utils import update_config
 
 from anchorscope.cli import cli_add, cli_check
 from anchorscope.cli import main as cli
-from anchorscope.experiments.registry import EXPERIMENTS
+from anchorscope.experiments import registry
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import config, resources, studies
@@ -218,7 +218,7 @@ def test_every_target_that_snakemake_knows_is_accepted(
     monkeypatch.chdir(PROJECT)
     rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
     named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
-    assert sorted(studies.TARGETS) == sorted(["all", *named, *EXPERIMENTS])
+    assert sorted(studies.TARGETS) == sorted(["all", *named, *registry.TARGETS])
     helped = " ".join(run("check", "--help").out.split())
     found = run("check", *studies.TARGETS, "--json").json["targets"]
     assert [target["target"] for target in found] == list(studies.TARGETS)

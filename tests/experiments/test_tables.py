@@ -5,13 +5,15 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from anchorscope.experiments import controls, delta_p, interchange, tables
+from anchorscope.experiments import tables
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.knockout import controls, curve
 from anchorscope.storage.errors import AnchorscopeError
 
 
 def frame(share: float) -> pd.DataFrame:
     """Two rows of a curve."""
-    row = dict.fromkeys(delta_p.CURVE, 0) | {"share": share}
+    row = dict.fromkeys(curve.CURVE, 0) | {"share": share}
     return pd.DataFrame([row | {"layer": 1}, row | {"layer": 0}])
 
 
@@ -38,7 +40,7 @@ def test_a_cell_without_rows_keeps_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "columns", [delta_p.CONTRASTS, controls.CONTROLS, controls.DENSITY, interchange.INTERCHANGE]
+    "columns", [curve.CONTRASTS, controls.CONTROLS, controls.DENSITY, interchange.INTERCHANGE]
 )
 def test_every_kind_of_table_is_joined_with_the_cell_first(columns: tuple[str, ...]) -> None:
     one = pd.DataFrame([dict.fromkeys(columns, 0.5)])
@@ -50,7 +52,7 @@ def test_every_kind_of_table_is_joined_with_the_cell_first(columns: tuple[str, .
 def test_joining_leaves_the_cells_tables_as_they_were() -> None:
     one = frame(0.1)
     tables.join(CELLS[:1], [one])
-    assert list(one.columns) == list(delta_p.CURVE)
+    assert list(one.columns) == list(curve.CURVE)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from browser import UNDRIVEN, browser, driven
 from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of, density_of
 
 from anchorscope.calibration.figure_calibration import calibration_chart
-from anchorscope.experiments.figure_controls import controls_chart
-from anchorscope.experiments.figure_probes import probes_chart
+from anchorscope.experiments.knockout.figure_controls import controls_chart
+from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figures import CUTS, chart, choices, save

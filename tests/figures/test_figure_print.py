@@ -16,7 +16,7 @@ import vl_convert
 from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of, views
 
 from anchorscope.calibration.figure_calibration import calibration_chart
-from anchorscope.experiments.figure_controls import controls_chart
+from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figures import chart, delta_range

@@ -9,7 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.experiments import delta_p, interchange
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.knockout import curve
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands
 from anchorscope.probes.draws import Draws
@@ -77,7 +78,7 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
     ratio = np.maximum(1, np.std(moved, axis=0) / np.std(fixed, axis=0))
     assert ratio[0] > 1.1
     narrow, wide = (
-        delta_p.curve(table(), answers(), draws=100, draws_of_refits=one).query(
+        curve.curve(table(), answers(), draws=100, draws_of_refits=one).query(
             f"condition == 'knockout' and grouping == 'per_layer' and anchor == 'Q' and "
             f"layer == {layer}"
         )
@@ -97,25 +98,25 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
 
 def test_refits_that_say_what_the_probes_say_change_no_number() -> None:
     same = refitted(shift=0.0)
-    curves = [delta_p.curve(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)]
+    curves = [curve.curve(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)]
     pd.testing.assert_frame_equal(*curves, rtol=1e-5)
     tables = [
-        delta_p.contrasts(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)
+        curve.contrasts(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)
     ]
     pd.testing.assert_frame_equal(*tables, rtol=1e-5)
 
 
 def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
     draws = refitted()
-    narrow = delta_p.contrasts(table(), answers(), draws=100)
-    wide = delta_p.contrasts(table(), answers(), draws=100, draws_of_refits=draws)
+    narrow = curve.contrasts(table(), answers(), draws=100)
+    wide = curve.contrasts(table(), answers(), draws=100, draws_of_refits=draws)
     for low, high in (("ci_low", "ci_high"), ("ci90_low", "ci90_high"), ("band_low", "band_high")):
         width = (narrow[high] - narrow[low]) * wide["inflation"]
         assert np.allclose(wide[high] - wide[low], width)
     assert (wide["inflation"] >= 1).all() and wide["inflation"].max() > 1.1
     back = Draws(draws.ids[::-1], draws.weights[:, ::-1])
     back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
-    again = delta_p.contrasts(table()[::-1], answers()[::-1], draws=100, draws_of_refits=back)
+    again = curve.contrasts(table()[::-1], answers()[::-1], draws=100, draws_of_refits=back)
     pd.testing.assert_frame_equal(wide, again)
 
 
@@ -123,7 +124,7 @@ def tables_with_refits(
     measured: pd.DataFrame, given: pd.DataFrame, draws: Draws
 ) -> list[pd.DataFrame]:
     """Curve, contrasts and interchange."""
-    made = (delta_p.curve, delta_p.contrasts, interchange.report)
+    made = (curve.curve, curve.contrasts, interchange.report)
     return [one(measured, given, draws=40, draws_of_refits=draws) for one in made]
 
 
@@ -137,13 +138,13 @@ def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
     found = tables_with_refits(table(), answers().assign(**without), draws)
     for one, other in zip(found, expected, strict=True):
         pd.testing.assert_frame_equal(one, other)
-    curve, contrasts, follows = found
-    assert curve["inflation"].max() > 1.1 and contrasts["inflation"].max() > 1.1
+    depths, contrasts, follows = found
+    assert depths["inflation"].max() > 1.1 and contrasts["inflation"].max() > 1.1
     assert follows.empty and tuple(follows) == interchange.INTERCHANGE
 
 
 def test_shares_stay_between_none_and_all() -> None:
-    found = delta_p.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
+    found = curve.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
     shares = found[found["anchor"] == "Q"][["share_ci_low", "share_ci_high"]]
     assert shares.min(axis=None) == 0 and shares.max(axis=None) <= 1
     flips = found[["flip_low", "flip_high"]]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope.experiments import strength
+from anchorscope.experiments.knockout import strength
 from anchorscope.probes import samples, scores
 
 TRIES, LAYERS, WIDTH = 200, 3, 16

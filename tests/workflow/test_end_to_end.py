@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 from workflow import TINY, Workspace
 
-from anchorscope.experiments.delta_p import CONTRASTS, CURVE
+from anchorscope.experiments.knockout.curve import CONTRASTS, CURVE
 from anchorscope.experiments.tables import COLUMNS
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES

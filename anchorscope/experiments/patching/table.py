@@ -17,7 +17,7 @@ from anchorscope.probes.samples import Readout
 
 LABELS = ("all", "0", "1")
 ANCHORS = ("Q", "A", "all")
-COLUMNS = tuple(name for name in EXPERIMENT.columns if name not in ("model", "dataset"))
+COLUMNS = EXPERIMENT.cell_columns
 
 
 def table(
@@ -37,7 +37,7 @@ def table(
         scores: of the main run, which form the groups.
         answers: of the cell; those without scores were not measured.
         rows: what `measure` found.
-        draws, level, min_n, min_clusters, seed: see `delta_p.curve`. Intervals hold the probes
+        draws, level, min_n, min_clusters, seed: see `curve.curve`. Intervals hold the probes
             fixed.
 
     Returns:

@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.experiments import delta_p, interchange, strength
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.knockout import curve, strength
 from anchorscope.probes import bands, samples
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_csv
@@ -70,14 +71,14 @@ def at(table: pd.DataFrame, **where: Any) -> pd.Series:
     return table.iloc[0]
 
 
-def curve(**settings: Any) -> pd.DataFrame:
-    return delta_p.curve(scores(), answers(), **settings)
+def made(**settings: Any) -> pd.DataFrame:
+    return curve.curve(scores(), answers(), **settings)
 
 
 def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
     # layer 0: a .9 → .3 flips, ΔP −60; b .6 → .7, +10; c 1 − .2 → 1 − .1, +10;
     #          d 1 − .4 → 1 − .8 flips, −40.
-    table = curve()
+    table = made()
     expected = {"Q": (2, 0.5, -50.0, 0.0, 5.0), "A": (2, 0.5, 10.0, 1.0, 5.0)}
     expected["all"] = (4, 1.0, -20.0, 0.5, 5.0)
     for anchor, (n, share, points, accuracy, blocked) in expected.items():
@@ -86,7 +87,7 @@ def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
         assert row["delta_p"] == pytest.approx(points)
         assert row["answer_accuracy"] == accuracy
         assert row["n_blocked"] == blocked
-    assert list(table.columns) == list(delta_p.CURVE)
+    assert list(table.columns) == list(curve.CURVE)
     assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
     # layer 0: wrong a, d at .9, .4 against right b, c at .6, .2: three of four pairs in order
     assert (table.loc[table["layer"] == 0, "probe_auc"] == 0.75).all()
@@ -99,7 +100,7 @@ def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
 
 
 def test_an_empty_group_is_a_row_of_blanks() -> None:
-    row = at(curve(), condition="knockout", anchor="Q", layer=1)
+    row = at(made(), condition="knockout", anchor="Q", layer=1)
     assert (row["n"], row["share"], row["thin"]) == (0, 0, True)
     blanks = ["delta_p", "ci_low", "ci_high", "answer_accuracy", "n_blocked", "delta_logit"]
     assert row[blanks].isna().all()
@@ -107,7 +108,7 @@ def test_an_empty_group_is_a_row_of_blanks() -> None:
 
 def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -> None:
     # draw 0 flips a (−50); draw 1 flips b (−40).
-    table = curve()
+    table = made()
     row = at(table, condition="random", anchor="Q", layer=0)
     assert (row["n"], row["share"]) == (1, 0.25)
     assert row["delta_p"] == pytest.approx((-50 - 40) / 2)
@@ -118,7 +119,7 @@ def test_each_condition_is_grouped_by_its_own_flips_and_each_draw_by_its_own() -
 
 
 def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
-    table = curve()
+    table = made()
     row = at(table, condition="noop", anchor="Q", layer=1)
     assert (row["n"], row["share"], row["n_blocked"]) == (1, 0.25, 0)
     assert row["delta_p"] == pytest.approx(-35)
@@ -127,7 +128,7 @@ def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
 
 def test_a_reference_layer_decides_for_all_layers() -> None:
     # layer 1 has the best AUC and no flips under knockout
-    table = curve()
+    table = made()
     table = table[table["grouping"] == "reference_layer"]
     knockout = table[(table["condition"] == "knockout") & (table["anchor"] == "Q")]
     assert (knockout["n"] == 0).all()
@@ -141,13 +142,13 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
 def test_the_order_of_rows_changes_no_digit() -> None:
     measured, table = cell(60)
     turned = [frame.sample(frac=1, random_state=1) for frame in (measured, table)]
-    for found in (delta_p.curve, delta_p.contrasts):
+    for found in (curve.curve, curve.contrasts):
         expected = found(measured, table, draws=50, seed=2)
         pd.testing.assert_frame_equal(found(*turned, draws=50, seed=2), expected, check_exact=True)
         again = found(measured, table, draws=50, seed=2)
         pd.testing.assert_frame_equal(again, expected, check_exact=True)
-    other = delta_p.curve(measured, table, draws=50, seed=3)
-    assert not other["ci_low"].equals(delta_p.curve(measured, table, draws=50, seed=2)["ci_low"])
+    other = curve.curve(measured, table, draws=50, seed=3)
+    assert not other["ci_low"].equals(curve.curve(measured, table, draws=50, seed=2)["ci_low"])
 
 
 def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
@@ -157,19 +158,19 @@ def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
 def test_rows_of_other_probes_are_ignored() -> None:
     others = [scores().assign(probe=name, s=9.0) for name in ("refit", "offset", "shuffled")]
     both = pd.concat([scores().assign(probe="clean"), *others])
-    pd.testing.assert_frame_equal(delta_p.curve(both, answers()), curve())
+    pd.testing.assert_frame_equal(curve.curve(both, answers()), made())
     pd.testing.assert_frame_equal(
-        delta_p.contrasts(both, answers()), delta_p.contrasts(scores(), answers())
+        curve.contrasts(both, answers()), curve.contrasts(scores(), answers())
     )
 
 
 def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
     # wrong a, d at 2, 0 against right b, c at 1, −1: three of four pairs in order
-    table = curve(floors=floors([2.0, 1.0, -1.0, 0.0]))
+    table = made(floors=floors([2.0, 1.0, -1.0, 0.0]))
     assert (table["floor_auc"] == 0.75).all() and (table["floor"] == "question").all()
-    assert curve()["floor_auc"].isna().all()
+    assert made()["floor_auc"].isna().all()
     with pytest.raises(AnchorscopeError, match="3 rows are not those of 4 answers"):
-        curve(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
+        made(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
 
 
 def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
@@ -178,7 +179,7 @@ def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
 
     def signals(s: pd.DataFrame, words: np.ndarray | None = None) -> tuple[list[bool], bool]:
         given = None if words is None else floors(words.tolist(), table["id"].tolist())
-        found = delta_p.curve(s, table, floors=given, draws=50)
+        found = curve.curve(s, table, floors=given, draws=50)
         by_layer = found.groupby("layer")["signal"].agg(["first", "nunique"])
         assert (by_layer["nunique"] == 1).all() and found["cell_signal"].nunique() == 1
         return by_layer["first"].tolist(), bool(found["cell_signal"].iloc[0])
@@ -194,20 +195,20 @@ def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
 
 def test_no_effect_is_said_of_a_quiet_control_where_there_is_a_signal() -> None:
     measured, table = cell(60)
-    found = delta_p.contrasts(measured, table, draws=100)
+    found = curve.contrasts(measured, table, draws=100)
     assert found[found["contrast"] == "random"]["no_effect"].all()
     assert not found[found["contrast"] != "random"]["no_effect"].any()
     told = floors(table["label"].to_list(), table["id"].tolist())
-    found = delta_p.contrasts(measured, table, floors=told, draws=50)
+    found = curve.contrasts(measured, table, floors=told, draws=50)
     assert not found["no_effect"].any() and not found["signal"].any()
 
 
 def test_popularity_is_the_mean_of_the_members_where_it_is_known() -> None:
     known = answers().assign(popularity=[8.0, None, 4.0, 2.0])
-    table = delta_p.curve(scores(), known)
+    table = curve.curve(scores(), known)
     assert at(table, condition="knockout", anchor="Q", layer=0)["popularity"] == 5.0
     assert at(table, condition="knockout", anchor="A", layer=0)["popularity"] == 4.0
-    assert curve()["popularity"].isna().all()
+    assert made()["popularity"].isna().all()
 
 
 def replicated() -> pd.DataFrame:
@@ -224,7 +225,7 @@ def replicated() -> pd.DataFrame:
 def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
     # first prompt, of a, b, c: −60 (flips), +10, +10; second: −20, −30 (flips), −50 (flips).
     # Q: first by the second's flips b, c: +10; second by the first's flip a: −20.
-    table = delta_p.curve(replicated(), answers())
+    table = curve.curve(replicated(), answers())
     expected = {"Q": (1.5, -5.0), "A": (1.5, (-60 - 40) / 2), "all": (3, (-40 / 3 - 100 / 3) / 2)}
     for anchor, (n, points) in expected.items():
         found = {"condition": "knockout", "grouping": "replicate", "anchor": anchor, "layer": 0}
@@ -238,15 +239,15 @@ def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
 
 
 def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
-    table = delta_p.curve(replicated(), answers())
+    table = curve.curve(replicated(), answers())
     grouped = table[table["grouping"] == "replicate"]
     assert set(grouped["condition"]) == {"knockout", "random"}
     assert set(table["condition"]) == {"knockout", "random", "noop"}
-    assert set(curve()["grouping"]) == {"per_layer", "reference_layer"}
+    assert set(made()["grouping"]) == {"per_layer", "reference_layer"}
     lost = replicated()
     lost = lost[lost["condition"] != "replicate-clean"]
     with pytest.raises(AnchorscopeError, match="second prompt's clean pass"):
-        delta_p.curve(lost, answers())
+        curve.curve(lost, answers())
 
 
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -271,7 +272,7 @@ def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
     measured, table = cell(60)
     found = at(
-        delta_p.curve(measured, table, draws=200, seed=4), condition="knockout", anchor="Q", layer=0
+        curve.curve(measured, table, draws=200, seed=4), condition="knockout", anchor="Q", layer=0
     )
     wide = measured[measured["layer"] == 0].pivot(index="id", columns="condition", values="p")
     wide = wide.loc[table["id"]]
@@ -290,22 +291,22 @@ def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
 
 def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
     measured, table = cell(60)
-    few = delta_p.curve(measured, table, draws=20)
+    few = curve.curve(measured, table, draws=20)
     assert not at(few, condition="knockout", anchor="Q", layer=0)["thin"]
     assert at(
-        delta_p.curve(measured, table, draws=20, min_n=21),
+        curve.curve(measured, table, draws=20, min_n=21),
         condition="knockout",
         anchor="Q",
         layer=0,
     )["thin"]
     linked = table.assign(subject=[f"s{i // 2 % 9}" for i in range(60)])
-    assert delta_p.curve(measured, linked, draws=20)["thin"].all()
+    assert curve.curve(measured, linked, draws=20)["thin"].all()
 
 
 def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
     # a, b, d; random draws averaged. Flips: knockout a, d; random a ½, b ½.
     # ΔP: knockout −60, +10, −40; random (−50 + 0)/2, (−9.99 − 40)/2, 0.
-    table = delta_p.contrasts(scores(), answers())
+    table = curve.contrasts(scores(), answers())
     shares = at(table, contrast="knockout-random", quantity="share", layer=0)
     assert shares["n"] == 3
     assert shares["estimate"] == pytest.approx(100 * (2 - 1) / 3)
@@ -317,13 +318,13 @@ def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
 
 def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:
     measured, table = cell(60)
-    blank = delta_p.contrasts(measured, table.assign(random_complete=False))
+    blank = curve.contrasts(measured, table.assign(random_complete=False))
     assert (blank["n"] == 0).all()
     assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
     assert not blank["no_effect"].any()
-    absent = delta_p.contrasts(measured[measured["condition"] != "random"], table)
+    absent = curve.contrasts(measured[measured["condition"] != "random"], table)
     assert absent.empty
-    assert list(absent.columns) == list(delta_p.CONTRASTS)
+    assert list(absent.columns) == list(curve.CONTRASTS)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +344,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
 def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:
     measured, table = spoil(scores(), answers())
     with pytest.raises(AnchorscopeError, match=message):
-        delta_p.curve(measured, table)
+        curve.curve(measured, table)
 
 
 CLUSTERS, EACH, TRIALS = 60, 4, 200
@@ -419,7 +420,7 @@ def test_intervals_that_ignored_the_clusters_would_not_cover(coverage: pd.Series
 def null() -> dict[str, pd.Series]:
     """Q − A of two null worlds by grouping: the benchmark's own, in small."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+        patch.syspath_prepend(str(Path(__file__).parents[3] / "benchmarks"))
         selection = importlib.import_module("selection")
     names = ("fair probe, slight noise", "good probe, strong noise")
     return {name: selection.selection(selection.WORLDS[name], 20_000)["Q - A"] for name in names}
@@ -445,11 +446,11 @@ def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(tmp_path: Path
     both = pd.concat([scores()[lambda table: table["condition"] != "noop"], other])
     known = strength.find(both, answers(), None, draws=20)
     tables = {
-        "curve": lambda some: delta_p.curve(some, answers(), draws=20, strengths=known),
-        "contrasts": lambda some: delta_p.contrasts(some, answers(), draws=20),
+        "curve": lambda some: curve.curve(some, answers(), draws=20, strengths=known),
+        "contrasts": lambda some: curve.contrasts(some, answers(), draws=20),
         "interchange": lambda some: interchange.report(some, answers(), draws=20),
     }
-    made = delta_p.by_readout(both, tables)
+    made = curve.by_readout(both, tables)
     for name, table in tables.items():
         write_csv(made[name], tmp_path / "apart.csv")
         write_csv(table(both), tmp_path / "whole.csv")
@@ -458,18 +459,18 @@ def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(tmp_path: Path
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
     # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
-    table = delta_p.curve(scores(), answers())
+    table = curve.curve(scores(), answers())
     for condition, share in (("knockout", 2 / 3), ("random", 1 / 3)):
         row = at(table, condition=condition, anchor="all", layer=0)
         assert row["flip_share"] == pytest.approx(share)
         assert row["n_paired"] == 3 < row["n"] == 4
-    contrasts = delta_p.contrasts(scores(), answers())
+    contrasts = curve.contrasts(scores(), answers())
     for name in ("knockout", "random"):
         row = at(table, condition=name, anchor="all", layer=0)
         same = at(contrasts, contrast=name, quantity="share", layer=0)
         for ours, theirs in (("flip_share", "estimate"), ("flip_low", "ci_low")):
             assert 100 * row[ours] == pytest.approx(same[theirs])
-    alone = delta_p.curve(scores()[lambda s: s["condition"] != "random"], answers())
+    alone = curve.curve(scores()[lambda s: s["condition"] != "random"], answers())
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
 
 
@@ -483,7 +484,7 @@ def test_intervals_hold_the_spread_between_random_placements() -> None:
         for draw, sign in enumerate((1, 1, -1))
     ]
     row = at(
-        delta_p.contrasts(pd.concat([others, *drawn]), table),
+        curve.contrasts(pd.concat([others, *drawn]), table),
         contrast="random",
         quantity="share",
         layer=0,

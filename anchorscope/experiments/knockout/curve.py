@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import interchange, strength
-from anchorscope.experiments.strength import Strength
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.knockout import EXPERIMENT, strength
+from anchorscope.experiments.knockout.strength import Strength
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands, samples
 from anchorscope.probes.bands import Means, Refits, Spread
@@ -20,13 +21,7 @@ from anchorscope.probes.samples import Effects, Readout
 
 ANCHORS = ("Q", "A", "all")
 GROUPINGS = ("per_layer", "reference_layer", "replicate")
-CURVE = (
-    "site", "position", "condition", "grouping", "anchor", "layer", "n", "share", "delta_p",
-    "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked", "flip_share", "flip_low",
-    "flip_high", "n_paired", "signal", "floor", "floor_auc", "gain", "gain_low", "gain_high",
-    "share_ci_low", "share_ci_high", "delta_logit", "n_clusters", "band_low", "band_high", "thin",
-    "auc_low", "auc_high", "cell_signal", "headline", "popularity", "inflation",
-)  # fmt: skip
+CURVE = EXPERIMENT.cell_columns
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
     "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect", "signal", "inflation",
@@ -67,7 +62,7 @@ def curve(
         over the samples that have one. `share` and `answer_accuracy` are fractions; `share`
         is over the cell's samples, also where a condition measures some of them only.
         The groups of `matched` and `placebo` are by the knockout's flips, of the samples whose
-        pair counts (`anchorscope.experiments.interchange`).
+        pair counts (`anchorscope.experiments.interchange.table`).
         ΔP, its interval and its max-t band over layers (`band_low`, `band_high`) are percentage
         points. `flip_share`, with `flip_low` and `flip_high`: a fraction, those whose class flips
         under the condition, of the `n_paired` of the group whose random control is complete (of
@@ -361,7 +356,7 @@ def contrasts(
         A row for each read-out, `contrast`, `quantity` (`share` of flips; mean `delta_p` over all
         samples) and layer, with the columns `CONTRASTS`. `knockout`, `random`, `knockout-random`
         are of the samples whose control is complete; `matched`, `placebo`, `matched-placebo` of the
-        right answers whose pair counts in both arms (`anchorscope.experiments.interchange`).
+        right answers whose pair counts in both arms (`anchorscope.experiments.interchange.table`).
         Everything is in percentage points; random draws are averaged within a sample.
         `no_effect`: the 90 % interval lies within ±5 points, at a layer with a `signal`; without
         one a contrast cannot be interpreted. No rows of what was not run.

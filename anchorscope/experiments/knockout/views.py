@@ -7,13 +7,14 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments.figure_controls import controls_chart
-from anchorscope.experiments.figure_probes import probes_chart
+from anchorscope.experiments.knockout import EXPERIMENT
+from anchorscope.experiments.knockout.figure_controls import controls_chart
+from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_data import at_readout
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import Figure
-from anchorscope.figures.figures import CUTS, chart, choices
+from anchorscope.figures.figures import chart, choices
 
 
 def view(
@@ -27,15 +28,15 @@ def view(
         asked: as of `chart`, without the title.
     """
     curve, controls = tables["curve"], tables["controls"]
+    asked["title"] = EXPERIMENT.views.get(name, EXPERIMENT.views["knockout"])
     if name == "controls":
-        asked["title"] = "What flips by itself, and what the probes know"
         return controls_chart(controls, tables["contrasts"], **asked), []
     if name == "probes":
         given = (controls, curve, tables["density"])
-        return probes_chart(*given, title="The probes", **asked), []
+        return probes_chart(*given, **asked), []
     if name == "readouts":
-        return readouts_chart(curve, title="ΔP at every read-out", **asked), []
-    asked |= {"title": CUTS["knockout"], "readout": tuple(name.split("-"))}
+        return readouts_chart(curve, **asked), []
+    asked["readout"] = tuple(name.split("-"))
     # the figure's own page switches between all read-outs
     here = at_readout(curve, asked["readout"])
     return chart(here, **asked), choices(here, **asked)

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.experiments import delta_p, interchange
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.knockout import curve
 from anchorscope.storage.errors import AnchorscopeError
 
 IDS = ["a", "b", "c", "d", "e", "f"]
@@ -150,8 +151,8 @@ def test_a_probe_of_the_question_alone_never_follows_and_one_of_the_pair_always_
 
 
 def test_the_curve_has_the_counted_pairs_by_the_knockouts_flips() -> None:
-    curve = delta_p.curve(scores(), answers(), draws=20)
-    rows = curve[(curve["condition"] == "matched") & (curve["layer"] == 0)]
+    rows = curve.curve(scores(), answers(), draws=20)
+    rows = rows[(rows["condition"] == "matched") & (rows["layer"] == 0)]
     assert set(rows["grouping"]) == {"per_layer", "reference_layer"}
     rows = rows[rows["grouping"] == "per_layer"].set_index("anchor")
     assert rows["n"].to_dict() == {"Q": 2, "A": 2, "all": 4}
@@ -163,7 +164,7 @@ def test_the_curve_has_the_counted_pairs_by_the_knockouts_flips() -> None:
 
 
 def test_the_contrast_is_over_right_answers_that_count_in_both_arms() -> None:
-    contrasts = delta_p.contrasts(scores(), answers(), draws=20)
+    contrasts = curve.contrasts(scores(), answers(), draws=20)
     found = contrasts[contrasts["layer"] == 0].set_index(["quantity", "contrast"])
     assert (found["n"] == 1).all()  # c alone
     assert found["estimate"].to_dict() == pytest.approx(
@@ -176,7 +177,7 @@ def test_the_contrast_is_over_right_answers_that_count_in_both_arms() -> None:
             ("delta_p", "matched-placebo"): -30.0,
         }
     )
-    alone = delta_p.contrasts(scores("placebo"), answers(placebo_partner=None), draws=20)
+    alone = curve.contrasts(scores("placebo"), answers(placebo_partner=None), draws=20)
     assert alone.empty
 
 

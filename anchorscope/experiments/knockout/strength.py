@@ -61,7 +61,7 @@ def find(
     level: float = 0.95,
     seed: int = 0,
 ) -> Found:
-    """The strength of every read-out of a cell; arguments as of `delta_p.curve`.
+    """The strength of every read-out of a cell; arguments as of `curve.curve`.
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.

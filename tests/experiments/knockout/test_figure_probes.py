@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from figure_tables import caption, controls_of, curve_of, density_of, points, views
 
-from anchorscope.experiments.figure_probes import probes_chart
+from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.storage.errors import AnchorscopeError
 
 MODELS = [("m", "Model")]

@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments import controls, delta_p, interchange, strata, strength
+from anchorscope.experiments.interchange import table as interchange
+from anchorscope.experiments.knockout import controls, curve, strata, strength
 from anchorscope.probes.draws import Draws
 
 
@@ -39,11 +40,11 @@ def tables(
     before = controls.before_the_answer(scores)
     strengths = strength.find(scores, answers, floors, **drawn)
     given: dict[str, Any] = {"answers": answers, "floors": floors, "strengths": strengths}
-    return delta_p.by_readout(
+    return curve.by_readout(
         scores,
         {
-            "curve": partial(delta_p.curve, **given, **refits, **whole),
-            "contrasts": partial(delta_p.contrasts, **given, **refits, **drawn),
+            "curve": partial(curve.curve, **given, **refits, **whole),
+            "contrasts": partial(curve.contrasts, **given, **refits, **drawn),
             "controls": partial(
                 controls.controls, **given, before=before, balanced=balanced, **drawn
             ),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import strength
+from anchorscope.experiments.knockout import strength
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Effects
@@ -44,7 +44,7 @@ def report(
 
     Args:
         scores, answers, floors, strengths, draws, level, min_n, min_clusters, seed: see
-            `delta_p.curve`;
+            `curve.curve`;
             also `relation` and `random_complete` in the answers, where known.
 
     Returns:
@@ -52,7 +52,7 @@ def report(
         `random` it is of the samples whose control is complete, the draws averaged. `flip_share`
         is a fraction of the row's samples; ΔP, percentage points, is the mean over all of them,
         `delta_p_q` over those that flip. Intervals: clustered bootstrap, the probes held fixed.
-        `signal`: see `anchorscope.experiments.strength.Strength`.
+        `signal`: see `anchorscope.experiments.knockout.strength.Strength`.
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.

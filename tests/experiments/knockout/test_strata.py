@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.experiments import strata
+from anchorscope.experiments.knockout import strata
 from anchorscope.probes.samples import sigmoid
 
 N = 60

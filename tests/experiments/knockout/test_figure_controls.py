@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from figure_tables import caption, contrasts_of, controls_of, drawing, points
 
-from anchorscope.experiments.figure_controls import AUCS, FLIPS, FOLLOWS, controls_chart
+from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, FOLLOWS, controls_chart
 from anchorscope.storage.errors import AnchorscopeError
 
 MODELS = [("m", "Model")]

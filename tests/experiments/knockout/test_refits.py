@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope.experiments import refits
+from anchorscope.experiments.knockout import refits
 from anchorscope.probes import fitting, intervals, samples, scores
 from anchorscope.probes.fitting import Settings
 from anchorscope.questions import folds

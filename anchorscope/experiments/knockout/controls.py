@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import strength
+from anchorscope.experiments.knockout import strength
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc, mean_known, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
@@ -78,10 +78,10 @@ def controls(
     Args:
         scores: the table of `anchorscope.probes.scores.score`, all its probes.
         floors: the table of `anchorscope.probes.floors.floors`; None leaves them out.
-        answers: as for `delta_p.curve`, and where known `repeats_subject`. Their order is that
+        answers: as for `curve.curve`, and where known `repeats_subject`. Their order is that
             in which they were scored (for the shuffled labels alone: nothing else depends on it).
         before: `before_the_answer` of all read-outs' scores.
-        strengths, draws, level: see `delta_p.curve`.
+        strengths, draws, level: see `curve.curve`.
         seed: of the bootstrap, of the permutations, and of the run (the shuffled labels).
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
 
@@ -327,7 +327,7 @@ def density(scores: pd.DataFrame, answers: pd.DataFrame) -> pd.DataFrame:
     quantiles. Δlogit counts towards the class predicted on clean. Two humps are no two mechanisms.
 
     Args:
-        scores, answers: see `delta_p.curve`.
+        scores, answers: see `curve.curve`.
 
     Returns:
         A row for each read-out, condition and point, with the columns `DENSITY`; `density` is

@@ -1,4 +1,4 @@
-"""Interchange: the same frozen answer behind another question, beside the knockout's groups.
+"""Whether a probe follows when its answer is put behind another question.
 
 Only *counted pairs* are compared at a layer: the sample has a partner in its own fold, and the
 partner's own clean pass is classified as the sample's is. A probe that reads the question alone
@@ -16,17 +16,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.interchange import EXPERIMENT
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands, intervals, samples
 from anchorscope.probes.bands import Means, Spread
 from anchorscope.probes.draws import Draws
 from anchorscope.probes.samples import Readout
 
-INTERCHANGE = (
-    "site", "position", "layer", "arm", "label", "anchor", "n", "n_partner", "n_paired", "coverage",
-    "follows", "follows_low", "follows_high", "delta_p", "delta_p_low", "delta_p_high", "headline",
-    "thin", "source",
-)  # fmt: skip
+INTERCHANGE = EXPERIMENT.cell_columns
 LABELS = ("all", "0", "1")
 ANCHORS = ("Q", "A", "all")
 DIFFERENCE = "-".join(ARMS)
@@ -110,8 +107,8 @@ def report(
 
     Args:
         scores: the table of `anchorscope.probes.scores.score`; only the probe as defined counts.
-        answers: as for `delta_p.curve`, with `<arm>_partner` and `partner_source`.
-        draws_of_refits, draws, level, min_n, min_clusters, seed: see `delta_p.curve`.
+        answers: as for `curve.curve`, with `<arm>_partner` and `partner_source`.
+        draws_of_refits, draws, level, min_n, min_clusters, seed: see `curve.curve`.
 
     Returns:
         A row for each read-out, layer, arm (`matched`: behind its partner's question the answer has

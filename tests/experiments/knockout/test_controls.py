@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.experiments import controls, delta_p
+from anchorscope.experiments.knockout import controls, curve
 from anchorscope.probes import samples
 from anchorscope.probes.intervals import auc
 
@@ -148,10 +148,10 @@ def test_flips_are_counted_by_hand() -> None:
 
 def test_depths_are_those_of_the_curve() -> None:
     found = table()
-    curve = delta_p.curve(scores(), answers(), draws=2)
-    curve = curve[(curve["grouping"] == "per_layer") & (curve["anchor"] == "Q")]
+    depths = curve.curve(scores(), answers(), draws=2)
+    depths = depths[(depths["grouping"] == "per_layer") & (depths["anchor"] == "Q")]
     for column, condition in (("delta_p_q", "knockout"), ("random_delta_p_q", "random")):
-        expected = curve[curve["condition"] == condition]["delta_p"].to_numpy()
+        expected = depths[depths["condition"] == condition]["delta_p"].to_numpy()
         assert found[column].to_numpy() == pytest.approx(expected)
     floor = 100 * np.abs(sigmoid(S["noop"]) - sigmoid(S["clean"]))[:, :10].max(1)
     assert found["noise_floor"].to_numpy() == pytest.approx(floor)
