@@ -1,6 +1,7 @@
 """Fields: what a row of any dataset says under the names of the schema."""
 
 import ast
+import hashlib
 import json
 import math
 import re
@@ -107,6 +108,10 @@ def _paired(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _paired(inner) for name, inner in value.items()}
     return [_paired(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def text_of(value: Any) -> str | None:

@@ -1,16 +1,16 @@
 """Prompts: the text a model reads for each question, and where E_Q stands in it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pandas as pd
 import yaml
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT, Span
+from anchorscope.questions.fields import digest
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -33,18 +33,12 @@ PLACES = ("prompt", "question_start", "question_end", "eq_start", "eq_end")
 REPLICATE = tuple(f"replicate_{name}" for name in PLACES)
 
 
-class ChatTokenizer(Protocol):
-    """What the style `chat` needs of a tokenizer."""
-
-    def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
-
-
 def build(
     questions: pd.DataFrame,
     few_shot: pd.DataFrame | None = None,
     *,
     style: str,
-    tokenizer: ChatTokenizer | None = None,
+    tokenizer: Any = None,
     anchors: str = "subject+property",
     examples: int = 5,
     replicate: bool = False,
@@ -109,17 +103,18 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
     """The examples to show: short answers first, spread over relations, in an order of the seed."""
     order = sorted(
         few_shot.to_dict("records"),
-        key=lambda row: (len(row["answers"][0].split()) > SHORT_ANSWER, _key(seed, row["id"])),
+        key=lambda row: (
+            len(row["answers"][0].split()) > SHORT_ANSWER,
+            digest(str(seed), row["id"]),
+        ),
     )
     rounds: Counter[Any] = Counter()
-    ranked = []
-    for place, row in enumerate(order):
-        # Rows without a relation all count as different.
-        relation = row["relation"] or f"row {place}"
-        ranked.append((rounds[relation], place, row))
-        rounds[relation] += 1
-    ranked.sort(key=lambda item: item[:2])
-    return pd.DataFrame([row for _, _, row in ranked[:examples]], columns=few_shot.columns)
+    turns = []
+    for row in order:
+        turns.append(rounds[row["relation"]])
+        rounds[row["relation"]] += bool(row["relation"])  # without one, all count as different
+    ranked = sorted(range(len(order)), key=turns.__getitem__)
+    return pd.DataFrame([order[place] for place in ranked[:examples]], columns=few_shot.columns)
 
 
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
@@ -172,11 +167,7 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _key(seed: int, name: str) -> str:
-    return hashlib.sha256(f"{seed}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _chat(question: str, tokenizer: ChatTokenizer | None) -> tuple[str, int, str]:
+def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
     if tokenizer is None or not getattr(tokenizer, "chat_template", True):
         what = "the model's tokenizer has no chat template"
         do = "use the prompt style `few_shot`, or an instruct model"
@@ -198,13 +189,8 @@ def _chat(question: str, tokenizer: ChatTokenizer | None) -> tuple[str, int, str
 
 
 def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
-    spans = question_anchors.find(
-        entry["question"],
-        subject=entry["subject"],
-        property=entry["property"],
-        titles=entry["titles"],
-        own=entry.get("anchors"),
-    )
+    known = {name: entry[name] for name in ("subject", "property", "titles")}
+    spans = question_anchors.find(entry["question"], **known, own=entry.get("anchors"))
     return [s for s in spans if anchors != "subject" or s.role == SUBJECT]
 
 

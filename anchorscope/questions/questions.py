@@ -1,6 +1,5 @@
 """Questions: rows of any QA dataset in one schema, equal questions folded, sampled by the seed."""
 
-import hashlib
 import json
 import unicodedata
 from collections import Counter
@@ -14,7 +13,7 @@ from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
 from anchorscope.questions import fields as schema
 from anchorscope.questions import reading
-from anchorscope.questions.fields import Fields, Row, check_columns, text_of, value_at
+from anchorscope.questions.fields import Fields, Row, check_columns, digest, text_of, value_at
 from anchorscope.questions.folds import key
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -219,12 +218,8 @@ def _usable_ids(rows: Sequence[Row], fields: Fields, notes: Counter[str]) -> lis
     return [None if text in twice else text for text in given]
 
 
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def _hashed_id(question: str, *response: str) -> str:
-    return _digest(_folded_text(question), *response)[:16]
+    return digest(_folded_text(question), *response)[:16]
 
 
 def _folded_text(text: str) -> str:
@@ -266,7 +261,7 @@ def _one(
 
 
 def _shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
-    keys = [_digest(str(seed), name) for name in frame["id"]]
+    keys = [digest(str(seed), name) for name in frame["id"]]
     return frame.iloc[sorted(range(len(frame)), key=keys.__getitem__)]
 
 

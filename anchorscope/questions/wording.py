@@ -7,7 +7,7 @@ Label-blind: only the question is read, never a gold answer, a model's answer or
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -75,12 +75,9 @@ def _head(words: Sequence[Word], spans: Sequence[Span], asked: str | None) -> st
     "What is Rome the capital of?" is not "What is the capital of Italy?".
     """
     for rule in _HEADS:
-        for last in (_last(words, s) for s in spans if s.found_by == rule):
+        for span in (s for s in spans if s.found_by == rule):
+            last = next(w.lower for w in reversed(words) if span.start <= w.start < span.end)
             if not (asked == "when" and last in TIMES):
                 left = words[-1].lower if words[-1].lower in ("of", "for") else ""
                 return f"{_ENDING.sub('', last)} {left}".strip()
     return ""
-
-
-def _last(words: Iterable[Word], span: Span) -> str:
-    return [w.lower for w in words if span.start <= w.start and w.end <= span.end][-1]

@@ -74,41 +74,31 @@ class Relation:
     wordings: tuple[str, str]
 
 
-STYLES: dict[str, tuple[Relation, Relation]] = {
-    "relation": (
-        Relation("trade", ("What is the trade of {} today?", "Which trade does {} follow now?")),
-        Relation("hometown", ("What is the hometown of {} then?", "What is {}'s own hometown?")),
-    ),
-    "trivia": (
-        Relation(
-            "river", ("On which river does the old port {} lie?", "{} lies on which famous river?")
+_WORDINGS = {
+    "relation": {
+        "trade": ("What is the trade of {} today?", "Which trade does {} follow now?"),
+        "hometown": ("What is the hometown of {} then?", "What is {}'s own hometown?"),
+    },
+    "trivia": {
+        "river": ("On which river does the old port {} lie?", "{} lies on which famous river?"),
+        "metal": ("Which metal made the house {} rich?", "The house {} was built on which metal?"),
+    },
+    "two_hop": {
+        "birthplace": (
+            "What is the birthplace of the founder of {}?",
+            "Where is the birthplace of the one who founded {}?",
         ),
-        Relation(
-            "metal",
-            ("Which metal made the house {} rich?", "The house {} was built on which metal?"),
+        "language": (
+            "What language does the writer of {} speak?",
+            "Which language is spoken by the writer of {}?",
         ),
-    ),
-    "two_hop": (
-        Relation(
-            "birthplace",
-            (
-                "What is the birthplace of the founder of {}?",
-                "Where is the birthplace of the one who founded {}?",
-            ),
-        ),
-        Relation(
-            "language",
-            (
-                "What language does the writer of {} speak?",
-                "Which language is spoken by the writer of {}?",
-            ),
-        ),
-    ),
-    "search": (
-        Relation("sport", ("what sport do people in {} play", "which sport is played in {} now")),
-        Relation("singer", ("name of the singer who sings {}", "who is the singer of {} song")),
-    ),
+    },
+    "search": {
+        "sport": ("what sport do people in {} play", "which sport is played in {} now"),
+        "singer": ("name of the singer who sings {}", "who is the singer of {} song"),
+    },
 }
+STYLES = {style: [Relation(*one) for one in some.items()] for style, some in _WORDINGS.items()}
 
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
 _NAME_HEADS = tuple(a + b for a, b in product(_ONSETS, ("al", "en", "or", "ur")))
