@@ -8,8 +8,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hostile import cases, short, text
 from hypothesis import given
@@ -80,16 +78,3 @@ def test_cells_of_a_csv_come_back_to_the_last_character(
     path = folder / "rows.csv"
     path.write_text(written.getvalue(), encoding="utf-8", newline="")
     assert [tuple(row.values()) for row in reading.file_rows(path)] == rows
-
-
-@cases
-@given(st.lists(st.tuples(text, st.lists(short)), min_size=1, max_size=4))
-def test_rows_of_parquet_come_back_to_the_last_character(
-    folder: Path, rows: list[tuple[str, list[str]]]
-) -> None:
-    columns = [list(column) for column in zip(*rows, strict=True)]
-    kinds = [pa.string(), pa.list_(pa.string())]
-    arrays = [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)]
-    pq.write_table(pa.table(arrays, names=["q", "a"]), folder / "rows.parquet")
-    found = reading.file_rows(folder / "rows.parquet")
-    assert [(row["q"], row["a"]) for row in found] == rows
