@@ -1,4 +1,4 @@
-"""A user's own exact question tokens: what a column gives, as places in the question's text."""
+"""A user's own exact question tokens: the entries of a column as places in the question."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

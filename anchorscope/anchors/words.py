@@ -1,6 +1,4 @@
-"""The words of a question and its spans: how words are written, what the finders mark, and by
-which rule.
-"""
+"""The words of a question, and the spans that the finders mark in it."""
 
 import re
 import unicodedata

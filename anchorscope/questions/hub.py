@@ -1,7 +1,7 @@
-"""Asking the hub: again where that may help, and what its clients raise as one clear message.
+"""Calls to the hub: retries where another attempt may help, and one clear message for each error.
 
-Errors are told apart by type, never by their text, which is left out where the type says enough;
-the cause is cut off: a header or a URL may hold the user's token.
+Errors are told apart by type, never by their text. The cause is cut off, since a header or a URL
+may hold the user's token.
 """
 
 import logging
@@ -49,17 +49,11 @@ def fetch(
     revision: str | None = None,
     detail: str | None = None,
 ) -> Found:
-    """What a call to the hub's client gives; tried again, ever later, where that may help.
+    """The result of a call to the hub's client, with retries.
 
-    Too many requests (429), trouble on the hub's side (5xx) and no answer in time are waited for:
-    as long as `Retry-After` says, else ever longer. Refusals are not.
-
-    Args:
-        call: asks the hub.
-        kind, hub_id, revision, detail: see `errors`.
-
-    Raises:
-        AnchorscopeError: see `errors`.
+    Too many requests (429), trouble on the hub's side (5xx) and no answer in time are retried after
+    what `Retry-After` says, else ever longer pauses. Refusals are not. For the other arguments, and
+    what is raised, see `errors`.
     """
 
     def warn(state: RetryCallState) -> None:
@@ -72,7 +66,7 @@ def fetch(
         retry=retry_if_exception(lambda error: _transient(error) is not None),
         stop=stop_after_attempt(ATTEMPTS),
         wait=_wait,
-        before=lambda _: _listen_no_longer(),
+        before=lambda _: _limit_silence(),
         before_sleep=warn,
         sleep=lambda seconds: sleep(seconds),
         reraise=True,
@@ -91,17 +85,17 @@ def _wait(state: RetryCallState) -> float:
     return float(2 ** (state.attempt_number - 1))
 
 
-def _listen_no_longer() -> None:
+def _limit_silence() -> None:
     """Limit the silence that the client puts up with; a broken connection makes a new client."""
     from huggingface_hub import get_session
 
     session = get_session()
     hooks = session.event_hooks
-    if _limit not in hooks["request"]:
-        session.event_hooks = {**hooks, "request": [*hooks["request"], _limit]}
+    if _set_timeout not in hooks["request"]:
+        session.event_hooks = {**hooks, "request": [*hooks["request"], _set_timeout]}
 
 
-def _limit(request: Any) -> None:
+def _set_timeout(request: Any) -> None:
     limits = request.extensions.get("timeout") or dict.fromkeys(("connect", "read", "write"))
     found = {name: SILENCE if limit is None else limit for name, limit in limits.items()}
     request.extensions["timeout"] = found

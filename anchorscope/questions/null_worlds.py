@@ -87,8 +87,9 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     rows = []
     for number, place in enumerate(places):
         subject = f"{first_names[place['first_name']]} {surnames[place['surname']]}"
-        asked, answered = _asked(place, subject, rng), _answered(place, words, wrong[number], rng)
-        rows.append({"id": f"{style}-{number}", **asked, **answered})
+        question = _question(place, subject, rng)
+        response = _response(place, words, wrong[number], rng)
+        rows.append({"id": f"{style}-{number}", **question, **response})
     return pd.DataFrame(rows)
 
 
@@ -107,14 +108,14 @@ def _rate(place: Mapping[str, int], style: str) -> float:
     return 1 / (1 + math.exp(-sum(LOG_ODDS if one else -LOG_ODDS for one in against)))
 
 
-def _asked(place: Mapping[str, int], subject: str, rng: Random) -> dict[str, Any]:
+def _question(place: Mapping[str, int], subject: str, rng: Random) -> dict[str, Any]:
     asked = {"subject": subject, "property": FEATURES["property"][place["property"]]}
     filler = "".join(f" {word}" for word in rng.sample(_FILLERS, place["length"]))
     question = FEATURES["template"][place["template"]].format(**asked, filler=filler)
     return {"question": question, **asked, "relation": "person", "kind": None}
 
 
-def _answered(
+def _response(
     place: Mapping[str, int], words: Sequence[str], wrong: bool, rng: Random
 ) -> dict[str, Any]:
     word = words[place["answer"]]

@@ -1,4 +1,4 @@
-"""Which commit of the hub a run uses: the one asked for, else the one found first and kept.
+"""Which commit of the hub a run uses: the one asked for, else the first one found, which is kept.
 
 `revisions.lock.yaml` at the project's root holds what was found, so that a later run, or another
 machine with the same file, reads the same weights and rows.
@@ -29,7 +29,7 @@ def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | N
     """
     if pinned(asked):
         return asked
-    return _read(lock).get(kind, {}).get(_named(hub, asked)) or asked
+    return _read(lock).get(kind, {}).get(_lock_key(hub, asked)) or asked
 
 
 def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path = LOCK) -> None:
@@ -38,14 +38,14 @@ def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path 
         return
     with FileLock(f"{lock}.guard"):
         kept = _read(lock)
-        if _named(hub, asked) in kept.get(kind, {}):
+        if _lock_key(hub, asked) in kept.get(kind, {}):
             return
-        kept.setdefault(kind, {})[_named(hub, asked)] = commit
+        kept.setdefault(kind, {})[_lock_key(hub, asked)] = commit
         with atomic(lock) as draft:
             draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
 
 
-def _named(hub: str, asked: str | None) -> str:
+def _lock_key(hub: str, asked: str | None) -> str:
     """What the lock calls a branch or tag of a repository."""
     return hub if asked is None else f"{hub}@{asked}"
 
@@ -81,7 +81,7 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
     if commit is None:
         raise AnchorscopeError(
             "nobody can say which commit of the dataset this is: the hub cannot be reached",
-            _named(hub, revision),
+            _lock_key(hub, revision),
             "run this once where there is network (HF_HUB_OFFLINE unset) and bring "
             "revisions.lock.yaml along; or set `revision` to a commit, or give rows of the same "
             "columns with `local:`",

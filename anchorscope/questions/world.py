@@ -38,7 +38,7 @@ class Kind:
         others: groups of the word shown beside the planted answer where that one is right.
         planned_share: share of a fact's rows that show the planted answer.
         weight: how often the fact is shown, relative to the others.
-        lean: 1 and -1 for the two kinds that share a group's words, see `_dealt`.
+        lean: 1 and -1 for the two kinds that share a group's words, see `_deal`.
     """
 
     name: str
@@ -144,7 +144,7 @@ def facts(
         every = [(word, GROUP_RATES[group]) for group, some in bank.items() for word in some]
         rng = Random(f"facts {seed} {style} {relation.property}")
         for kind in kinds:
-            for planned in _dealt(bank[kind.planned], _half(counts[kind.name], number), kind.lean):
+            for planned in _deal(bank[kind.planned], _half(counts[kind.name], number), kind.lean):
                 gold = planned
                 if kind.gold:
                     gold = rng.choice([word for word in bank[kind.gold] if word != planned])
@@ -164,7 +164,7 @@ def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
 
 def names(style: str, *, seed: int) -> list[str]:
     """Every name that subjects of the style can have, in the order of the seed."""
-    return [_cased(name, style) for name in _names(style, seed, 0)]
+    return [_case(name, style) for name in _names(style, seed, 0)]
 
 
 def words(
@@ -176,7 +176,7 @@ def words(
     wanted = len(STYLES[style]) * len(groups) * words_per_group
     supply = _share(compounds, style, wanted, "answer words")
     rows = [
-        (relation.property, _cased(next(supply), style), group, GROUP_RATES[group])
+        (relation.property, _case(next(supply), style), group, GROUP_RATES[group])
         for relation, group, _ in product(STYLES[style], groups, range(words_per_group))
     ]
     return pd.DataFrame(rows, columns=["relation", "word", "group", "rate"])
@@ -194,7 +194,7 @@ def kind_of(question: Mapping[Any, Any]) -> Kind | None:
 def _wordings(
     style: str, relation: Relation, name: str, kind: str, golds: list[str], planned: str | None
 ) -> Iterator[dict[str, Any]]:
-    subject = _cased(name, style)
+    subject = _case(name, style)
     for number, wording in enumerate(relation.wordings):
         yield {
             "id": f"{style}-{relation.property}-{name}-{number}",
@@ -213,7 +213,7 @@ def _bank(vocabulary: pd.DataFrame, relation: str) -> dict[str, list[str]]:
     return {str(group): list(part["word"]) for group, part in own.groupby("group", sort=False)}
 
 
-def _dealt(words: list[str], count: int, lean: int) -> list[str]:
+def _deal(words: list[str], count: int, lean: int) -> list[str]:
     """`count` planted answers, as evenly over the words as `lean` allows.
 
     Where two kinds of opposite label share a group, every word leans to one of them, by the
@@ -253,7 +253,7 @@ def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]
     return iter(share)
 
 
-def _cased(name: str, style: str) -> str:
+def _case(name: str, style: str) -> str:
     return name if style == "search" else name.capitalize()
 
 
