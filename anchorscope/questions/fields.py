@@ -111,10 +111,12 @@ def _paired(value: Any) -> Any:
 
 
 def digest(*parts: str) -> str:
+    """SHA-256 of texts, which names rows and orders them whatever order they came in."""
     return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def text_of(value: Any) -> str | None:
+    """A single value as text without white space around it; None if nothing is left."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return None
     if isinstance(value, float) and value.is_integer():
@@ -123,6 +125,7 @@ def text_of(value: Any) -> str | None:
 
 
 def number_of(text: str | None, where: str) -> float | None:
+    """A popularity; an error names the row, `where`."""
     try:
         return None if text is None else float(text)
     except ValueError:
@@ -180,6 +183,7 @@ def _listed(text: str) -> list[Any] | None:
 
 
 def gold_answers(raw: Iterable[Any], notes: Counter[str]) -> list[str]:
+    """The different gold answers of a row; `notes` counts those that cannot be used."""
     answers: dict[str, None] = {}
     for value in raw:
         for item in _flat(value):
@@ -195,6 +199,7 @@ def gold_answers(raw: Iterable[Any], notes: Counter[str]) -> list[str]:
 
 
 def label_of(text: str | None, where: str) -> int | None:
+    """A label, 0 or 1; an error names the row, `where`."""
     labels = {None: None, "0": 0, "1": 1, "false": 0, "true": 1}
     try:
         return labels[text and text.lower()]
