@@ -17,7 +17,6 @@ from anchorscope.anchors import answer_anchors, labels, tokens
 from anchorscope.models import budget, families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
-from anchorscope.questions.prompts import STYLES
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
@@ -117,7 +116,6 @@ def answer(
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
             end-of-sequence token, a prompt and answer beyond the budget of tokens, not enough
             memory, logits that are not finite.
-        ValueError: a style that there is not.
     """
     ending = _ending(model, tokenizer, settings.style)
     limits = _limits(model, ending, settings)
@@ -195,8 +193,6 @@ def trim(
 
 
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
-    if style not in STYLES:
-        raise ValueError(f"unknown style {style!r}, expected one of {STYLES}")
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
     eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
