@@ -101,8 +101,7 @@ def answer(
         prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
             hold a second prompt for each question.
         questions: the questions table.
-        model: a causal language model in evaluation mode.
-        tokenizer: its fast tokenizer.
+        model, tokenizer: of one checkpoint, the model in evaluation mode.
         settings: see `Settings`.
         keep: folder for the finished batches of an unfinished job, see `generate`.
 
@@ -158,10 +157,7 @@ def answer(
 
 
 def trim(
-    prompt: Sequence[int],
-    said: Sequence[int],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
+    prompt: Sequence[int], said: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
 ) -> Trimmed:
     """Find E_A in an answer and put the closing token right after it; the rest is not fed."""
     context = prompt[-CONTEXT:]
@@ -323,9 +319,7 @@ def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
 
 
 def _table(
-    records: Sequence[Mapping[str, Any]],
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
+    records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
 ) -> pd.DataFrame:
     frame = pd.DataFrame(
         {name: pd.Series([record[name] for record in records], dtype=object) for name in columns}

@@ -14,13 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.anchors import answer_anchors, tokens
 from anchorscope.models import loading
-from anchorscope.models.cache import (
-    WORTH_A_CALL,
-    WORTH_A_GPU_CALL,
-    common,
-    pass_heads,
-    split,
-)
+from anchorscope.models.cache import WORTH_A_CALL, WORTH_A_GPU_CALL, common, pass_heads, split
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress

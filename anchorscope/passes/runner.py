@@ -77,12 +77,10 @@ def run(
     with which they replace, drop or exchange the question (`Sample.others`).
 
     Args:
-        loaded: the model.
-        planned: the plan of the batch, see `passes.arrange`.
-        batch: the rows; `passes.narrowed` takes some samples of one.
+        loaded, planned: the model, and the plan of the batch.
+        batch: the rows; `narrowed` takes some samples of one.
         read: read-outs such as `mlp/final`.
-        write: states to put in place of a module's output; what is read at that module and
-            behind it sees them.
+        write: states put in place of a module's output; what is read there and behind sees them.
         grad: keep the graph from embeddings to states, see `Passed`.
 
     Raises:
@@ -142,8 +140,7 @@ def measure(
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
 
     Args:
-        loaded: the model.
-        planned: the passes.
+        loaded, planned: the model and the passes.
         readouts: such as `mlp/final`.
         numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
@@ -242,10 +239,9 @@ def forks(loaded: Loaded) -> bool:
 
 
 def inputs(loaded: Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
-    """What one pass of a whole batch would be called with, nothing shared.
+    """What one pass of a whole batch is called with, nothing shared.
 
-    Right-padded ids, positions, and the mask. `noop`, the model's own verdicts and the seal are
-    measured so.
+    `noop`, the model's own verdicts and the seal are measured so.
 
     Returns:
         `input_ids` and `position_ids` int64 [rows, length]; `attention_mask` [rows, 1, length,

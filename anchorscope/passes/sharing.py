@@ -106,8 +106,7 @@ def parts(planned: Plan, batch: Batch, *, forked: bool = True) -> list[tuple[int
     """The samples of a batch in runs of like length, each passed by itself where that pays.
 
     A batch is as large as memory allows, and its longest sample pads all others. A sample's rows
-    stay together. Where all rows of a batch must be one call (`forked` is False), so must they
-    here.
+    stay together; all rows do where they must be one call (`forked` is False).
     """
     if not (forked and batch.masked):
         return [batch.samples]

@@ -95,7 +95,7 @@ class Scripted:
     """Stands for a model: only what `answer` asks of one; what it says is given."""
 
     generation_config = SimpleNamespace(eos_token_id=None)
-    config = SimpleNamespace(max_position_embeddings=4096)
+    config = SimpleNamespace(model_type="llama", max_position_embeddings=4096)
 
 
 @st.composite

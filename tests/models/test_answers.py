@@ -172,8 +172,7 @@ def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written
 
 
 @pytest.mark.parametrize(
-    ("said", "whole"),
-    [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")],
+    ("said", "whole"), [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")]
 )
 def test_the_text_that_was_said_is_kept_up_to_its_own_end(
     byte_level: Any, said: str, whole: str

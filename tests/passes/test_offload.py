@@ -55,9 +55,7 @@ def test_a_model_on_cpu_and_disk_measures_what_the_whole_one_does(
     assert on_disk(parted) == {1, 3}, "blocks leave memory when their turn is over"
 
 
-def test_a_model_on_cpu_and_disk_gives_the_same_answers(
-    both: tuple[Loaded, Loaded],
-) -> None:
+def test_a_model_on_cpu_and_disk_gives_the_same_answers(both: tuple[Loaded, Loaded]) -> None:
     (expected, counts), (found, others) = (_run(loaded) for loaded in both)
     assert [list(ids) for ids in found["input_ids"]] == [list(i) for i in expected["input_ids"]]
     assert list(found["ea_text"]) == list(expected["ea_text"])

@@ -129,18 +129,6 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     assert ran["norm"] == 1  # the heads' own pass, once a cell
 
 
-def test_the_last_mlp_sees_the_read_out_tokens_only(load):
-    loaded = load("llama")
-    plan = planned(behind_heads(loaded.tokenizer), conditions={"knockout": {}})
-    widths = []
-    handle = families.layers(loaded)[-1].mlp.register_forward_hook(
-        lambda module, args, output: widths.append(output.shape[1])
-    )
-    measured(loaded, plan, ["attn/final", "mlp/final", "mlp/last_answer"])
-    handle.remove()
-    assert set(widths[1:]) == {2} and len(widths) == 1 + 2 * len(plan.batches)
-
-
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
     byte_level, blocks
@@ -192,26 +180,6 @@ def test_a_cell_without_anything_in_common_has_no_heads(load):
     found, expected = measured(loaded, plan), unshared(loaded, plan)
     for key, states in found.items():
         torch.testing.assert_close(states, expected[key], **CLOSE)
-
-
-def test_the_heads_are_passed_once_a_cell(load):
-    loaded, shapes = load("llama"), []
-    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=1)
-    handle = loaded.model.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: shapes.append(kwargs["input_ids"].shape), with_kwargs=True
-    )
-    measured(loaded, plan, ["mlp/final"])
-    handle.remove()
-    assert shapes[0] == (2, max(plan.heads))
-    masked = [batch for batch in plan.batches if batch.masked]
-    assert len(shapes) - 1 - (len(plan.batches) - len(masked)) == sum(
-        len(sharing.steps(plan, batch)) for batch in masked
-    )
-    # Neither is any later pass as long as a row.
-    for batch in masked:
-        assert all(
-            step.width < batch.length - min(plan.heads) + 3 for step in sharing.steps(plan, batch)
-        )
 
 
 def test_noop_takes_the_ordinary_path_to_its_end(load):
@@ -425,9 +393,7 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
     assert moved
 
 
-def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(
-    checkpoint,
-):
+def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(checkpoint):
     plan = planned(answers_table(loading.load(checkpoint("llama")).tokenizer))
     for batch in plan.batches:
         if batch.masked:
