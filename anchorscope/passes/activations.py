@@ -1,4 +1,7 @@
-"""Activations: every condition's hidden states at the read-out tokens, as files of a cell."""
+"""Activations: every condition's hidden states at the read-out tokens, as files of a cell.
+
+Many jobs read the index only, so what loads torch is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 
 from anchorscope.models.families import Loaded
-from anchorscope.passes import interventions, sharing
-from anchorscope.passes.batches import Plan, Sample
-from anchorscope.passes.runner import forks, measure, parse
-from anchorscope.passes.stored import Rows, Stored
+from anchorscope.passes import interventions
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids, read_parquet, write_parquet
@@ -22,6 +22,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
+    from anchorscope.passes.batches import Plan, Sample
     from anchorscope.passes.features import Features
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
@@ -46,6 +47,8 @@ def write(
         not fit in memory); `tokens` without and `padded_tokens` with padding; `passed_tokens`, what
         went through the model after sharing; `device`, `dtype`, `seconds`.
     """
+    from anchorscope.passes.runner import forks, measure
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [partial.batch(folder, number) for number in range(len(planned.batches))]
@@ -74,6 +77,8 @@ def write(
 
 def _costs(planned: Plan, notes: Sequence[Mapping[str, str]], *, forked: bool) -> dict[str, Any]:
     """What the passes cost, from the plan and the notes of each batch."""
+    from anchorscope.passes import sharing
+
     rows = [row for batch in planned.batches for row in batch.rows]
     by_condition = Counter(row.condition for row in rows)
     samples = Counter(name for name, _ in {(row.condition, row.sample) for row in rows})
@@ -189,6 +194,9 @@ def read(
         AnchorscopeError: this was not measured, or a file is missing, broken, or not of the
             samples that the index says.
     """
+    from anchorscope.passes.runner import parse
+    from anchorscope.passes.stored import Rows, Stored
+
     folder = Path(folder)
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"

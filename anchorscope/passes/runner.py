@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded
@@ -20,9 +22,6 @@ from anchorscope.passes.interventions import Cut
 from anchorscope.passes.mask import in_layer, mask
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
-
-if TYPE_CHECKING:
-    import torch
 
 States = dict[str, "torch.Tensor"]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype."""
@@ -86,8 +85,6 @@ def run(
     Raises:
         AnchorscopeError: see `measure`.
     """
-    import torch
-
     pairs = parse(read)
     positions = list(dict.fromkeys(position for _, position in pairs))
     rows = [planned.passed(row) for row in batch.rows]
@@ -181,15 +178,11 @@ def _near(states: States) -> States:
 
 def _joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """The tensors of several runs of samples, one behind the other."""
-    import torch
-
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[str]) -> Any:
     """Read-out tokens of each row, counted from its first token passed: int64 [rows, positions]."""
-    import torch
-
     return torch.tensor(
         [
             [sample.positions[name] - start for name in positions]
@@ -206,8 +199,6 @@ def _shared(
     heads: cache.Layers,
 ) -> States:
     """The passes of one batch: rows without a cut first, then the others from where they differ."""
-    import torch
-
     sites = list(dict.fromkeys(site for site, _ in pairs))
     positions = list(dict.fromkeys(position for _, position in pairs))
     planned_steps = sharing.steps(planned, batch, forked=forks(loaded))
@@ -233,8 +224,6 @@ def _shared(
 
 def forks(loaded: Loaded) -> bool:
     """Whether rows with a cut go on from the clean row: in single precision only."""
-    import torch
-
     return loaded.model.dtype in (torch.float32, torch.float64)
 
 
@@ -247,8 +236,6 @@ def inputs(loaded: Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tenso
         `input_ids` and `position_ids` int64 [rows, length]; `attention_mask` [rows, 1, length,
         length] in the model's dtype, or for `noop` int64 [rows, length].
     """
-    import torch
-
     rows = [planned.passed(row).input_ids for row in batch.rows]
     given = cache.padded(rows, [0] * len(rows), batch.length, loaded.device)
     if batch.masked:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
 
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
-
-if TYPE_CHECKING:
-    import torch
 
 BLOCK_BYTES = 512 << 20
 """At most so much of one read-out and condition is held between two readings."""
@@ -85,8 +83,6 @@ class Stored:
         return self._block[first : first + len(wanted)]
 
     def _read(self, start: int, stop: int) -> torch.Tensor:
-        import torch
-
         out = torch.empty((stop - start, *self.shape[1:]))
         for batch in self.batches:
             with partial.opened(batch.path) as file:
