@@ -17,7 +17,6 @@ from anchorscope.anchors import answer_anchors, labels, tokens
 from anchorscope.models import budget, families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
-from anchorscope.questions.prompts import STYLES
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids
@@ -102,8 +101,7 @@ def answer(
         prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
             hold a second prompt for each question.
         questions: the questions table.
-        model: a causal language model in evaluation mode.
-        tokenizer: its fast tokenizer.
+        model, tokenizer: of one checkpoint, the model in evaluation mode.
         settings: see `Settings`.
         keep: folder for the finished batches of an unfinished job, see `generate`.
 
@@ -117,7 +115,6 @@ def answer(
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
             end-of-sequence token, a prompt and answer beyond the budget of tokens, not enough
             memory, logits that are not finite.
-        ValueError: a style that there is not.
     """
     ending = _ending(model, tokenizer, settings.style)
     limits = _limits(model, ending, settings)
@@ -160,10 +157,7 @@ def answer(
 
 
 def trim(
-    prompt: Sequence[int],
-    said: Sequence[int],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
+    prompt: Sequence[int], said: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
 ) -> Trimmed:
     """Find E_A in an answer and put the closing token right after it; the rest is not fed."""
     context = prompt[-CONTEXT:]
@@ -195,8 +189,6 @@ def trim(
 
 
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
-    if style not in STYLES:
-        raise ValueError(f"unknown style {style!r}, expected one of {STYLES}")
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
     eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
@@ -327,9 +319,7 @@ def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
 
 
 def _table(
-    records: Sequence[Mapping[str, Any]],
-    rows: Sequence[Mapping[str, Any]],
-    columns: Sequence[str],
+    records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
 ) -> pd.DataFrame:
     frame = pd.DataFrame(
         {name: pd.Series([record[name] for record in records], dtype=object) for name in columns}

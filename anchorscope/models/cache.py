@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
+if TYPE_CHECKING:
     Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
 WORTH_A_CALL = 40
@@ -42,8 +42,6 @@ class Earlier:
     @property
     def tokens(self) -> torch.Tensor:
         """Token numbers, int64 [rows, slots]; -1 in a slot that its row does not look at."""
-        import torch
-
         slots = torch.arange(self.slots)
         return (self.firsts[:, None] + slots).where(slots < self.counts[:, None], -1)
 
@@ -68,8 +66,6 @@ class Cache:
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Called by every attention module; returns the keys and values to attend to."""
-        import torch
-
         if self.keep:
             self.own.append((keys, values))
         before = [_gathered(part, layer_idx) for part in self.earlier if part.slots]
@@ -132,8 +128,6 @@ def split(widths: Sequence[int], rows: Sequence[int], price: int) -> list[tuple[
 
 def pass_heads(model: Any, rows: Sequence[Sequence[int]], device: torch.device) -> Layers:
     """Keys and values of what prompts begin with, a row each; empty where that is nothing."""
-    import torch
-
     cache = Cache(keep=True)
     if any(rows):
         index = torch.arange(max(map(len, rows)))
@@ -153,8 +147,6 @@ def padded(
     rows: Sequence[Sequence[int]], starts: Sequence[int], width: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
     """Ids and positions of each row from its start on."""
-    import torch
-
     ids = torch.zeros((len(rows), width), dtype=torch.long)
     for number, (row, start) in enumerate(zip(rows, starts, strict=True)):
         ids[number, : len(row) - start] = torch.tensor(row[start:])

@@ -60,12 +60,5 @@ def locate(
         made = {"path": str(trained), "revision": recipe, "source": "trained"}
         return made | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()
-    if not (folder / "config.json").is_file():
-        raise AnchorscopeError(
-            "there is no checkpoint in this folder (no config.json)",
-            folder,
-            "correct `local:` in config.yaml, or save the model there with save_pretrained",
-            see="no-checkpoint",
-        )
     loading.check(folder)
     return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}

@@ -12,22 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from anchorscope.anchors import answer_anchors, tokens
 from anchorscope.models import loading
-from anchorscope.models.cache import (
-    WORTH_A_CALL,
-    WORTH_A_GPU_CALL,
-    common,
-    pass_heads,
-    split,
-)
+from anchorscope.models.cache import WORTH_A_CALL, WORTH_A_GPU_CALL, common, pass_heads, split
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
     from anchorscope.models.cache import Layers
@@ -128,8 +123,6 @@ class _Writer:
         Returns:
             `lengths` int64 [rows]; `ids` int64, of all rows, one after the other; `halved`.
         """
-        import torch
-
         before = self.room.halved
         new = [torch.tensor(ids) for ids in self.write(batch)]
         return {
@@ -272,8 +265,6 @@ def _generate_batch(
     max_new_tokens: int,
 ) -> list[tuple[int, ...]]:
     """The new tokens of each row of a batch."""
-    import torch
-
     said: list[list[int]] = [[] for _ in prompts]
     ended: set[int] = set()
     contexts = [prompt[-CONTEXT:] for prompt in prompts]
@@ -300,8 +291,6 @@ def _left_padded(
     prompts: Sequence[Sequence[int]], shared: int, max_new_tokens: int, device: torch.device
 ) -> _Rows:
     """The rows of a batch behind their head, ending at one slot."""
-    import torch
-
     widths = [len(prompt) - shared for prompt in prompts]
     width = max(widths)
     missing = torch.tensor([width - own for own in widths])[:, None]
@@ -329,8 +318,6 @@ def _next(model: PreTrainedModel, rows: _Rows, cache: _Growing) -> list[int]:
     Raises:
         _NotFinite: a row's logits are.
     """
-    import torch
-
     cache.end = cache.used + rows.ids.shape[1]
     found = [_likeliest(model, rows, cache, *run) for run in rows.runs]
     likeliest, bad = (torch.cat(parts) for parts in zip(*found, strict=True))
@@ -347,8 +334,6 @@ def _likeliest(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Pass the last tokens, so many, of a run of the rows; their likeliest next ones, int64
     [rows of it, 1], and whether its logit is not finite, bool likewise."""
-    import torch
-
     cache.run, cache.start, end = run, cache.end - width, cache.end
     slots = torch.arange(end, device=rows.ids.device)
     query = slots[end - width :, None]

@@ -62,12 +62,8 @@ def tokenised(
 ) -> list[Prompt]:
     """Every prompt as tokens; one dropped before, or without room for its answer, is dropped.
 
-    Args:
-        rows: of the prompts and questions table, merged.
-        tokenizer: the model's tokenizer.
-        ending: how an answer ends.
-        limits: see `Limits`.
-        notes: counts the spans rebuilt and failed.
+    `rows` are those of the prompts and the questions table, merged; `notes` count the spans rebuilt
+    and failed.
     """
     control = control_tokens(tokenizer)
     texts = [row["prompt"] for row in rows if not given(row["dropped"])]
@@ -177,10 +173,7 @@ def _check_examples(
 
 
 def _response(
-    row: Mapping[str, Any],
-    prompt: tokens.Encoded,
-    tokenizer: PreTrainedTokenizerFast,
-    style: str,
+    row: Mapping[str, Any], prompt: tokens.Encoded, tokenizer: PreTrainedTokenizerFast, style: str
 ) -> tuple[int, ...] | None:
     """Token ids of the user's own response; the prompt's ids stay what they are."""
     if not given(row.get("response")):

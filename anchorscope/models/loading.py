@@ -74,9 +74,7 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
         AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
     """
     where = type(model).__name__
-    family = FAMILIES.get(model.config.model_type)
-    if family is None:
-        raise _unknown_family(model.config.model_type, where)
+    family = _known_family(model.config.model_type, where)
     _check_fast(tokenizer, where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
     model = model.eval().requires_grad_(False)
@@ -180,13 +178,13 @@ def _family(folder: Path) -> Family:
             "save the model again with `save_pretrained`",
             see="no-checkpoint",
         ) from error
-    if model_type not in FAMILIES:
-        raise _unknown_family(model_type, path)
-    return FAMILIES[model_type]
+    return _known_family(model_type, path)
 
 
-def _unknown_family(model_type: str, where: object) -> AnchorscopeError:
-    return AnchorscopeError(
+def _known_family(model_type: str, where: object) -> Family:
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    raise AnchorscopeError(
         f"there is no adapter for the model family {model_type!r}",
         where,
         f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "

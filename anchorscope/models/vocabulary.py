@@ -25,13 +25,6 @@ def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> 
         AnchorscopeError: it is one of another vocabulary, or empty; it names `where`.
     """
     highest = max(tokenizer.get_vocab().values(), default=-1)
-    if highest < 0:
-        raise AnchorscopeError(
-            "the tokenizer is empty",
-            where,
-            "put the model's own tokenizer.json into the folder",
-            see="tokenizer",
-        )
     if highest + 1 < LEAST_VOCABULARY * rows:
         raise AnchorscopeError(
             f"the embedding has {rows} rows, the tokenizer uses only {highest + 1} of them",

@@ -1,4 +1,7 @@
-"""Activations: every condition's hidden states at the read-out tokens, as files of a cell."""
+"""Activations: every condition's hidden states at the read-out tokens, as files of a cell.
+
+Many jobs read the index only, so what loads torch is imported where it is used.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pandas as pd
 
 from anchorscope.models.families import Loaded
-from anchorscope.passes import interventions, sharing
-from anchorscope.passes.batches import Batch, Plan, Sample
-from anchorscope.passes.runner import forks, measure, parse
-from anchorscope.passes.stored import Rows, Stored
+from anchorscope.passes import interventions
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import check_ids, read_parquet, write_parquet
@@ -22,6 +22,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
+    from anchorscope.passes.batches import Plan, Sample
     from anchorscope.passes.features import Features
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
@@ -29,10 +30,7 @@ PARTNERS = (*(f"{name}_partner" for name in PROMPTS), "partner_source")
 
 
 def write(
-    folder: str | Path,
-    loaded: Loaded,
-    planned: Plan,
-    readouts: Sequence[str],
+    folder: str | Path, loaded: Loaded, planned: Plan, readouts: Sequence[str]
 ) -> dict[str, Any]:
     """Measure a cell and write `batch-00000.safetensors`, ..., and `index.parquet`.
 
@@ -49,80 +47,55 @@ def write(
         not fit in memory); `tokens` without and `padded_tokens` with padding; `passed_tokens`, what
         went through the model after sharing; `device`, `dtype`, `seconds`.
     """
+    from anchorscope.passes.runner import forks, measure
+
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [partial.batch(folder, number) for number in range(len(planned.batches))]
-    signed = [_signature(planned, batch) for batch in planned.batches]
+    signed = [
+        partial.signature([planned.samples[at].id for at in batch.samples])
+        for batch in planned.batches
+    ]
     todo = [n for n, path in enumerate(paths) if not partial.finished(path, signed[n])]
-    counted = _Counter(planned, forked=forks(loaded))
-    for number in sorted({*range(len(paths))} - {*todo}):
-        counted.add(planned.batches[number], partial.notes(paths[number]))
-    room = Room()
+    room, seconds, halved = Room(), 0.0, 0
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
     rest = {sample for number in todo for sample in planned.batches[number].samples}
     # Closed: an error while a batch is written leaves the model without hooks, too.
     with closing(passes), Progress(total=len(rest)) as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
-            notes = counted.notes(progress.seconds, room.halved)
+            took, parted = progress.seconds - seconds, room.halved - halved
+            seconds, halved = progress.seconds, room.halved
+            notes = {"seconds": f"{took:.6f}", "halved": str(parted)}
             partial.save(tensors, paths[number], samples=signed[number], **notes)
-            counted.add(batch, notes)
             progress.update(len(rest.intersection(batch.samples)))
             rest.difference_update(batch.samples)
     write_parquet(index(planned), folder / "index.parquet")
     dtype = str(loaded.model.dtype).removeprefix("torch.")
-    return counted.stats() | {"device": loaded.device.type, "dtype": dtype}
+    costs = _costs(planned, [partial.notes(path) for path in paths], forked=forks(loaded))
+    return costs | {"device": loaded.device.type, "dtype": dtype}
 
 
-def _signature(planned: Plan, batch: Batch) -> str:
-    """Of the samples of a planned batch, as they stand in its file."""
-    return partial.signature([planned.samples[at].id for at in batch.samples])
+def _costs(planned: Plan, notes: Sequence[Mapping[str, str]], *, forked: bool) -> dict[str, Any]:
+    """What the passes cost, from the plan and the notes of each batch."""
+    from anchorscope.passes import sharing
 
-
-class _Counter:
-    """Counts the rows passed, as they are passed."""
-
-    def __init__(self, planned: Plan, *, forked: bool) -> None:
-        self.planned, self.forked = planned, forked
-        self.rows: Counter[str] = Counter()
-        self.samples: dict[str, set[int]] = {}
-        self.batches = self.halved = self.tokens = self.padded = 0
-        self.seconds = self.noted = 0.0
-        self.known = 0
-        heads = sharing.head_rows(planned)
-        self.passed = len(heads) * max(map(len, heads), default=0)
-
-    def notes(self, seconds: float, halved: int) -> dict[str, str]:
-        """What is to be known of the batch just passed, from what all so far have taken."""
-        took, parted = seconds - self.noted, halved - self.known
-        self.noted, self.known = seconds, halved
-        return {"seconds": f"{took:.6f}", "halved": str(parted)}
-
-    def add(self, batch: Batch, notes: Mapping[str, str]) -> None:
-        for row in batch.rows:
-            self.rows[row.condition] += 1
-            self.samples.setdefault(row.condition, set()).add(row.sample)
-            self.tokens += len(self.planned.passed(row).input_ids)
-        self.batches += 1
-        self.halved += int(notes["halved"]) > 0
-        self.seconds += float(notes["seconds"])
-        self.padded += len(batch.rows) * batch.length
-        self.passed += sharing.tokens_passed(self.planned, batch, forked=self.forked)
-
-    def stats(self) -> dict[str, Any]:
-        return {
-            "rows": self.rows.total(),
-            "samples": len(self.planned.samples),
-            "rows_by_condition": dict(self.rows),
-            "rows_per_sample": {
-                name: rows / len(self.samples[name]) for name, rows in self.rows.items()
-            },
-            "batches": self.batches,
-            "halved_batches": self.halved,
-            "tokens": self.tokens,
-            "padded_tokens": self.padded,
-            "passed_tokens": self.passed,
-            "seconds": round(self.seconds, 3),
-        }
+    rows = [row for batch in planned.batches for row in batch.rows]
+    by_condition = Counter(row.condition for row in rows)
+    samples = Counter(name for name, _ in {(row.condition, row.sample) for row in rows})
+    heads = sharing.head_rows(planned)
+    passed = (sharing.tokens_passed(planned, batch, forked=forked) for batch in planned.batches)
+    return {
+        "rows": len(rows),
+        "samples": len(planned.samples),
+        "rows_by_condition": dict(by_condition),
+        "rows_per_sample": {name: number / samples[name] for name, number in by_condition.items()},
+        "batches": len(planned.batches),
+        "halved_batches": sum(int(note["halved"]) > 0 for note in notes),
+        "tokens": sum(len(planned.passed(row).input_ids) for row in rows),
+        "padded_tokens": sum(len(batch.rows) * batch.length for batch in planned.batches),
+        "passed_tokens": len(heads) * max(map(len, heads), default=0) + sum(passed),
+        "seconds": round(sum(float(note["seconds"]) for note in notes), 3),
+    }
 
 
 def index(planned: Plan) -> pd.DataFrame:
@@ -221,6 +194,9 @@ def read(
         AnchorscopeError: this was not measured, or a file is missing, broken, or not of the
             samples that the index says.
     """
+    from anchorscope.passes.runner import parse
+    from anchorscope.passes.stored import Rows, Stored
+
     folder = Path(folder)
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"

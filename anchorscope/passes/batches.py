@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -150,11 +151,14 @@ def arrange(
     alike: dict[frozenset[str], list[int]] = {}
     for number, sample in enumerate(samples):
         alike.setdefault(frozenset(sample.others), []).append(number)
-    batches = [
-        batch
-        for had, group in alike.items()
-        for batch in _batches(samples, group, _shared(chosen, had), batch_tokens, seed)
-    ]
+    batches = []
+    for had, group in alike.items():
+        columns = [
+            (one, draw)
+            for one, draw in chosen
+            if not one.own_batch and (one.prompt is None or one.prompt in had)
+        ]
+        batches += _batches(samples, group, columns, batch_tokens, seed)
     batches.sort(key=lambda batch: -batch.length)
     some = range(min(len(samples), noop))
     for one in chosen:
@@ -165,15 +169,6 @@ def arrange(
     return Plan(
         tuple(samples), tuple(batches), counts, blocks, tuple(prompts), heads, partner_source
     )
-
-
-def _shared(chosen: Iterable[Drawn], prompts: Collection[str]) -> list[Drawn]:
-    """The interventions that share a batch, for samples with these other prompts."""
-    return [
-        (one, draw)
-        for one, draw in chosen
-        if not one.own_batch and (one.prompt is None or one.prompt in prompts)
-    ]
 
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
@@ -241,15 +236,10 @@ def _batch(
     length: int,
     seed: int,
 ) -> Batch:
-    rows = [
-        Row(number, one, draw, _cut(samples[number], one, draw, seed))
-        for one, draw in columns
-        for number in group
-    ]
+    rows = []
+    for (one, draw), number in itertools.product(columns, group):
+        passed, key = samples[number].under(one), f"{seed}/{samples[number].id}"
+        acts = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
+        rows.append(Row(number, one, draw, acts))
     names = tuple((one.name, draw) for one, draw in columns)
     return Batch(tuple(group), names, tuple(rows), length)
-
-
-def _cut(sample: Sample, one: Intervention, draw: int, seed: int) -> Cut:
-    passed = sample.under(one)
-    return cut(one, passed.question_tokens, passed.eq_tokens, key=f"{seed}/{sample.id}", draw=draw)

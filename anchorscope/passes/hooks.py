@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
 
 if TYPE_CHECKING:
-    import torch
     from torch.utils.hooks import RemovableHandle
 
 TOKENWISE = "mlp"
@@ -31,12 +32,12 @@ class Recorder:
     """What the hooks of a pass saw: site → [rows, positions, width] of each layer in turn.
 
     Attributes:
-        indices: read-out tokens, int64 [rows, positions]; None records nothing.
+        indices: read-out tokens, int64 [rows, positions].
         early: whether the pass ends with the last module read, which, if it works token by token,
             is given the read-out tokens only.
     """
 
-    indices: torch.Tensor | None = None
+    indices: torch.Tensor = field(init=False)
     early: bool = False
     seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
@@ -47,17 +48,12 @@ class Recorder:
 
     def taken(self, states: torch.Tensor) -> torch.Tensor:
         """The states at the read-out tokens."""
-        import torch
-
-        assert self.indices is not None
         indices = self.indices.to(states.device)
         rows = torch.arange(len(indices), device=states.device)[:, None]
         return states[rows, indices]
 
     def keep(self, site: str, output: Any, *, last: bool) -> None:
         """Record the output of a module; `last` is the last one read."""
-        if self.indices is None:
-            return
         states = families.first_tensor(output)
         cut_down = last and self.early and site == TOKENWISE
         self.seen.setdefault(site, []).append(states if cut_down else self.taken(states))
@@ -66,14 +62,10 @@ class Recorder:
 
     def narrow(self, inputs: tuple[Any, ...]) -> tuple[Any, ...] | None:
         """The input of the last module read, at the read-out tokens."""
-        if self.indices is None or not self.early:
-            return None
-        return (self.taken(inputs[0]), *inputs[1:])
+        return (self.taken(inputs[0]), *inputs[1:]) if self.early else None
 
     def states(self) -> dict[str, torch.Tensor]:
         """Site → [rows, layers, positions, width]; the recorder is empty again."""
-        import torch
-
         found = {
             site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
             for site, layers in self.seen.items()
@@ -140,8 +132,6 @@ def writing(
 
     `tokens`: position → token of each row, int64 [rows].
     """
-    import torch
-
     blocks, handles = families.layers(loaded), []
     for one in writes:
 

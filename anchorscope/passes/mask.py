@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import torch
 
 from anchorscope.passes.interventions import Cut
-
-if TYPE_CHECKING:
-    import torch
 
 
 def mask(
@@ -30,8 +28,7 @@ def mask(
     Args:
         lengths: tokens of each row without padding.
         cuts: what is cut in each row; its `layers` are the caller's to keep.
-        dtype: the model's dtype; closed is its `finfo.min`, open is 0.
-        device: where the mask is made.
+        dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
         first_query: in each row, the first token that the cut applies to (all when None). A cut
             that starts after E_Q's neighbours leaks: they pass on what they read.
         width: padded length; the longest row when None.
@@ -39,8 +36,6 @@ def mask(
     Returns:
         [rows, 1, width, width]: queries along dimension 2, keys along dimension 3.
     """
-    import torch
-
     index = torch.arange(max(lengths) if width is None else width).expand(len(lengths), -1)
     return mask_between(
         index, index, lengths, cuts, dtype=dtype, device=device, first_query=first_query
@@ -67,8 +62,6 @@ def mask_between(
     Returns:
         [rows, 1, queries, keys].
     """
-    import torch
-
     width = int(max(queries.max(), keys.max())) + 1
     is_cut = _indicator([cut.tokens for cut in cuts], width)
     starts = torch.tensor(first_query or [0] * len(lengths))[:, None]
@@ -99,8 +92,6 @@ def in_layer(cuts: Sequence[Cut], layer: int) -> list[Cut]:
 
 def _indicator(tokens: Sequence[Sequence[int]], width: int) -> torch.Tensor:
     """bool [rows, width]: whether a token is among its row's tokens."""
-    import torch
-
     indicator = torch.zeros((len(tokens), width), dtype=torch.bool)
     for row, found in enumerate(tokens):
         indicator[row, list(found)] = True

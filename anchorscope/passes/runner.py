@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
 
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded
@@ -20,9 +22,6 @@ from anchorscope.passes.interventions import Cut
 from anchorscope.passes.mask import in_layer, mask
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
-
-if TYPE_CHECKING:
-    import torch
 
 States = dict[str, "torch.Tensor"]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype."""
@@ -77,19 +76,15 @@ def run(
     with which they replace, drop or exchange the question (`Sample.others`).
 
     Args:
-        loaded: the model.
-        planned: the plan of the batch, see `passes.arrange`.
-        batch: the rows; `passes.narrowed` takes some samples of one.
+        loaded, planned: the model, and the plan of the batch.
+        batch: the rows; `narrowed` takes some samples of one.
         read: read-outs such as `mlp/final`.
-        write: states to put in place of a module's output; what is read at that module and
-            behind it sees them.
+        write: states put in place of a module's output; what is read there and behind sees them.
         grad: keep the graph from embeddings to states, see `Passed`.
 
     Raises:
         AnchorscopeError: see `measure`.
     """
-    import torch
-
     pairs = parse(read)
     positions = list(dict.fromkeys(position for _, position in pairs))
     rows = [planned.passed(row) for row in batch.rows]
@@ -142,8 +137,7 @@ def measure(
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
 
     Args:
-        loaded: the model.
-        planned: the passes.
+        loaded, planned: the model and the passes.
         readouts: such as `mlp/final`.
         numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
@@ -184,15 +178,11 @@ def _near(states: States) -> States:
 
 def _joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """The tensors of several runs of samples, one behind the other."""
-    import torch
-
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
 
 
 def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[str]) -> Any:
     """Read-out tokens of each row, counted from its first token passed: int64 [rows, positions]."""
-    import torch
-
     return torch.tensor(
         [
             [sample.positions[name] - start for name in positions]
@@ -209,8 +199,6 @@ def _shared(
     heads: cache.Layers,
 ) -> States:
     """The passes of one batch: rows without a cut first, then the others from where they differ."""
-    import torch
-
     sites = list(dict.fromkeys(site for site, _ in pairs))
     positions = list(dict.fromkeys(position for _, position in pairs))
     planned_steps = sharing.steps(planned, batch, forked=forks(loaded))
@@ -236,23 +224,18 @@ def _shared(
 
 def forks(loaded: Loaded) -> bool:
     """Whether rows with a cut go on from the clean row: in single precision only."""
-    import torch
-
     return loaded.model.dtype in (torch.float32, torch.float64)
 
 
 def inputs(loaded: Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
-    """What one pass of a whole batch would be called with, nothing shared.
+    """What one pass of a whole batch is called with, nothing shared.
 
-    Right-padded ids, positions, and the mask. `noop`, the model's own verdicts and the seal are
-    measured so.
+    `noop`, the model's own verdicts and the seal are measured so.
 
     Returns:
         `input_ids` and `position_ids` int64 [rows, length]; `attention_mask` [rows, 1, length,
         length] in the model's dtype, or for `noop` int64 [rows, length].
     """
-    import torch
-
     rows = [planned.passed(row).input_ids for row in batch.rows]
     given = cache.padded(rows, [0] * len(rows), batch.length, loaded.device)
     if batch.masked:

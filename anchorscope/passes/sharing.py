@@ -16,14 +16,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from anchorscope.models.cache import WORTH_A_CALL, Earlier, padded, split
 from anchorscope.passes.batches import narrowed
 from anchorscope.passes.interventions import uncut
 from anchorscope.passes.mask import mask_between
 
 if TYPE_CHECKING:
-    import torch
-
     from anchorscope.models.cache import Layers
     from anchorscope.models.families import Loaded
     from anchorscope.passes.batches import Batch, Plan, Row
@@ -106,8 +106,7 @@ def parts(planned: Plan, batch: Batch, *, forked: bool = True) -> list[tuple[int
     """The samples of a batch in runs of like length, each passed by itself where that pays.
 
     A batch is as large as memory allows, and its longest sample pads all others. A sample's rows
-    stay together. Where all rows of a batch must be one call (`forked` is False), so must they
-    here.
+    stay together; all rows do where they must be one call (`forked` is False).
     """
     if not (forked and batch.masked):
         return [batch.samples]
@@ -161,8 +160,6 @@ def earlier(planned: Plan, batch: Batch, step: Step, heads: Layers, first: Layer
 
     `heads` and `first` are their keys and values; empty where there are none, `first` in that step.
     """
-    import torch
-
     samples = [planned.passed(batch.rows[number]) for number in step.rows]
     shared = torch.tensor([planned.shared(sample) for sample in samples])
     found = []
@@ -184,8 +181,6 @@ def inputs(
         Right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows, 1,
         width, slots + width] in the model's dtype, the slots those of `before` in turn.
     """
-    import torch
-
     rows = [batch.rows[number] for number in step.rows]
     samples = [planned.passed(row) for row in rows]
     own = torch.tensor(step.starts)[:, None] + torch.arange(step.width)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import torch
 
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
-
-if TYPE_CHECKING:
-    import torch
 
 BLOCK_BYTES = 512 << 20
 """At most so much of one read-out and condition is held between two readings."""
@@ -75,8 +73,6 @@ class Stored:
 
     def __getitem__(self, layers: slice) -> torch.Tensor:
         wanted = range(len(self))[layers]
-        if wanted.step != 1:
-            raise ValueError(f"layers are read one after another, not in steps of {wanted.step}")
         if len(wanted) > self.layers_at_once:
             return self._read(wanted.start, wanted.stop)
         if self._block is None or not {*wanted} <= {*self._held}:
@@ -87,14 +83,17 @@ class Stored:
         return self._block[first : first + len(wanted)]
 
     def _read(self, start: int, stop: int) -> torch.Tensor:
-        import torch
-
         out = torch.empty((stop - start, *self.shape[1:]))
         for batch in self.batches:
             with partial.opened(batch.path) as file:
                 states = file.get_slice(self.name)[:, start:stop][batch.rows]
             if not torch.isfinite(states).all():
-                raise self._not_finite(states, batch, start)
+                # Measuring refuses such states, so somebody else has put them there.
+                row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
+                sample = self.samples[batch.places[row]]
+                raise _broken(
+                    f"{self.name} of sample {sample} is not finite at layer {start + layer}", batch
+                )
             out[:, batch.places] = states.transpose(0, 1).float()
         return out
 
@@ -110,19 +109,8 @@ class Stored:
             _, layers, width = file.get_slice(self.name).get_shape()
         return layers, width
 
-    def _not_finite(self, states: torch.Tensor, batch: Rows, start: int) -> AnchorscopeError:
-        """Measuring refuses such states, so somebody else has put them there."""
-        row, layer = (~states.isfinite()).any(dim=2).nonzero()[0].tolist()
-        sample = self.samples[batch.places[row]]
-        return _broken(
-            f"{self.name} of sample {sample} is not finite at layer {start + layer}", batch
-        )
-
 
 def _broken(what: str, batch: Rows) -> AnchorscopeError:
     return AnchorscopeError(
-        what,
-        batch.path,
-        "delete its folder and run snakemake again",
-        see="unreadable-product",
+        what, batch.path, "delete its folder and run snakemake again", see="unreadable-product"
     )

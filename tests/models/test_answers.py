@@ -17,7 +17,6 @@ from anchorscope.anchors import answer_anchors, tokens
 from anchorscope.models import answers, families, generation, inputs
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
-from anchorscope.passes import activations, planning
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
 from anchorscope.storage.counts import Counts
@@ -173,8 +172,7 @@ def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written
 
 
 @pytest.mark.parametrize(
-    ("said", "whole"),
-    [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")],
+    ("said", "whole"), [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")]
 )
 def test_the_text_that_was_said_is_kept_up_to_its_own_end(
     byte_level: Any, said: str, whole: str
@@ -329,21 +327,6 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
         assert len(new) <= size
 
 
-def test_an_end_token_ends_its_row_only(llama: Any) -> None:
-    tokenizer = llama.tokenizer
-    prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
-    full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
-    eos = frozenset([full[0][4]])
-    found = generation.generate(
-        prompts, llama.model, tokenizer, Ending("chat", (0,), eos), max_new_tokens=12,
-        batch_tokens=100_000,
-    )  # fmt: skip
-    for new, oracle in zip(found, full, strict=True):
-        stop = next((n + 1 for n, token in enumerate(oracle) if token in eos), 12)
-        assert list(new) == oracle[:stop]
-    assert len({len(new) for new in found}) > 1
-
-
 def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -> None:
     from transformers import GenerationConfig
 
@@ -450,36 +433,6 @@ def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted
     assert counts.notes["second prompt, spans do not decode back"] == 1
     assert (counts.notes["second prompt, spans failed"], counts.notes["spans failed"]) == (1, 0)
     assert counts.notes["second prompt, prompt too long"] == 4
-
-
-def test_second_prompts_are_measured_end_to_end(llama: Any, tmp_path: Path) -> None:
-    frame, asked = _with_second()
-    files.write_parquet(frame, tmp_path / "prompts.parquet")
-    found, counts = answer(
-        files.read_parquet(tmp_path / "prompts.parquet"), asked, llama.model, llama.tokenizer,
-        Settings("few_shot", max_new_tokens=8),
-    )  # fmt: skip
-    files.write_parquet(found, tmp_path / "answers.parquet")
-    table = files.read_parquet(tmp_path / "answers.parquet")
-    settings: dict[str, Any] = {"knockout": {}, "replicate": {}}
-    planned = planning.plan(table, conditions=settings, batch_tokens=8192)
-    assert planned.counts.notes == {"replicate, few-shot": counts.kept}
-    activations.write(tmp_path / "cell", llama, planned, ["mlp/final"])
-    ids, states = activations.read(tmp_path / "cell", "mlp/final", "replicate-knockout")
-    whole = activations.read(tmp_path / "cell", "mlp/final", "knockout")[1]
-    assert ids == table["id"][table["dropped"].isna()].tolist()
-    assert (states[:] - whole[:]).abs().max()
-
-
-def test_prompts_without_a_second_one_leave_it_empty(llama: Any) -> None:
-    frame, asked = _with_second()
-    none = dict(zip(prompts.REPLICATE, (None, -1, -1, [], []), strict=True))
-    frame = pd.DataFrame([row | none for row in frame.to_dict("records")])
-    found, counts = answer(
-        frame, asked, llama.model, llama.tokenizer, Settings("few_shot", max_new_tokens=4)
-    )
-    assert found["replicate_ids"].tolist() == [[]] * len(ASKED)
-    assert not [name for name in counts.notes if name.startswith("second prompt")]
 
 
 # Rows that are dropped, and the user's own
@@ -628,8 +581,3 @@ def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
     prompts, questions = _tables("chat")
     with pytest.raises(AnchorscopeError, match="end-of-sequence"):
         answer(prompts, questions, model, tokenizer, Settings("chat"))
-
-
-def test_an_unknown_style_is_an_error(llama: Any) -> None:
-    with pytest.raises(ValueError, match="unknown style"):
-        answer(*_tables(), llama.model, llama.tokenizer, Settings("poem"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import huggingface_hub
@@ -83,15 +84,6 @@ def test_attn_and_mlp_add_up_to_the_residual_stream(load, family):
         before = seen["resid"][number]
 
 
-@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
-def test_the_tokenizer_comes_back_as_it_was_saved(load, name, byte_level, metaspace):
-    saved = {"byte_level": byte_level, "metaspace": metaspace}[name]
-    for family in ("llama", "qwen3"):
-        for text in ("Q: What is Mary-Ann O'Neill's  age? A:", "東京 1894"):
-            found = load(family, name).tokenizer(text)["input_ids"]
-            assert found == saved(text)["input_ids"]
-
-
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_attention_is_sdpa_and_a_catalogues_model_bfloat16_unless_it_says_otherwise(load, family):
     assert load(family).model.config._attn_implementation == "sdpa"
@@ -144,29 +136,7 @@ def test_a_tied_lm_head_is_not_missing(folder):
     assert torch.equal(model.lm_head.weight, model.model.embed_tokens.weight)
 
 
-def test_a_family_without_adapter_is_refused(folder):
-    edit(folder / "config.json", model_type="gpt2")
-    message = refused(folder)
-    assert "'gpt2'" in message and "llama" in message and "config.json" in message
-
-
-def test_a_config_without_model_type_is_refused(folder):
-    (folder / "config.json").write_text("{}")
-    assert "model_type" in refused(folder)
-    (folder / "config.json").write_text("{")
-    assert "cannot be read" in refused(folder)
-    (folder / "config.json").unlink()
-    assert "no config.json" in refused(folder)
-
-
-def test_a_checkpoint_without_tokenizer_is_refused(folder):
-    (folder / "tokenizer.json").unlink()
-    assert "no tokenizer" in refused(folder)
-
-
-def test_a_broken_or_slow_tokenizer_is_refused(folder, monkeypatch):
-    (folder / "tokenizer.json").write_text("{")
-    assert "tokenizer cannot be loaded" in refused(folder)
+def test_a_slow_tokenizer_is_refused(folder, monkeypatch):
     import transformers
 
     class Slow:
@@ -250,54 +220,52 @@ def test_weights_under_other_names_are_refused(folder):
     assert "3 weights are not in the file" in message and "layers.2.mlp" in message
 
 
-def test_weights_of_another_shape_are_refused(folder):
-    edit(folder / "config.json", intermediate_size=WIDTH)
-    assert "weights cannot be loaded" in refused(folder)
-
-
-def test_weights_cut_short_are_refused(folder):
-    path = folder / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:5000])
-    assert "weights cannot be loaded" in refused(folder)
-
-
-def test_pickled_weights_are_refused(folder):
+def pickled(folder):
     weights = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     torch.save(weights, folder / "pytorch_model.bin")
-    assert "safetensors" in refused(folder)
+
+
+def cut_short(folder):
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+@pytest.mark.parametrize(
+    ("breaks", "said"),
+    [
+        (lambda folder: edit(folder / "config.json", model_type="gpt2"), "adapter .* 'gpt2'"),
+        (lambda folder: (folder / "config.json").write_text("{}"), "names no model_type"),
+        (lambda folder: (folder / "config.json").write_text("{"), "config.json cannot be read"),
+        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{"), "tokenizer cannot be loaded"),
+        (lambda folder: edit(folder / "config.json", intermediate_size=WIDTH), "cannot be loaded"),
+        (cut_short, "weights cannot be loaded"),
+        (pickled, "no weights in safetensors format"),
+        (shutil.rmtree, "no such model folder"),
+    ],
+)
+def test_a_checkpoint_that_lacks_something_is_refused(folder, breaks, said):
+    breaks(folder)
+    assert re.search(said, refused(folder))
+
+
+def test_a_hub_models_folder_that_is_gone_says_how_to_fetch_it_again(tmp_path):
+    pruned = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
+    assert "delete results/models/<model>.json and run again" in refused(pruned)
+
+
+@pytest.mark.parametrize("device", ["cuda", {"model": "cpu", "lm_head": 0}])
+def test_a_device_that_is_not_there_is_refused(folder, device, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert "no usable GPU" in refused(folder, device=device)
 
 
 def test_code_in_the_checkpoint_is_never_run(folder):
     (folder / "evil.py").write_text("raise SystemExit('ran')\n")
     edit(folder / "config.json", auto_map={"AutoModelForCausalLM": "evil.Evil"})
     assert type(loading.load(folder).model).__name__ == "LlamaForCausalLM"
-
-
-def test_a_missing_folder_is_refused(tmp_path):
-    assert "no such model folder" in refused(tmp_path / "nowhere")
-    assert "no such model folder" in refused(str(tmp_path / "nowhere"))
-    assert "neither a folder nor a hub id" in refused("models/of/mine")
-    pruned = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
-    assert "delete results/models/<model>.json and run again" in refused(pruned)
-    assert "results/models" not in refused(tmp_path / "nowhere")
-
-
-def test_a_model_that_was_not_fetched_is_refused_without_asking_the_network(monkeypatch, tmp_path):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
-    assert "not in the cache" in refused("someone/some-model")
-
-
-def test_settings_that_cannot_be_met_are_refused(folder, monkeypatch):
-    assert "unknown dtype" in refused(folder, dtype="int8")
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "no usable GPU" in refused(folder, device="cuda")
-
-
-@pytest.mark.parametrize("name", ["byte_level", "metaspace"])
-def test_the_tokenizer_can_be_loaded_alone(checkpoint, load, name):
-    alone, whole = loading.load_tokenizer(checkpoint("llama", name)), load("llama", name).tokenizer
-    assert alone("Q: who? A:")["input_ids"] == whole("Q: who? A:")["input_ids"]
 
 
 class Response:

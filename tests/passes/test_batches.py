@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import itertools
-import random
 
 import pandas as pd
 import pytest
@@ -37,10 +35,7 @@ ASKED = [
     ("In what line of work was Zoltán Szabó?", "painter", "painter", "Zoltán Szabó", "work"),
     ("Who wrote The  Red House in 1894?", "Anna Lund", "yes", None, None),
 ]
-ARMS = {
-    "matched": {"q0": "q2", "q2": "q0", "q3": "q0"},
-    "placebo": {"q2": "q3", "q3": "q2"},
-}
+ARMS = {"matched": {"q0": "q2", "q2": "q0", "q3": "q0"}, "placebo": {"q2": "q3", "q3": "q2"}}
 WORDINGS = {"q0": "q1", "q1": "q0"}
 EXAMPLE = "Q: Who painted it? A: Anna Lund . "
 CUT_TWICE = ("clean", "knockout", "random")
@@ -131,15 +126,6 @@ def test_another_prompt_changes_what_is_measured(load):
         ]
         for one, other in itertools.combinations(states, 2):
             assert (one - other).abs().max() > 1e-3
-
-
-def test_at_the_prompts_end_the_answer_behind_another_prompt_shows_that_prompt(load):
-    loaded = load("qwen3")
-    found = measured(loaded, planned(partnered_table(loaded.tokenizer), conditions=PARTNERED))
-    for arm, partners in ARMS.items():
-        for id_, partner in partners.items():
-            state = found[id_, f"{arm}.0/mlp.prompt_end"]
-            torch.testing.assert_close(state, found[partner, "clean.0/mlp.prompt_end"], **CLOSE)
 
 
 def test_rows_behind_other_prompts_share_a_batch_with_the_samples_other_rows(byte_level):
@@ -283,16 +269,6 @@ def test_the_random_cut_of_a_replicate_is_the_samples_own(byte_level):
     assert alone[key][1] == found[key][1]
 
 
-def test_without_a_random_control_the_replicate_has_none_either(byte_level):
-    without = {"knockout": {}, "random": None, "replicate": {}, "matched": None}
-    plan = planned(partnered_table(byte_level), conditions=without)
-    passed = {(row.condition, row.draw) for batch in plan.batches for row in batch.rows}
-    assert passed == set(planning.conditions_of(without))
-    assert passed == {
-        (name, 0) for name in ("clean", "knockout", "replicate-clean", "replicate-knockout")
-    }
-
-
 def test_the_plan_with_other_prompts_is_the_same_whatever_the_order_of_the_answers(byte_level):
     table = partnered_table(byte_level, few_shot=[2])
     settings = {"conditions": PARTNERED | {"noop": None}, "batch_tokens": 1200}
@@ -301,52 +277,6 @@ def test_the_plan_with_other_prompts_is_the_same_whatever_the_order_of_the_answe
     )
     assert cuts(one) == cuts(other)
     assert one == planned(table.copy(), **settings)
-
-
-def numbers_table():
-    """Forty samples made of numbers alone, so that no tokenizer's version matters."""
-    draws = random.Random(0)
-    records = []
-    for number in range(40):
-        prompt, answer = draws.randrange(12, 30), draws.randrange(3, 8)
-        first = draws.randrange(4, prompt - 6)
-        ids = [draws.randrange(3, 300) for _ in range(prompt + answer)]
-        records.append(
-            {
-                "id": f"n{number}",
-                "input_ids": ids,
-                "prompt_length": prompt,
-                "ea_start": prompt,
-                "ea_end": len(ids) - 1,
-                "final": len(ids) - 1,
-                "eq_tokens": [first, first + 1, first + 4],
-                "question_tokens": list(range(3, prompt - 1)),
-                "dropped": None,
-            }
-        )
-    return pd.DataFrame(records)
-
-
-@pytest.mark.parametrize("more", [{}, {"matched": None, "replicate": None}])
-def test_without_other_prompts_the_passes_stay_what_they_always_were(more):
-    # The digests are those of the plan before there were other prompts.
-    plan = planned(numbers_table(), conditions=CONDITIONS | more, batch_tokens=900, seed=3)
-    batches = [
-        (
-            batch.samples,
-            batch.columns,
-            batch.length,
-            [(r.sample, r.condition, r.draw, r.cut.tokens, r.cut.complete) for r in batch.rows],
-        )
-        for batch in plan.batches
-    ]
-    index = activations.index(plan).to_csv(index=False)
-    assert (digest(repr(batches)), digest(index)) == ("c2502a338b220d69", "699b081f725e309b")
-    assert plan.counts.notes == {}
-
-
-def digest(text):
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(load, caplog):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from typing import Any
 
@@ -291,16 +290,6 @@ def test_a_template_is_the_question_without_its_subject(
     question: str, subject: str, expected: str
 ) -> None:
     assert partners.template(question, subject) == expected
-
-
-def test_a_relation_of_three_hundred_among_two_thousand_rows_takes_seconds() -> None:
-    golds = [[f"w{(i if i % 2 else i * 7 + 1) % 90}", f"v{i}"] for i in range(2000)]
-    table = pd.DataFrame(
-        [row(f"n{i}", f"Name {i}", f"r{i % 7}", f"w{i % 90}", gold) for i, gold in enumerate(golds)]
-    )
-    started = time.process_time()
-    found = matched(table)
-    assert time.process_time() - started < 5 and len(found) >= 1000
 
 
 def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:

@@ -129,18 +129,6 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     assert ran["norm"] == 1  # the heads' own pass, once a cell
 
 
-def test_the_last_mlp_sees_the_read_out_tokens_only(load):
-    loaded = load("llama")
-    plan = planned(behind_heads(loaded.tokenizer), conditions={"knockout": {}})
-    widths = []
-    handle = families.layers(loaded)[-1].mlp.register_forward_hook(
-        lambda module, args, output: widths.append(output.shape[1])
-    )
-    measured(loaded, plan, ["attn/final", "mlp/final", "mlp/last_answer"])
-    handle.remove()
-    assert set(widths[1:]) == {2} and len(widths) == 1 + 2 * len(plan.batches)
-
-
 @pytest.mark.parametrize("blocks", BLOCKS)
 def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
     byte_level, blocks
@@ -194,26 +182,6 @@ def test_a_cell_without_anything_in_common_has_no_heads(load):
         torch.testing.assert_close(states, expected[key], **CLOSE)
 
 
-def test_the_heads_are_passed_once_a_cell(load):
-    loaded, shapes = load("llama"), []
-    plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=1)
-    handle = loaded.model.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: shapes.append(kwargs["input_ids"].shape), with_kwargs=True
-    )
-    measured(loaded, plan, ["mlp/final"])
-    handle.remove()
-    assert shapes[0] == (2, max(plan.heads))
-    masked = [batch for batch in plan.batches if batch.masked]
-    assert len(shapes) - 1 - (len(plan.batches) - len(masked)) == sum(
-        len(sharing.steps(plan, batch)) for batch in masked
-    )
-    # Neither is any later pass as long as a row.
-    for batch in masked:
-        assert all(
-            step.width < batch.length - min(plan.heads) + 3 for step in sharing.steps(plan, batch)
-        )
-
-
 def test_noop_takes_the_ordinary_path_to_its_end(load):
     loaded, ends, shapes = load("mistral", "metaspace"), [], []
     plan = planned(behind_heads(loaded.tokenizer))
@@ -228,6 +196,7 @@ def test_noop_takes_the_ordinary_path_to_its_end(load):
     for handle in handles:
         handle.remove()
     assert len(ends) == len(shapes) == 1 + len(only.batches)
+    assert sorted(n for batch in only.batches for n in batch.samples) == [0, 1, 2]
     for batch, passed in zip(only.batches, shapes[1:], strict=True):
         assert passed["input_ids"].shape == (len(batch.rows), batch.length)
         assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
@@ -249,25 +218,6 @@ def test_the_seal_is_exactly_zero_behind_shared_keys(load):
         for key, states in before.items():
             same = torch.equal(states, after[key])
             assert same == key[1].startswith("knockout"), (family, key)
-
-
-def test_short_rows_get_a_step_of_their_own_where_that_saves_enough(byte_level):
-    table = behind_heads(byte_level)
-    few = planned(table.head(1), conditions={"knockout": {}, "question": {}})
-    assert [len(sharing.steps(few, batch)) for batch in few.batches] == [2]
-    texts = ["Q: " + "what is the red house of " * 12 + " A: Anna Lund ."] * 12
-    many = planned(
-        answers_table(byte_level, texts),
-        conditions={"knockout": {}, "question": {}},
-        batch_tokens=10**6,
-    )
-    (batch,) = many.batches
-    _, *others = sharing.steps(many, batch)
-    kinds = [{batch.rows[n].condition for n in step.rows} for step in others]
-    assert {"knockout"} in kinds and kinds[-1] == {"question"}
-    assert all(len(kind) == 1 for kind in kinds)
-    widths = [step.width for step in others]
-    assert widths == sorted(widths, reverse=True) and 2 * widths[-1] <= widths[0]
 
 
 @given(
@@ -295,33 +245,16 @@ def long_and_short(tokenizer):
     return answers_table(tokenizer, texts)
 
 
-def in_one_part(monkeypatch):
-    monkeypatch.setattr(sharing, "parts", lambda planned, batch, **_: [batch.samples])
-
-
 def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, monkeypatch):
     loaded = load("llama", "metaspace")
     plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
     assert len(sharing.parts(plan, plan.batches[0])) > 1
     found = measured(loaded, plan)
-    in_one_part(monkeypatch)
+    monkeypatch.setattr(sharing, "parts", lambda planned, batch, **_: [batch.samples])
     expected = measured(loaded, plan)
     assert expected.keys() == found.keys()
     for key, states in found.items():
         torch.testing.assert_close(states, expected[key], **CLOSE)
-
-
-def test_parts_pass_fewer_tokens_and_keep_a_samples_rows_together(byte_level, monkeypatch):
-    plan = planned(long_and_short(byte_level), batch_tokens=10**6)
-    batch = plan.batches[0]
-    found = sharing.parts(plan, batch)
-    assert sorted(n for some in found for n in some) == sorted(batch.samples)
-    assert sharing.parts(plan, batch, forked=False) == [batch.samples]
-    alike = planned(answers_table(byte_level, [CORPUS[0]] * 6), batch_tokens=10**6)
-    assert sharing.parts(alike, alike.batches[0]) == [alike.batches[0].samples]
-    passed = sharing.tokens_passed(plan, batch)
-    in_one_part(monkeypatch)
-    assert passed + cache.WORTH_A_CALL < sharing.tokens_passed(plan, batch)
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
@@ -364,7 +297,7 @@ def greedy(loaded, ids, eos, most):
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(sharing, "WORTH_A_CALL", price)
+    monkeypatch.setattr(generation, "WORTH_A_CALL", price)
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -460,9 +393,7 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
     assert moved
 
 
-def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(
-    checkpoint,
-):
+def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(checkpoint):
     plan = planned(answers_table(loading.load(checkpoint("llama")).tokenizer))
     for batch in plan.batches:
         if batch.masked:
