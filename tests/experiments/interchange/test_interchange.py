@@ -221,13 +221,6 @@ def test_few_pairs_or_clusters_are_thin() -> None:
     assert interchange.report(measured, table, draws=20, min_clusters=21)["thin"].all()
 
 
-def test_the_order_of_rows_changes_no_digit() -> None:
-    measured, table = many()
-    expected = interchange.report(measured, table, draws=50)
-    turned = [frame.sample(frac=1, random_state=1) for frame in (measured, table)]
-    pd.testing.assert_frame_equal(interchange.report(*turned, draws=50), expected, check_exact=True)
-
-
 def test_an_arm_that_was_not_measured_has_no_rows() -> None:
     alone = interchange.report(scores("placebo"), answers(placebo_partner=None))
     assert set(alone["arm"]) == {"matched"}

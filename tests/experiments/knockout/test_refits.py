@@ -121,14 +121,6 @@ def test_estimates_are_those_of_the_scores() -> None:
     assert np.allclose(found["estimate"], expected, atol=1e-4)
 
 
-def test_blocks_of_draws_equal_single_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, x = cell()
-    together = refitted(answers, x, draws=5, layers=[4])
-    monkeypatch.setattr(refits, "PROBLEMS_AT_ONCE", 1)
-    alone = refitted(answers, x, draws=5, layers=[4])
-    pd.testing.assert_frame_equal(together, alone, rtol=1e-2)
-
-
 def test_layers_are_at_thirds_of_the_depth_and_the_headline_layer() -> None:
     answers, x = cell()
     found = refitted(answers, x, draws=2)
