@@ -75,19 +75,6 @@ def test_ways_of_one_placement_are_drawn_together_and_empty_ones_left_out() -> N
     assert set(drawn.of_placements(lost, 2)[:, 0]) == {5.0, 11 / 3, 1.0}
 
 
-def test_each_draw_takes_as_many_clusters_as_there_are() -> None:
-    drawn = intervals.bootstrap(np.array([4, 4, 9, 1]), draws=50, seed=0)
-    assert drawn.weights.shape == (50, 3)
-    assert (drawn.weights.sum(1) == 3).all()
-    assert len(np.unique(drawn.weights, axis=0)) > 1
-
-
-def test_clusters_in_a_group_are_counted_once() -> None:
-    drawn = intervals.bootstrap(np.array([0, 0, 1, 2]), draws=2, seed=0)
-    members = np.array([[True, True, False, False], [False, True, True, True]])
-    assert drawn.clusters_in(members).tolist() == [1, 3]
-
-
 def test_percentiles_leave_empty_draws_out() -> None:
     replicates = np.array([[0.0, np.nan], [1.0, np.nan], [np.nan, np.nan], [2.0, np.nan]])
     low, high = intervals.percentile(replicates, 0.5)

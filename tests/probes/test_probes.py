@@ -124,18 +124,6 @@ def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
     check(fitted(x, z, weights, c), x, z, weights, c)
 
 
-def test_rows_outside_the_mask_teach_nothing() -> None:
-    x, z = features("plain", 90, 10)
-    masks, c = problems(90)
-    changed, flipped = x.copy(), z.copy()
-    changed[:, ~masks[0]] += 5.0
-    flipped[~masks[0]] = 1 - flipped[~masks[0]]
-    rows = torch.as_tensor(x)
-    here = fitted(x, z, masks[:6], c[:6]).logits(rows)
-    there = fitted(changed, flipped, masks[:6], c[:6]).logits(rows)
-    assert torch.allclose(here, there, atol=2e-3)
-
-
 def test_little_memory_gives_the_same_probes(
     monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
 ) -> None:
@@ -254,28 +242,3 @@ def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correla
     for layer in range(4):
         expected = reference(x[layer].double().numpy(), z, masks[0], 1.0)
         assert np.abs(p[layer, 0] - expected).max() < 1e-3
-
-
-def test_a_layer_that_is_solved_is_left_out_of_later_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    draws, n = np.random.default_rng(0), 200
-    z = torch.as_tensor(draws.integers(0, 2, n))
-    x = torch.as_tensor(draws.normal(size=(4, n, 60)), dtype=torch.float32)
-    masks = torch.as_tensor(np.stack([np.arange(n) % 2 == k for k in (0, 1)]))
-    c = torch.tensor([1e-4, 1e-4, 1.0, 1e-4])[:, None].expand(-1, 2)
-    alone = [probes.fit(x[k : k + 1], z, masks, c[k]) for k in range(4)]
-    steps = [one.iterations for one in alone]
-    multiplied: list[int] = []
-    logits = Block.logits
-
-    def noted(self: Block, w: torch.Tensor) -> torch.Tensor:
-        multiplied.append(len(w))
-        return logits(self, w)
-
-    monkeypatch.setattr(Block, "logits", noted)
-    together = probes.fit(x, z, masks, c)
-    assert together.iterations == steps[2] > 2 * max(*steps[:2], steps[3])
-    assert multiplied[0] == 4 and multiplied == sorted(multiplied, reverse=True)
-    assert multiplied.count(1) > steps[2] / 2
-    for layer, one in enumerate(alone):
-        found, expected = together.logits_at(layer, x[layer]), one.logits_at(0, x[layer])
-        torch.testing.assert_close(found.sigmoid(), expected.sigmoid(), rtol=0, atol=1e-4)

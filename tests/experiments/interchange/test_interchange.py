@@ -181,44 +181,11 @@ def test_the_contrast_is_over_right_answers_that_count_in_both_arms() -> None:
     assert alone.empty
 
 
-def many(n: int = 80) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Clusters of four questions: a whole cluster follows or none does."""
-    ids = [f"i{i:02}" for i in range(n)]
-    follow = np.random.default_rng(0).random(n // 4) < 0.5
-    s = {
-        "clean": np.ones(n),
-        "knockout": np.ones(n),
-        "matched": np.where(np.repeat(follow, 4), -1.0, 1.0),
-    }
-    fixed = {"id": ids, "layer": 0, "readout": "mlp/final", "draw": 0, "fold": 0}
-    parts = [
-        pd.DataFrame({**fixed, "condition": name, "s": values, "inner_auc": np.nan})
-        for name, values in s.items()
-    ]
-    fixed = {"label": np.arange(n) % 2, "matched_partner": ids[::-1]}
-    subjects = [f"s{i // 4}" for i in range(n)]
-    return pd.concat(parts), pd.DataFrame(
-        {"id": ids, "question": ids, "subject": subjects, **fixed}
-    )
-
-
-def test_intervals_are_over_clusters() -> None:
-    measured, table = many()
-
-    def width(given: pd.DataFrame) -> float:
-        row = at(interchange.report(measured, given, draws=400), "matched")
-        assert row["follows_low"] < row["follows"] < row["follows_high"]
-        return float(row["follows_high"] - row["follows_low"])
-
-    # clusters of four alike: twice the standard error
-    assert 1.6 < width(table) / width(table.assign(subject=table["id"])) < 2.4
-
-
 def test_few_pairs_or_clusters_are_thin() -> None:
-    measured, table = many()
-    given = interchange.report(measured, table, draws=20, min_n=41, min_clusters=20)
-    assert not at(given, "matched")["thin"] and at(given, "matched", "0")["thin"]
-    assert interchange.report(measured, table, draws=20, min_clusters=21)["thin"].all()
+    measured, given = cell("pair")
+    found = interchange.report(measured, given, draws=20, min_n=121)
+    assert not at(found, "matched")["thin"] and at(found, "matched", "0")["thin"]
+    assert interchange.report(measured, given, draws=20, min_clusters=241)["thin"].all()
 
 
 def test_an_arm_that_was_not_measured_has_no_rows() -> None:

@@ -173,26 +173,6 @@ def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
         made(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
 
 
-def test_a_signal_belongs_to_a_layer_and_to_the_read_out_as_a_whole() -> None:
-    measured, table = cell(60)
-    z = table["label"].to_numpy()
-
-    def signals(s: pd.DataFrame, words: np.ndarray | None = None) -> tuple[list[bool], bool]:
-        given = None if words is None else floors(words.tolist(), table["id"].tolist())
-        found = curve.curve(s, table, floors=given, draws=50)
-        by_layer = found.groupby("layer")["signal"].agg(["first", "nunique"])
-        assert (by_layer["nunique"] == 1).all() and found["cell_signal"].nunique() == 1
-        return by_layer["first"].tolist(), bool(found["cell_signal"].iloc[0])
-
-    known = measured.groupby("layer").ngroups
-    assert signals(measured) == ([True] * known, True)
-    assert signals(measured, np.zeros(60)) == ([True] * known, True)
-    assert signals(measured, 1.0 * z) == ([False] * known, False)  # the words tell as much
-    noise = np.random.default_rng(0).normal(size=len(measured))
-    weak = measured.assign(s=measured["s"].where(measured["layer"] > 0, noise))
-    assert signals(weak) == ([False] + [True] * (known - 1), True)
-
-
 def test_no_effect_is_said_of_a_quiet_control_where_there_is_a_signal() -> None:
     measured, table = cell(60)
     found = curve.contrasts(measured, table, draws=100)
@@ -461,22 +441,3 @@ def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> Non
             assert 100 * row[ours] == pytest.approx(same[theirs])
     alone = curve.curve(scores()[lambda s: s["condition"] != "random"], answers())
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4
-
-
-def test_intervals_hold_the_spread_between_random_placements() -> None:
-    """Three placements of which one alone flips everything: its luck is in the interval."""
-    measured, table = cell(60)
-    control = measured[measured["condition"] == "random"]
-    others = measured[measured["condition"] != "random"]
-    drawn = [
-        control.assign(draw=draw, s=lambda rows, sign=sign: sign * rows["s"])
-        for draw, sign in enumerate((1, 1, -1))
-    ]
-    row = at(
-        curve.contrasts(pd.concat([others, *drawn]), table),
-        contrast="random",
-        quantity="share",
-        layer=0,
-    )
-    assert row["estimate"] == pytest.approx(100 / 3)
-    assert row["ci_low"] == 0 and row["ci_high"] == 100

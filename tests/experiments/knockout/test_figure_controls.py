@@ -124,19 +124,6 @@ def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: 
     assert ("placebo in" in found) == (change is not no_signal)
 
 
-def test_layers_without_a_signal_are_grey_and_floors_stay_in_colour() -> None:
-    controls = controls_of(MODELS, DATASETS, LAYERS, blind=2)
-    spec = draw(controls, contrasts_of(MODELS, DATASETS, LAYERS, blind=2))
-    for cell in spec["concat"]:
-        for panel in cell["vconcat"]:
-            for row in points(spec, panel):
-                grey = row["layer"] < 2 or row["edge"]
-                apart = row["series"] in ("AUC: hardest floor", "AUC: prompt's end")
-                apart |= row["series"] == "AUC: shuffled labels"
-                assert row["signal"] == (apart or not grey)
-    assert "No signal (hollow grey): every cell at layers 0–1." in caption(spec)
-
-
 def test_cells_without_signal_and_unmeasured_cells_are_named() -> None:
     controls, contrasts = tables()
     controls["signal"] = controls["cell_signal"] = controls["dataset"] != "a"

@@ -132,12 +132,3 @@ def test_a_table_that_lacks_a_column_is_refused(table: str, column: str) -> None
     given = (controls, curve, density) if table == "probes" else (controls, contrasts)
     with pytest.raises(AnchorscopeError, match=f"lacks the columns {column}"):
         draw(given, probes_chart if table == "probes" else controls_chart)
-
-
-def test_a_read_out_or_grouping_that_was_not_measured_is_refused() -> None:
-    controls, *others = tables()
-    with pytest.raises(AnchorscopeError, match="no rows with the grouping replicate"):
-        draw((controls, *others), grouping="replicate")
-    given = controls, contrasts_of(MODELS, DATASETS, LAYERS)
-    with pytest.raises(AnchorscopeError, match="no rows at the read-out attn/final"):
-        draw(given, controls_chart, readout=("attn", "final"))

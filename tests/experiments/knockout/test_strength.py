@@ -54,13 +54,6 @@ def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:
     assert (found.gain_low < found.gain).all() and (found.gain < found.gain_high).all()
 
 
-def test_one_floor_that_is_not_surely_beaten_is_enough_to_lose_the_signal() -> None:
-    clean = np.stack([scores(1.0)])
-    equal = pd.concat([floors(answer=0.0, response=0.0, text=0.0), floors(question=1.0)])
-    found = strength.by_layer(readout(clean), ANSWERS, equal, DRAWN, 0.95)
-    assert not found.signal[0] and found.floor[0] == "question"
-
-
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
