@@ -28,13 +28,6 @@ def test_cells_come_in_the_figures_order_and_rows_in_the_cells() -> None:
     assert table["share"].tolist() == [0.1, 0.1, 0.2, 0.2, 0.3, 0.3]
 
 
-def test_a_cell_without_rows_keeps_the_others() -> None:
-    empty = frame(0.1)[:0]
-    table = tables.join(CELLS[:2], [empty, frame(0.2)])
-    assert table["dataset"].tolist() == ["nq", "nq"]
-    assert tables.join(CELLS[:1], [empty]).empty
-
-
 @pytest.mark.parametrize(
     "columns", [curve.CONTRASTS, controls.CONTROLS, controls.DENSITY, interchange.INTERCHANGE]
 )
@@ -43,6 +36,7 @@ def test_every_kind_of_table_is_joined_with_the_cell_first(columns: tuple[str, .
     table = tables.join(CELLS, [one, one[:0], one])
     assert list(table.columns) == ["model", "dataset", *columns]
     assert table["model"].tolist() == ["z-model", "a-model"]
+    assert tables.join(CELLS[:1], [one[:0]]).empty
 
 
 @pytest.mark.parametrize(

@@ -94,12 +94,8 @@ def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [
-        ("plain", 150, 12),
-        ("correlated", 150, 40),
-        ("separable", 120, 20),
-        ("offset", 150, 20),
-        ("plain", 60, 150),
-        ("correlated", 60, 150),
+        *(("plain", 150, 12), ("correlated", 150, 40), ("separable", 120, 20)),
+        *(("offset", 150, 20), ("plain", 60, 150), ("correlated", 60, 150)),
     ],
 )
 def test_out_of_fold_probabilities_are_scikit_learns(kind: str, n: int, width: int) -> None:

@@ -27,17 +27,9 @@ RANDOM = [[[0.4, 0.5001, 0.2, 0.4], [0.8, 0.7, 0.6, 0.9]], [[0.9, 0.2, 0.3, 0.4]
 def rows(condition: str, p: list[list[float]], draw: int = 0, ids: list[str] = IDS) -> pd.DataFrame:
     """Scores of one condition and draw."""
     table = np.array(p)
-    return pd.DataFrame(
-        {
-            "id": ids * len(table),
-            "layer": np.repeat(np.arange(len(table)), len(ids)),
-            "readout": "mlp/final",
-            "condition": condition,
-            "draw": draw,
-            "s": np.log(table / (1 - table)).ravel(),
-            "p": table.ravel(),
-        }
-    )
+    at = {"id": ids * len(table), "layer": np.repeat(np.arange(len(table)), len(ids))}
+    fixed = {"readout": "mlp/final", "condition": condition, "draw": draw}
+    return pd.DataFrame(at | fixed | {"s": np.log(table / (1 - table)).ravel(), "p": table.ravel()})
 
 
 def scores() -> pd.DataFrame:
@@ -48,17 +40,10 @@ def scores() -> pd.DataFrame:
 
 
 def answers() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "id": IDS,
-            "question": ["q1", "q2", "q3", "q4"],
-            "subject": ["s1", "s1", None, "s4"],
-            "label": [1, 0, 0, 1],
-            "n_blocked": [2, 4, 6, 8],
-            "n_blocked_random": [2.0, 4.0, 5.0, 8.0],
-            "random_complete": [True, True, False, True],
-        }
-    )
+    texts = {"id": IDS, "question": ["q1", "q2", "q3", "q4"], "subject": ["s1", "s1", None, "s4"]}
+    blocked = {"n_blocked": [2, 4, 6, 8], "n_blocked_random": [2.0, 4.0, 5.0, 8.0]}
+    known = {"label": [1, 0, 0, 1], "random_complete": [True, True, False, True]}
+    return pd.DataFrame(texts | blocked | known)
 
 
 def at(table: pd.DataFrame, **where: Any) -> pd.Series:

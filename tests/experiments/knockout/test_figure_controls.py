@@ -122,15 +122,3 @@ def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: 
     found = caption(draw(controls, contrasts))
     assert [words for words in said if words not in found] == []
     assert ("placebo in" in found) == (change is not no_signal)
-
-
-def test_cells_without_signal_and_unmeasured_cells_are_named() -> None:
-    controls, contrasts = tables()
-    controls["signal"] = controls["cell_signal"] = controls["dataset"] != "a"
-    spec = draw(controls[controls["dataset"] == "a"], contrasts)
-    first, second = (cell["vconcat"][0] for cell in spec["concat"])
-    assert first["title"]["subtitle"] == "Model, no signal"
-    assert second["layer"][0]["mark"]["text"] == "not measured"
-    said = caption(spec)
-    assert "No signal (hollow grey): Model on Alpha at every layer." in said
-    assert said.endswith("Not measured: Model on Beta.")
