@@ -78,19 +78,6 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
     return seen
 
 
-@pytest.mark.parametrize("few", [True, False])
-def test_few_probes_are_solved_with_and_without_taking_the_correlations_apart(
-    few: bool, monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
-) -> None:
-    if not few:
-        monkeypatch.setattr(standardising, "FEW", 0)
-    n, width = 300, 12
-    x, z = features("plain", n, width)
-    masks, c = np.stack([np.arange(n) % 5 != k for k in range(5)]), np.ones(5)
-    check(fitted(x, z, masks, c), x, z, masks, c)
-    assert {block.values.shape[-1] for block in blocks} == ({0} if few else {width})
-
-
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [

@@ -385,21 +385,15 @@ def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str
 CONDITIONS = [("knockout", 0), ("random", 0), ("matched", 0), ("noop", 0), ("question", 0)]
 
 
-def in_parts() -> list[pd.DataFrame]:
-    """Every frame of a cell in which no sample has another prompt."""
+def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
     answers, x = cell()
     read = source(answers, x)
 
     def without_partners(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
         return ([], x[:, :0]) if condition == "matched" else read(condition, draw)
 
-    return list(
-        scores.frames(without_partners, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1]))
-    )
-
-
-def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
-    found = in_parts()
+    given = answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])
+    found = list(scores.frames(without_partners, *given))
     write_parquet_parts(iter(found), tmp_path / "parts")
     some = [frame for frame in found if len(frame)]
     write_parquet(pd.concat(some, ignore_index=True), tmp_path / "whole")

@@ -296,10 +296,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
         (lambda s, a: (s[s["condition"] != "clean"], a), "clean pass has no scores"),
         (lambda s, a: (pd.concat([s, s[:1]]), a), "scored twice"),
         (lambda s, a: (s[(s["layer"] == 0) | (s["id"] != "b")], a), "not at every layer"),
-        (
-            lambda s, a: (s[(s["layer"] == 0) | (s["draw"] != 1)], a),
-            "not scored at the same layers",
-        ),
+        (lambda s, a: (s[(s["layer"] == 0) | (s["draw"] != 1)], a), "scored at the same layers"),
     ],
 )
 def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:

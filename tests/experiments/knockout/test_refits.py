@@ -89,24 +89,13 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
         for kept, fitted in ((fixed, everyone), (again, anew)):
             s = [fitting.out_of_fold(fitted, one[3:4, rows], repeated.fold)[0] for one in (x, cut)]
             kept.append(slow_quantities(s[0], s[1], repeated.z))
+    s = [fitting.out_of_fold(everyone, one[3:4], plan.fold)[0] for one in (x, cut)]
+    assert np.allclose(found["estimate"], slow_quantities(s[0], s[1], plan.z), atol=1e-4)
     assert found["quantity"].tolist() == list(refits.QUANTITIES)
     assert np.allclose(found["sd_fixed"], np.std(fixed, axis=0, ddof=1), rtol=1e-4)
     assert np.allclose(found["sd_refit"], np.std(again, axis=0, ddof=1), rtol=0.02)
     assert np.allclose(found["inflation"], found["sd_refit"] / found["sd_fixed"])
     assert (found["draws"] == 6).all()
-
-
-def test_estimates_are_those_of_the_scores() -> None:
-    answers, x = cell()
-    found = refitted(answers, x, draws=2, layers=[4])
-    read = source(answers, x)
-    table = scores.score(read, answers, "mlp/final", [("knockout", 0)], SETTINGS, extras=False)
-    s = [
-        table[(table["condition"] == condition) & (table["layer"] == 4)]["s"].to_numpy(float)
-        for condition in ("clean", "knockout")
-    ]
-    expected = slow_quantities(s[0], s[1], answers["label"].to_numpy())
-    assert np.allclose(found["estimate"], expected, atol=1e-4)
 
 
 def test_layers_are_at_thirds_of_the_depth_and_the_headline_layer() -> None:
