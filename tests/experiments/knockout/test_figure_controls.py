@@ -79,6 +79,19 @@ ONE_CELL = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t, EVERYWHERE),
+        (
+            lambda t: t.assign(no_effect=t["no_effect"] & t.eval(QUIET)),
+            ["in 1 of 2 cells; not shown for Model on Beta at layers 1–2."],
+        ),
+        (lambda t: t.assign(signal=t["dataset"] != "b"), ONE_CELL),
+        (lambda t: t.assign(signal=False), ["Effect of random tokens: not interpretable"]),
+        (lambda t: t[t["contrast"] != "random"], ["Effect of random tokens: not measured."]),
+    ],
+)
 def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: list[str]) -> None:
     controls, contrasts = tables()
     found = caption(draw(controls, change(contrasts)))
