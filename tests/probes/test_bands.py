@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -96,14 +97,11 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
     assert bands_of[1] == pytest.approx(bands_of[0] * ratio[0], rel=1e-4)
 
 
-def test_refits_that_say_what_the_probes_say_change_no_number() -> None:
+@pytest.mark.parametrize("made", [curve.curve, curve.contrasts])
+def test_refits_that_say_what_the_probes_say_change_no_number(made: Any) -> None:
     same = refitted(shift=0.0)
-    curves = [curve.curve(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)]
-    pd.testing.assert_frame_equal(*curves, rtol=1e-5)
-    tables = [
-        curve.contrasts(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)
-    ]
-    pd.testing.assert_frame_equal(*tables, rtol=1e-5)
+    found = [made(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)]
+    pd.testing.assert_frame_equal(*found, rtol=1e-5)
 
 
 def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
@@ -143,20 +141,17 @@ def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
     assert follows.empty and tuple(follows) == interchange.INTERCHANGE
 
 
-def test_shares_stay_between_none_and_all() -> None:
-    found = curve.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
-    shares = found[found["anchor"] == "Q"][["share_ci_low", "share_ci_high"]]
-    assert shares.min(axis=None) == 0 and shares.max(axis=None) <= 1
-    flips = found[["flip_low", "flip_high"]]
-    assert flips.min(axis=None) == 0 and flips.max(axis=None) == 1
-
-
-def test_what_does_not_vary_or_exist_twice_is_left_as_it_is() -> None:
+def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shares() -> None:
     fixed = np.array([[1.0, 1.0, np.nan, 1.0, 1.0], [3.0, 1.0, 2.0, 3.0, 1.0]])
     moved = np.array([[1.0, 2.0, 5.0, 1.0, 1.0], [7.0, 4.0, 9.0, 2.0, 1.0]])
     assert bands.inflation(fixed, moved) == pytest.approx([3, 1, 1, 1, 1])
     gone = np.array([[np.nan], [0.0], [2.0]])
     assert bands.inflation(gone, np.array([[50.0], [0.0], [4.0]])) == pytest.approx([2])
+    rounding = np.array([[-21.0], [-21.0 * (1 + 1e-16)], [np.nextafter(-21.0, 0)]])
+    assert bands.inflation(rounding, np.array([[-20.0], [-25.0], [3.0]])) == 1.0
+    wide = curve.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
+    shares = wide[["share_ci_low", "share_ci_high", "flip_low", "flip_high"]]
+    assert shares.min(axis=None) == 0 and shares.max(axis=None) == 1
 
 
 @pytest.fixture(scope="module")
@@ -179,8 +174,3 @@ def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
     assert (covered["refitted"] > 0.95 - ERROR).all()
     assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * ERROR
     assert covered.loc["ΔP of all", "fixed"] < 0.95 - ERROR
-
-
-def test_what_varies_by_rounding_alone_is_not_stretched() -> None:
-    fixed = np.array([[-21.0], [-21.0 * (1 + 1e-16)], [np.nextafter(-21.0, 0)]])
-    assert bands.inflation(fixed, np.array([[-20.0], [-25.0], [3.0]])) == 1.0

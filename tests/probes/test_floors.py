@@ -99,11 +99,6 @@ def test_a_floor_is_the_strongest_of_the_grid() -> None:
         assert roc_auc_score(z, part["s"]) == max(of_each)
 
 
-def test_published_scoring_has_floors_too() -> None:
-    found = floors.floors(cell("word"), Settings(scoring="published"))
-    assert set(found["c"]) == {1.0}
-
-
 def test_a_sample_without_an_answer_is_named() -> None:
     answers = cell("word")
     answers.loc[3, "ea_text"] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -18,7 +18,6 @@ from sklearn.preprocessing import StandardScaler
 
 from anchorscope.probes import draws, fitting, platt, probes, samples, scores
 from anchorscope.probes.fitting import Settings
-from anchorscope.probes.intervals import auc
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
 
@@ -71,6 +70,20 @@ def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFr
     return table[chosen].reset_index(drop=True)
 
 
+def logits(
+    x: np.ndarray, z: np.ndarray, train: np.ndarray, at: np.ndarray, c: float = 1.0
+) -> np.ndarray:
+    """scikit-learn's logits of the rows `at`, by a probe of the rows `train`."""
+    scaler = StandardScaler().fit(x[train])
+    model = LogisticRegression(C=c, tol=1e-10, max_iter=10_000)
+    model.fit(scaler.transform(x[train]), z[train])
+    return model.decision_function(scaler.transform(x[at]))
+
+
+def log_odds(z: np.ndarray) -> float:
+    return float(np.log(z.mean() / (1 - z.mean())))
+
+
 def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() -> None:
     # Two folds of one sample each, z = 1: the loss of a logit l is log(1 + exp(-l)).
     def logit(loss: float) -> float:
@@ -83,15 +96,6 @@ def test_the_smallest_penalty_within_one_standard_error_of_the_best_is_chosen() 
     strict = held.copy()
     strict[0, 2] = logit(0.3)
     assert platt.choose(strict, np.array([1, 1]), np.array([0, 1])).tolist() == [2]
-
-
-def test_calibration_recovers_a_known_slope_and_offset() -> None:
-    random = np.random.default_rng(1)
-    logits = random.normal(size=(1, 40_000)) * 3
-    z = (random.random(40_000) < 1 / (1 + np.exp(-(0.5 * logits[0] - 1.0)))).astype(int)
-    slope, offset = platt.calibrate(logits, z)
-    assert slope[0] == pytest.approx(0.5, abs=0.02)
-    assert offset[0] == pytest.approx(-1.0, abs=0.05)
 
 
 def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
@@ -120,24 +124,6 @@ def test_a_sample_of_weight_two_calibrates_like_two() -> None:
     assert np.allclose(found, expected, rtol=1e-6)
     assert found[0][1] == platt.LEAST_SLOPE
     assert not np.allclose(found, platt.calibrate(logits, z), rtol=1e-3)
-
-
-def test_a_draw_is_fitted_like_its_rows_repeated() -> None:
-    answers, x = cell(strength=1.5)
-    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
-    plan = fitting.design(answers, settings)
-    first = fitting.fit(x, plan, settings)
-    weights = np.random.default_rng(6).poisson(1.0, size=(2, N))
-    found = fitting.refit(x, plan, settings, first.c, weights)
-    s = fitting.out_of_fold(found, x, fitting.of_draws(plan.fold, settings, 2))
-    for number, drawn in enumerate(weights):
-        rows, of = np.repeat(np.arange(N), drawn), slice(3 * number, 3 * number + 3)
-        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
-        expected = fitting.refit(x[:, rows], repeated, settings, first.c)
-        assert np.array_equal(found.c[:, of], expected.c)
-        assert np.allclose(found.t[:, of], expected.t, rtol=0.02, atol=1e-3)
-        assert np.allclose(found.shift[:, of], expected.shift)
-        assert np.allclose(s[:, number], fitting.out_of_fold(expected, x, plan.fold), atol=0.02)
 
 
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
@@ -223,22 +209,20 @@ def test_published_scores_are_scikit_learns_out_of_fold() -> None:
     settings = Settings(scoring="published")
     answers, x = cell()
     table = scored(settings, [("knockout", 0)])
-    fold = fitting.design(answers, settings).fold
-    exact, z = x.double().numpy()[1], answers["label"].to_numpy()
-    expected = {name: np.empty(N) for name in ("clean", "knockout")}
+    fold, z = fitting.design(answers, settings).fold, answers["label"].to_numpy()
+    exact = x.double().numpy()[1]
+    both = np.concatenate([exact, exact - 2])
+    s = np.empty(2 * N)
     for k in range(5):
-        scaler = StandardScaler().fit(exact[fold != k])
-        model = LogisticRegression(tol=1e-10, max_iter=10_000)
-        model.fit(scaler.transform(exact[fold != k]), z[fold != k])
-        for name, moved in (("clean", exact), ("knockout", exact - 2)):
-            rows = scaler.transform(moved[fold == k])
-            expected[name][fold == k] = model.predict_proba(rows)[:, 1]
-    for name, p in expected.items():
+        here = np.tile(fold == k, 2)
+        s[here] = logits(both, np.tile(z, 2), np.r_[fold != k, np.zeros(N, dtype=bool)], here)
+    for name, expected in zip(
+        ("clean", "knockout"), 1 / (1 + np.exp(-s.reshape(2, N))), strict=True
+    ):
         found = table[(table["layer"] == 1) & (table["condition"] == name)]
         assert found["id"].tolist() == answers["id"].tolist()
-        assert np.abs(found["p"].to_numpy() - p).max() < 1e-3
-        assert (found["c"] == 1).all()
-        assert (found["t"] == 1).all()
+        assert np.abs(found["p"].to_numpy() - expected).max() < 1e-3
+        assert (found[["c", "t"]] == 1).all(axis=None)
 
 
 def test_calibrated_scores_are_a_slow_loops() -> None:
@@ -252,21 +236,12 @@ def test_calibrated_scores_are_a_slow_loops() -> None:
         held = np.empty((2, N))
         for j, c in enumerate(settings.grid):
             for i in range(3):
-                rows = train & (plan.inner[k] != i)
-                scaler = StandardScaler().fit(exact[rows])
-                model = LogisticRegression(C=c, tol=1e-10).fit(
-                    scaler.transform(exact[rows]), z[rows]
-                )
                 here = train & (plan.inner[k] == i)
-                held[j, here] = model.decision_function(scaler.transform(exact[here]))
+                held[j, here] = logits(exact, z, train & (plan.inner[k] != i), here, c)
         j = platt.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
         slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
-        scaler = StandardScaler().fit(exact[train])
-        model = LogisticRegression(C=settings.grid[j], tol=1e-10)
-        model.fit(scaler.transform(exact[train]), z[train])
-        share = z[train].mean()
-        logit = model.decision_function(scaler.transform(exact[~train]))
-        expected = slope * logit + offset - np.log(share / (1 - share))
+        logit = logits(exact, z, train, ~train, settings.grid[j])
+        expected = slope * logit + offset - log_odds(z[train])
         found = table.loc[answers["id"][~train]]
         assert (found["c"] == settings.grid[j]).all()
         assert np.abs(found["s"].to_numpy() - expected).max() < 5e-3
@@ -303,19 +278,6 @@ def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
     assert np.array_equal(fitted.c[:, k], rows["c"])
 
 
-def test_a_condition_may_cover_some_samples_in_any_order() -> None:
-    table = scored(Settings(), [("noop", 0), ("clean", 0)])
-    assert table["condition"].value_counts().to_dict() == {"clean": 2 * N, "noop": 10}
-    both = table.pivot(index=["layer", "id"], columns="condition", values="s").dropna()
-    assert len(both) == 10
-    assert np.allclose(both["clean"], both["noop"], atol=1e-5)
-
-
-def test_auc_counts_ties_half_and_knows_when_it_does_not_exist() -> None:
-    assert auc(np.array([1.0, 1.0, 2.0]), np.array([0, 1, 1])) == 0.75
-    assert np.isnan(auc(np.zeros(3), np.ones(3, dtype=int)))
-
-
 def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     conditions = [("knockout", 0), ("random", 0), ("random", 1), ("question", 0), ("noop", 0)]
     found = scored(Settings(), conditions, extras=True)
@@ -326,6 +288,8 @@ def test_every_condition_has_the_clean_probe_and_some_have_more() -> None:
     expected |= {(*condition, "refit") for condition in conditions[:2]}
     assert rows == {key: 10 if key[0] == "noop" else 2 * N for key in expected}
     assert set(found["probe"]) == set(scores.PROBES)
+    both = part(found, "clean").merge(part(found, "noop"), on=["layer", "id"])
+    assert np.allclose(both["s_x"], both["s_y"], atol=1e-5), "in the order of its own ids"
     bare = scored(Settings(), conditions)
     assert set(bare["probe"]) == {"clean"}
     kept = found[found["probe"] == "clean"].reset_index(drop=True)
@@ -383,99 +347,53 @@ def test_shuffled_labels_are_scored_by_a_probe_that_learned_them() -> None:
     exact, fold = x.double().numpy()[1], found["fold"].to_numpy()
     for k in range(5):
         train = fold != k
-        scaler = StandardScaler().fit(exact[train])
-        model = LogisticRegression(C=found["c"].to_numpy()[~train][0], tol=1e-10)
-        model.fit(scaler.transform(exact[train]), other[train])
-        share = other[train].mean()
-        logit = model.decision_function(scaler.transform(exact[~train]))
-        assert np.allclose(found["s"][~train], logit - np.log(share / (1 - share)), atol=5e-3)
+        logit = logits(exact, other, train, ~train, found["c"].to_numpy()[~train][0])
+        assert np.allclose(found["s"][~train], logit - log_odds(other[train]), atol=5e-3)
     assert found["p"].isna().all()
-
-
-def test_a_probe_of_shuffled_labels_is_at_chance_on_average() -> None:
-    answers, x = cell(share=0.8, strength=2.0)
-    found = []
-    for seed in range(12):
-        settings = Settings(grid=[1e-3], seed=seed)
-        table = scores.score(source(answers, x), answers, "mlp/final", [], settings)
-        rows = part(table, "clean", "shuffled")
-        z = scores.shuffled(answers["label"].to_numpy(), seed)
-        found += [auc(one["s"].to_numpy(), z) for _, one in rows.groupby("layer")]
-    assert np.mean(found) == pytest.approx(0.5, abs=0.05)
-
-
-def test_shuffled_labels_that_cannot_be_learned_are_left_out_and_said(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    answers, _ = cell()
-    fold = fitting.design(answers, Settings()).fold
-    monkeypatch.setattr(scores, "shuffled", lambda z, seed: (fold == 0).astype(int))
-    table = scored(Settings(), extras=True)
-    assert set(table["probe"]) == {"clean"}
-    assert "one class only" in caplog.text
-
-
-def test_a_condition_without_all_samples_cannot_be_refitted() -> None:
-    answers, x = cell()
-
-    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
-        first = int(condition == "knockout")
-        return answers["id"].tolist()[first:], x[:, first:]
-
-    with pytest.raises(AnchorscopeError, match="1 of 200 samples have no knockout activations"):
-        scores.score(read, answers, "mlp/final", [("knockout", 0)], Settings())
 
 
 def test_dropped_answers_are_left_out() -> None:
     answers, x = cell()
     answers.loc[0, "dropped"] = "no answer anchor"
-    rest = answers.drop(index=0)
-    read = source(rest, x[:, 1:])
+    read = source(answers[1:], x[:, 1:])
     table = scores.score(read, answers, "mlp/final", [], Settings(), extras=False)
-    assert "i0" not in set(table["id"])
-    assert len(table) == 2 * (N - 1)
+    assert "i0" not in set(table["id"]) and len(table) == 2 * (N - 1)
 
 
-def test_activations_of_other_samples_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("lacking", "spoil", "message"),
+    [
+        ("clean", lambda a: a, "have no clean activations"),
+        ("knockout", lambda a: a, "1 of 200 samples have no knockout activations"),
+        ("", lambda a: a[1:], "id i0 has no answer"),
+        ("", lambda a: a.assign(dropped="no gold answer"), "no answer is left"),
+        ("", lambda a: a.assign(id="same"), "an id comes twice"),
+        ("", lambda a: a.assign(label=0), "all 200 answers are right"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(lacking: str, spoil: Any, message: str) -> None:
     answers, x = cell()
-    with pytest.raises(AnchorscopeError, match="have no clean activations"):
-        scores.score(source(answers[1:], x[:, 1:]), answers, "mlp/final", [], Settings())
-    with pytest.raises(AnchorscopeError, match="id i0 has no answer"):
-        scores.score(source(answers, x), answers[1:], "mlp/final", [], Settings())
 
+    def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
+        first = int(condition == lacking)
+        return answers["id"].tolist()[first:], x[:, first:]
 
-def test_nothing_to_score_and_repeated_ids_are_refused() -> None:
-    answers, _ = cell()
-    with pytest.raises(AnchorscopeError, match="no answer is left"):
-        scores.kept(answers.assign(dropped="no gold answer"))
-    with pytest.raises(AnchorscopeError, match="an id comes twice"):
-        scores.kept(answers.assign(id="same"))
-
-
-def test_all_answers_right_is_refused_by_name() -> None:
-    answers, x = cell()
-    with pytest.raises(AnchorscopeError, match="all 200 answers are right"):
-        scores.score(source(answers, x), answers.assign(label=0), "mlp/final", [], Settings())
+    with pytest.raises(AnchorscopeError, match=message):
+        scores.score(read, spoil(answers), "mlp/final", [("knockout", 0)], Settings())
 
 
 CONDITIONS = [("knockout", 0), ("random", 0), ("matched", 0), ("noop", 0), ("question", 0)]
 
 
-def in_parts() -> list[pd.DataFrame]:
-    """Every frame of a cell in which no sample has another prompt."""
+def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
     answers, x = cell()
     read = source(answers, x)
 
     def without_partners(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
         return ([], x[:, :0]) if condition == "matched" else read(condition, draw)
 
-    return list(
-        scores.frames(without_partners, answers, "mlp/final", CONDITIONS, Settings(grid=[0.1]))
-    )
-
-
-def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path) -> None:
-    found = in_parts()
+    given = answers, "mlp/final", CONDITIONS, Settings(grid=[0.1])
+    found = list(scores.frames(without_partners, *given))
     write_parquet_parts(iter(found), tmp_path / "parts")
     some = [frame for frame in found if len(frame)]
     write_parquet(pd.concat(some, ignore_index=True), tmp_path / "whole")
@@ -505,14 +423,3 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
     for layers in asked.values():
         blocks = [layer // Held.layers_at_once for layer in layers]
         assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
-
-
-def test_a_layer_that_is_not_finite_is_named_whatever_its_block() -> None:
-    answers, x = cell()
-    several = torch.cat([x, x])
-    several[3, 5, 1] = torch.nan
-    with pytest.raises(AnchorscopeError, match="layer 3"):
-        scores.score(
-            lambda *_: (answers["id"].tolist(), Held(several, [])),
-            *(answers, "mlp/final", [], Settings()),
-        )

@@ -1,12 +1,14 @@
 """The figure of probes: AUC, groups, calibration error and densities as in the tables."""
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 import pandas as pd
 import pytest
-from figure_tables import caption, controls_of, curve_of, density_of, points, views
+from figure_tables import caption, contrasts_of, controls_of, curve_of, density_of, points, views
 
+from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -16,10 +18,12 @@ LAYERS = 4
 Tables = tuple[pd.DataFrame, pd.DataFrame, pd.DataFrame]
 
 
-def draw(tables: Tables, **kwargs: Any) -> dict[str, Any]:
+def draw(
+    tables: tuple[pd.DataFrame, ...], drawn: Callable[..., Any] = probes_chart, **kwargs: Any
+) -> dict[str, Any]:
     settings: dict[str, Any] = {"title": "Probes", "panels": MODELS, "datasets": DATASETS}
     settings |= {"readout": ("mlp", "final")} | kwargs
-    return probes_chart(*tables, **settings).to_dict()
+    return drawn(*tables, **settings).to_dict()
 
 
 def tables() -> Tables:
@@ -72,14 +76,6 @@ def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
     assert "dashed the same site at the prompt's end" in caption(spec)
 
 
-def test_without_the_prompts_end_nothing_is_said_of_it() -> None:
-    controls, curve, density = tables()
-    blank = [name for name in controls if name.startswith(("prompt_end", "added"))]
-    controls[blank] = float("nan")
-    said = caption(draw((controls, curve, density)))
-    assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
-
-
 def test_groups_are_those_of_the_knockout_with_thin_ones_left_out() -> None:
     controls, curve, density = tables()
     few = (curve["anchor"] == "Q") & (curve["layer"] == 2) & (curve["dataset"] == "a")
@@ -96,14 +92,6 @@ def test_groups_are_those_of_the_knockout_with_thin_ones_left_out() -> None:
     assert list(blank["series"]) == ["Q-Anchored (Alpha)"] and list(blank["layer"]) == [2]
 
 
-def test_popularity_has_a_panel_only_where_it_is_given() -> None:
-    controls, curve, density = tables()
-    with_it = drawn(usual(), "Popularity")
-    assert with_it["value"].max() == pytest.approx(curve["popularity"].max(), rel=0.2)
-    without = draw((controls, curve.drop(columns="popularity"), density))
-    assert len(without["concat"][0]["vconcat"]) == len(usual()["concat"][0]["vconcat"]) - 1
-
-
 def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None:
     *_, density = tables()
     got = drawn(usual(), "Density (√)")
@@ -114,34 +102,33 @@ def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None
     assert caption(usual()).endswith("Two humps in a density do not show two mechanisms.")
 
 
-def test_calibration_error_fits_its_axis() -> None:
-    controls, curve, density = tables()
-    controls.loc[0, "ece"] = 0.37
-    spec = draw((controls, curve, density))
-    assert drawn(spec, "Error")["value"].max() == 0.37
-    axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]
-    assert axis["scale"]["domain"][1] >= 0.37 >= axis["axis"]["values"][-1] > 0
-
-
 def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
     controls, curve, density = tables()
     controls["signal"] = controls["cell_signal"] = controls["dataset"] != "b"
+    controls.loc[0, "ece"] = 0.37
+    blank = [name for name in controls if name.startswith(("prompt_end", "added"))]
+    controls[blank] = float("nan")
     two = [*MODELS, ("other", "Other")]
-    spec = draw((controls, curve, density.iloc[:0]), panels=two)
+    spec = draw((controls, curve.drop(columns="popularity"), density.iloc[:0]), panels=two)
     got = drawn(spec, "Probe AUC")
     assert set(got[~got["signal"]]["dataset"]) == {"Beta"}
     said = caption(spec)
     assert "No signal (hollow grey): Model on Beta at every layer." in said
     assert "Not measured: Other on Alpha; Other on Beta." in said
+    assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
     notes = [view["mark"]["text"] for view in views(spec["concat"][1], "text")]
-    assert notes == ["not measured"] * 5
+    assert notes == ["not measured"] * 4
+    axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]
+    assert axis["scale"]["domain"][1] >= 0.37 >= axis["axis"]["values"][-1] > 0
 
 
-def test_bad_tables_are_refused_by_name() -> None:
-    controls, curve, density = tables()
-    with pytest.raises(AnchorscopeError, match="lacks the columns ece"):
-        draw((controls.drop(columns="ece"), curve, density))
-    with pytest.raises(AnchorscopeError, match="lacks the columns x"):
-        draw((controls, curve, density.drop(columns="x")))
-    with pytest.raises(AnchorscopeError, match="no rows with the grouping replicate"):
-        draw((controls, curve, density), grouping="replicate")
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("probes", "ece"), ("probes", "x"), ("controls", "signal"), ("controls", "no_effect")],
+)
+def test_a_table_that_lacks_a_column_is_refused(table: str, column: str) -> None:
+    controls, curve, density = (frame.drop(columns=column, errors="ignore") for frame in tables())
+    contrasts = contrasts_of(MODELS, DATASETS, LAYERS).drop(columns=column, errors="ignore")
+    given = (controls, curve, density) if table == "probes" else (controls, contrasts)
+    with pytest.raises(AnchorscopeError, match=f"lacks the columns {column}"):
+        draw(given, probes_chart if table == "probes" else controls_chart)

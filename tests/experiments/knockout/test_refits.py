@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from anchorscope.experiments.knockout import refits
-from anchorscope.probes import fitting, intervals, samples, scores
+from anchorscope.probes import fitting, intervals, scores
 from anchorscope.probes.fitting import Settings
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
@@ -70,18 +70,6 @@ def slow_quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> list[f
     return [float(np.mean(one)) for one in (flips, flippers, moved, pairs)]
 
 
-def test_quantities_are_a_slow_loops() -> None:
-    random = np.random.default_rng(2)
-    clean, cut = random.normal(size=(2, 3, 30)).round(1) * 2
-    z = np.arange(30) % 2
-    found = refits.quantities(clean, cut, z)
-    for layer in range(3):
-        assert np.allclose(found[:, layer], slow_quantities(clean[layer], cut[layer], z))
-    still = refits.quantities(clean, clean, z)
-    assert (still[0] == 0).all()
-    assert np.isnan(still[1]).all()
-
-
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
 def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> None:
     settings = Settings(folds=3, inner_folds=3, grid=[0.1], scoring=scoring)  # type: ignore[arg-type]
@@ -101,32 +89,13 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
         for kept, fitted in ((fixed, everyone), (again, anew)):
             s = [fitting.out_of_fold(fitted, one[3:4, rows], repeated.fold)[0] for one in (x, cut)]
             kept.append(slow_quantities(s[0], s[1], repeated.z))
+    s = [fitting.out_of_fold(everyone, one[3:4], plan.fold)[0] for one in (x, cut)]
+    assert np.allclose(found["estimate"], slow_quantities(s[0], s[1], plan.z), atol=1e-4)
     assert found["quantity"].tolist() == list(refits.QUANTITIES)
     assert np.allclose(found["sd_fixed"], np.std(fixed, axis=0, ddof=1), rtol=1e-4)
     assert np.allclose(found["sd_refit"], np.std(again, axis=0, ddof=1), rtol=0.02)
     assert np.allclose(found["inflation"], found["sd_refit"] / found["sd_fixed"])
     assert (found["draws"] == 6).all()
-
-
-def test_estimates_are_those_of_the_scores() -> None:
-    answers, x = cell()
-    found = refitted(answers, x, draws=2, layers=[4])
-    read = source(answers, x)
-    table = scores.score(read, answers, "mlp/final", [("knockout", 0)], SETTINGS, extras=False)
-    s = [
-        table[(table["condition"] == condition) & (table["layer"] == 4)]["s"].to_numpy(float)
-        for condition in ("clean", "knockout")
-    ]
-    expected = slow_quantities(s[0], s[1], answers["label"].to_numpy())
-    assert np.allclose(found["estimate"], expected, atol=1e-4)
-
-
-def test_blocks_of_draws_equal_single_draws(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, x = cell()
-    together = refitted(answers, x, draws=5, layers=[4])
-    monkeypatch.setattr(refits, "PROBLEMS_AT_ONCE", 1)
-    alone = refitted(answers, x, draws=5, layers=[4])
-    pd.testing.assert_frame_equal(together, alone, rtol=1e-2)
 
 
 def test_layers_are_at_thirds_of_the_depth_and_the_headline_layer() -> None:
@@ -139,27 +108,6 @@ def test_layers_are_at_thirds_of_the_depth_and_the_headline_layer() -> None:
     assert sorted(set(found["layer"])) == sorted({2, 4, headline})
     named = refitted(answers, x, draws=2, layers=[2])
     pd.testing.assert_frame_equal(found[found["layer"] == 2].reset_index(drop=True), named)
-
-
-def test_draws_that_leave_one_class_only_are_counted_out(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    answers, x = cell()
-    # Six subjects are wrong, two in each fold: some draws leave a fold without any.
-    wrong = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)])
-    found = refitted(answers.assign(label=wrong.astype(int)), x, draws=40, layers=[4])
-    used = found.set_index("quantity")["draws"]["probe_auc"]
-    assert 0 < used < 40
-    assert f"{40 - used} of 40 draws leave a fold one class only" in caplog.text
-
-
-def test_no_usable_draw_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers, x = cell()
-    right = answers["label"].to_numpy() == 0
-    drawn = intervals.Bootstrap(np.arange(N), np.tile(right.astype(float), (3, 1)))
-    monkeypatch.setattr(samples, "bootstrap", lambda *_: drawn)
-    with pytest.raises(AnchorscopeError, match="none of 3 bootstrap draws"):
-        refitted(answers, x, layers=[4])
 
 
 @pytest.mark.parametrize("layers", [[], [-1], [2, LAYERS]])

@@ -54,13 +54,6 @@ def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:
     assert (found.gain_low < found.gain).all() and (found.gain < found.gain_high).all()
 
 
-def test_one_floor_that_is_not_surely_beaten_is_enough_to_lose_the_signal() -> None:
-    clean = np.stack([scores(1.0)])
-    equal = pd.concat([floors(answer=0.0, response=0.0, text=0.0), floors(question=1.0)])
-    found = strength.by_layer(readout(clean), ANSWERS, equal, DRAWN, 0.95)
-    assert not found.signal[0] and found.floor[0] == "question"
-
-
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
@@ -101,29 +94,16 @@ def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() ->
 
 
 def test_the_scores_tell_which_layer_each_fold_chose() -> None:
-    clean = pd.DataFrame(
-        {
-            "id": np.tile(ANSWERS["id"], 2),
-            "layer": np.repeat([0, 1], N),
-            "readout": "mlp/final",
-            "condition": "clean",
-            "draw": 0,
-            "probe": "clean",
-            "fold": np.tile(np.arange(N) % 2, 2),
-            "inner_auc": np.r_[np.where(np.arange(N) % 2, 0.9, 0.6), np.full(N, 0.7)],
-            "s": np.r_[scores(1.0), scores(1.0)],
-        }
-    )
+    fold = np.arange(N) % 2
+    at = {"id": np.tile(ANSWERS["id"], 2), "layer": np.repeat([0, 1], N), "fold": np.tile(fold, 2)}
+    fixed = {"readout": "mlp/final", "condition": "clean", "draw": 0, "probe": "clean"}
+    inner = np.r_[np.where(fold, 0.9, 0.6), np.full(N, 0.7)]
+    clean = pd.DataFrame(at | fixed | {"inner_auc": inner, "s": np.r_[scores(1.0), scores(1.0)]})
     found = next(samples.readouts(clean, ANSWERS))
     assert found.layer_of_fold.tolist() == [1, 0]
     assert found.headline == 0
     # without inner folds: by the samples outside each fold
     bare = next(samples.readouts(clean.assign(inner_auc=np.nan), ANSWERS))
-    rows = np.arange(N) % 2
-    by_hand = [
-        samples.deepest_layer(
-            np.array([roc_auc_score(Z[rows != k], s[rows != k]) for s in bare.clean])
-        )
-        for k in (0, 1)
-    ]
-    assert bare.layer_of_fold.tolist() == by_hand
+    for k in (0, 1):
+        aucs = [roc_auc_score(Z[fold != k], s[fold != k]) for s in bare.clean]
+        assert bare.layer_of_fold[k] == samples.deepest_layer(np.array(aucs))

@@ -174,15 +174,9 @@ def test_samples_whose_control_changed_nothing_leave_the_contrast() -> None:
 
 def test_every_column_is_explained_and_every_view_drawn() -> None:
     cells = by_hand().assign(model="m", dataset="d")[list(EXPERIMENT.columns)]
+    asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     for view, title in EXPERIMENT.views.items():
-        drawn = figure.chart(
-            cells,
-            view,
-            title=title,
-            panels=[("m", "Model")],
-            datasets=[("d", "Data")],
-            readout=("mlp", "final"),
-        )
+        drawn = figure.chart(cells, view, title=title, **asked)
         assert isinstance(drawn, alt.TopLevelMixin) and drawn.to_dict()["concat"]
 
 
