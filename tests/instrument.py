@@ -121,3 +121,13 @@ def short_of_memory(model: Any, rows: int) -> Any:
             raise torch.OutOfMemoryError("CUDA out of memory")
 
     return model.base_model.register_forward_pre_hook(refuse, with_kwargs=True)
+
+
+def greedy(loaded, ids, eos, most):
+    """The greedy answer to one row, passed in full for every token: no cache, no padding."""
+    new = []
+    while len(new) < most and not (new and new[-1] in eos):
+        with torch.inference_mode():
+            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
+        new.append(int(logits[0, -1].argmax()))
+    return tuple(new)

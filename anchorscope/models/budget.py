@@ -22,11 +22,7 @@ def check(
 
     Under all its conditions a sample may take more: it is passed by itself then, whatever it takes.
 
-    Args:
-        ids: of the samples that are asked.
-        prompts: tokens of each prompt, in the same order.
-        max_new_tokens: most tokens of an answer.
-        batch_tokens: most tokens of a batch.
+    `prompts` are the tokens of each prompt, `ids` their samples, a batch has `batch_tokens`.
 
     Raises:
         AnchorscopeError: names the longest sample, what it takes, and the value to set.

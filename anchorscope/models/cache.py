@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
-if TYPE_CHECKING:
-    Layers = list[tuple[torch.Tensor, torch.Tensor]]
+Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
 WORTH_A_CALL = 40
 """Padding tokens that must be saved for one more call of the model to pay."""

@@ -16,7 +16,14 @@ import torch
 
 from anchorscope.anchors import answer_anchors, tokens
 from anchorscope.models import loading
-from anchorscope.models.cache import WORTH_A_CALL, WORTH_A_GPU_CALL, common, pass_heads, split
+from anchorscope.models.cache import (
+    WORTH_A_CALL,
+    WORTH_A_GPU_CALL,
+    Layers,
+    common,
+    pass_heads,
+    split,
+)
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -24,8 +31,6 @@ from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-    from anchorscope.models.cache import Layers
 
 CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
 LEAVE_AT = 0.75

@@ -26,9 +26,7 @@ class Features(Protocol):
 class Reordered:
     """Features whose rows come in another order.
 
-    Attributes:
-        x: the features, [layers, n, width].
-        order: which of their rows come, int64 [n].
+    `x` is [layers, n, width]; `order`, int64 [n], says which of its rows come.
     """
 
     x: Features
@@ -52,12 +50,7 @@ class Reordered:
 
 @dataclass(frozen=True)
 class Part:
-    """Some layers of features, one after another.
-
-    Attributes:
-        x: the features, [layers, n, width].
-        layers: which of them.
-    """
+    """Some layers of features [layers, n, width], one after another."""
 
     x: Features
     layers: range

@@ -141,11 +141,8 @@ def cut(
 ) -> Cut:
     """What an intervention acts on in one sample.
 
-    Args:
-        one: the intervention.
-        question_tokens, eq_tokens: indices of the question's and of E_Q's, in the model's input.
-        key: what the random placement depends on beside the draw: seed and sample id.
-        draw: number of the random draw.
+    `question_tokens` and `eq_tokens` are indices in the model's input. The random placement depends
+    on `key`, seed and sample id, and on the number of the draw.
     """
     if one.tokens is None:
         return Cut(())

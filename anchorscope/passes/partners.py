@@ -27,12 +27,11 @@ from anchorscope.questions.world import UNSEEN
 
 @dataclass(frozen=True)
 class Rule:
-    """Who can be a sample's partner in an arm.
+    """Who can be a sample's partner in an arm, for samples of these labels.
 
     Attributes:
         turns: whether the sample's answer has the other label behind the partner's question.
         same_label: whether the partner's own answer has the sample's label, or the other.
-        labels: of the samples that get a partner.
     """
 
     turns: bool
@@ -131,9 +130,6 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
 
     Where the partner's gold answers are known, the answer has the same label under them: two
     subjects of one name ask different questions. Of several wordings the next by id is taken.
-
-    Args:
-        answers: as for `interchange`.
 
     Returns:
         Id → id of the partner, for the samples that have one.
@@ -246,12 +242,7 @@ def _alike(rule: Rule, one: Asked, others: Iterable[Asked], right_for: frozenset
     """Ids of the questions of other subjects that can be a sample's partner in an arm.
 
     Not of facts that a model never met: what is right there was dealt out, and it cannot know.
-
-    Args:
-        rule: of the arm.
-        one: the sample.
-        others: questions of its relation.
-        right_for: ids of those that its answer is right for.
+    `others` are questions of its relation, `right_for` the ids of those its answer is right for.
     """
     right_there = (one.label == 0) != rule.turns
     return [

@@ -14,19 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
 
-from anchorscope.models.cache import WORTH_A_CALL, Earlier, padded, split
-from anchorscope.passes.batches import narrowed
+from anchorscope.models.cache import WORTH_A_CALL, Earlier, Layers, padded, split
+from anchorscope.models.families import Loaded
+from anchorscope.passes.batches import Batch, Plan, Row, narrowed
 from anchorscope.passes.interventions import uncut
 from anchorscope.passes.mask import mask_between
-
-if TYPE_CHECKING:
-    from anchorscope.models.cache import Layers
-    from anchorscope.models.families import Loaded
-    from anchorscope.passes.batches import Batch, Plan, Row
 
 
 @dataclass(frozen=True)

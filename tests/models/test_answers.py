@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from instrument import greedy
 
 from anchorscope.anchors import answer_anchors, tokens
 from anchorscope.models import answers, families, generation, inputs
@@ -19,7 +20,6 @@ from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
-from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 ASKED = [
@@ -131,9 +131,6 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
     return trim(tokenizer.encode("Q: Who? A:"), ids, tokenizer, _end_of(tokenizer, style))
 
 
-# Trimming
-
-
 @pytest.mark.parametrize(
     ("said", "style", "end", "anchor", "fed"),
     [
@@ -172,15 +169,6 @@ def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written
 
 
 @pytest.mark.parametrize(
-    ("said", "whole"), [(" Anna Lund. She", "Anna Lund."), (" Anna Lund (born", "Anna Lund (born")]
-)
-def test_the_text_that_was_said_is_kept_up_to_its_own_end(
-    byte_level: Any, said: str, whole: str
-) -> None:
-    assert _trim(byte_level, said, "plain").said == whole
-
-
-@pytest.mark.parametrize(
     ("said", "anchor"), [(" Paris. It", "Paris"), (" Malcolm X.\nQ", "Malcolm X"), (" X", "X")]
 )
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
@@ -207,14 +195,6 @@ def test_what_cannot_be_tokenised_anew_has_no_anchor(merging: Any) -> None:
     assert (trimmed.anchor, trimmed.ids, trimmed.said) == (None, (), "Paris.")
 
 
-@pytest.mark.parametrize("said", ["", " .", "\n", "\nQ: Who", " ?"])
-def test_an_answer_without_words_has_no_anchor(byte_level: Any, said: str) -> None:
-    eos = byte_level.eos_token_id
-    ids = tokens.continuation(byte_level, said) if said else ()
-    trimmed = trim([5], ids, byte_level, Ending("few_shot", (7,), frozenset([eos])))
-    assert trimmed.anchor is None
-
-
 PIECES = [
     "Paris", " the", " U.S.", " J.", " 3.", "5", " St.", " .", ".", "\n", " It", "!", " (", ")",
     " No.", "ab", " ", "A:",
@@ -237,23 +217,6 @@ def test_a_settled_answer_is_not_changed_by_what_follows(
         assert cut(text) == cut(longer)
 
 
-# Generation
-
-
-def _greedy_oracle(loaded: Any, ids: list[int], steps: int) -> list[int]:
-    """One row, no padding, no cache, the whole text again for every token."""
-    import torch
-
-    new: list[int] = []
-    for _ in range(steps):
-        with torch.no_grad():
-            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
-        new.append(int(logits[0, -1].argmax()))
-        if new[-1] == loaded.tokenizer.eos_token_id:
-            break
-    return new
-
-
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
 def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) -> None:
     frame, _ = _run(loaded, style, max_new_tokens=12)
@@ -261,7 +224,9 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
     compared = 0
     for row, prompt in zip(frame.itertuples(), _tables(style)[0]["prompt"], strict=True):
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
-        expected = trim(ids, _greedy_oracle(loaded, ids, 12), loaded.tokenizer, ending)
+        expected = trim(
+            ids, greedy(loaded, ids, {loaded.tokenizer.eos_token_id}, 12), loaded.tokenizer, ending
+        )
         assert row.answer == expected.said
         if row.dropped is None:
             compared += 1
@@ -310,7 +275,7 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
     tokenizer = llama.tokenizer
     ending = answers._ending(llama.model, tokenizer, "few_shot")
     prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
-    full = [_greedy_oracle(llama, ids, 12) for ids in prompts]
+    full = [greedy(llama, ids, {llama.tokenizer.eos_token_id}, 12) for ids in prompts]
     wanted = [place % 9 + 1 for place in range(len(prompts))]
     texts = [
         tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
@@ -323,7 +288,7 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
     )
     assert [len(new) for new in found] != [12] * len(prompts)
     for new, oracle, size in zip(found, full, wanted, strict=True):
-        assert list(new) == oracle[: len(new)]
+        assert new == oracle[: len(new)]
         assert len(new) <= size
 
 
@@ -370,9 +335,6 @@ def test_every_kept_row_holds_together(loaded: Any, style: str, tmp_path: Path) 
         assert tuple(ids[row["ea_end"] :]) == ending.closing
         assert row["ea_text"] in row["response"]
         assert row["label"] in (0, 1)
-
-
-# Second prompts
 
 
 def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -435,13 +397,6 @@ def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted
     assert counts.notes["second prompt, prompt too long"] == 4
 
 
-# Rows that are dropped, and the user's own
-
-
-def _only(counts: Counts, reason: str, number: int) -> bool:
-    return counts.dropped.get(reason) == number
-
-
 def test_prompts_without_room_are_dropped_and_counted(
     llama: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -450,7 +405,7 @@ def test_prompts_without_room_are_dropped_and_counted(
     longer = sum(length > limit for length in lengths)
     assert longer
     frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
-    assert _only(counts, inputs.TOO_LONG, longer)
+    assert counts.dropped[inputs.TOO_LONG] == longer
     assert [row.dropped == inputs.TOO_LONG for row in frame.itertuples()] == [
         length > limit for length in lengths
     ]
@@ -458,20 +413,20 @@ def test_prompts_without_room_are_dropped_and_counted(
     window = limit + 4 + len(close)
     monkeypatch.setattr(families, "window", lambda _: window)
     _, counts = _run(llama, max_new_tokens=4)
-    assert _only(counts, inputs.BEYOND_WINDOW, longer)
+    assert counts.dropped[inputs.BEYOND_WINDOW] == longer
     monkeypatch.setattr(families, "window", lambda _: window - 1)
     _, counts = _run(llama, max_new_tokens=4)
     assert counts.dropped[inputs.BEYOND_WINDOW] > longer
     monkeypatch.undo()
     _, counts = _run(llama, max_new_tokens=256)
-    assert _only(counts, inputs.BEYOND_POSITIONS, len(ASKED))
+    assert counts.dropped[inputs.BEYOND_POSITIONS] == len(ASKED)
 
 
 def test_rows_dropped_before_stay_dropped(llama: Any) -> None:
     rows: list[dict[str, Any]] = [{} for _ in ASKED]
     rows[2] = {"dropped": "no question anchor"}
     frame, counts = _run(llama, rows=rows, max_new_tokens=4)
-    assert _only(counts, "no question anchor", 1)
+    assert counts.dropped["no question anchor"] == 1
     assert frame["dropped"][2] == "no question anchor"
     assert frame["input_ids"][2] == []
     assert counts.total == len(ASKED)
@@ -486,7 +441,7 @@ def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
     frame, counts = answer(
         prompts, questions, llama.model, llama.tokenizer, Settings("plain", max_new_tokens=4)
     )
-    assert _only(counts, inputs.SPANS_LOST, 1)
+    assert counts.dropped[inputs.SPANS_LOST] == 1
     assert counts.notes["spans failed"] == 1
     assert frame["dropped"][1] == inputs.SPANS_LOST
 

@@ -269,16 +269,6 @@ def test_the_random_cut_of_a_replicate_is_the_samples_own(byte_level):
     assert alone[key][1] == found[key][1]
 
 
-def test_the_plan_with_other_prompts_is_the_same_whatever_the_order_of_the_answers(byte_level):
-    table = partnered_table(byte_level, few_shot=[2])
-    settings = {"conditions": PARTNERED | {"noop": None}, "batch_tokens": 1200}
-    one, other = (
-        planned(table.iloc[order], **settings) for order in ([0, 1, 2, 3, 4], [4, 2, 0, 3, 1])
-    )
-    assert cuts(one) == cuts(other)
-    assert one == planned(table.copy(), **settings)
-
-
 def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(load, caplog):
     loaded = load("llama")
     table = answers_table(loaded.tokenizer)

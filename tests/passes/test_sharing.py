@@ -11,7 +11,16 @@ import torch
 from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, config, final_norm
 from hypothesis import given
 from hypothesis import strategies as st
-from instrument import CLOSE, CONDITIONS, READOUTS, TOKENIZER, answers_table, measured, planned
+from instrument import (
+    CLOSE,
+    CONDITIONS,
+    READOUTS,
+    TOKENIZER,
+    answers_table,
+    greedy,
+    measured,
+    planned,
+)
 
 from anchorscope.models import answers, cache, families, generation, inputs, loading
 from anchorscope.passes import planning, runner, sharing
@@ -281,16 +290,6 @@ def test_samples_at_the_window_are_shared_exactly_too(load):
         torch.testing.assert_close(states, expected[key], **CLOSE)
 
 
-def greedy(loaded, ids, eos, most):
-    """One row in full for every token: no cache, no padding."""
-    new = []
-    while len(new) < most and not (new and new[-1] in eos):
-        with torch.inference_mode():
-            logits = loaded.model(torch.tensor([[*ids, *new]]), use_cache=False).logits
-        new.append(int(logits[0, -1].argmax()))
-    return tuple(new)
-
-
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 @pytest.mark.parametrize("head", [HEAD, ""])
 @pytest.mark.parametrize("price", [10**6, 40, 0])
@@ -312,21 +311,6 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     )  # fmt: skip
     assert found == [greedy(loaded, ids, eos, 8) for ids in [*prompts, *common]]
     assert len(set(map(len, found))) > 1
-
-
-def test_prompts_are_passed_in_runs_of_like_length_where_that_pays(load, monkeypatch):
-    monkeypatch.setattr(generation, "WORTH_A_CALL", 3)
-    loaded, passed = load("llama"), []
-    prompts = [[5 + row] + [4] * (width - 1) for row, width in enumerate((40, 39, 20, 19, 2, 2))]
-    handle = loaded.model.register_forward_pre_hook(
-        lambda module, args, kwargs: passed.append(kwargs["input_ids"].numel()), with_kwargs=True
-    )
-    generation.generate(
-        prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), frozenset()),
-        max_new_tokens=3, batch_tokens=10**6,
-    )  # fmt: skip
-    handle.remove()
-    assert passed == [2 * 40, 2 * 20, 2 * 2, 6, 6]
 
 
 def test_answers_up_to_the_sliding_window_are_a_plain_greedy_loops(load):
@@ -393,8 +377,8 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
     assert moved
 
 
-def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(checkpoint):
-    plan = planned(answers_table(loading.load(checkpoint("llama")).tokenizer))
+def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(byte_level):
+    plan = planned(answers_table(byte_level))
     for batch in plan.batches:
         if batch.masked:
             (step,) = sharing.steps(plan, batch, forked=False)
