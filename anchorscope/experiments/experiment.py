@@ -55,5 +55,7 @@ class Experiment:
 
     def stems(self) -> dict[str, str]:
         """View → how its pictures are named behind the figure's name."""
-        first, *others = self.views
-        return {first: self.name} | {view: f"{self.name}-{view}" for view in others}
+        return {
+            view: f"{self.name}-{view}" if place else self.name
+            for place, view in enumerate(self.views)
+        }
