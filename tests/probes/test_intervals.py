@@ -103,3 +103,19 @@ def test_a_band_leaves_unused_layers_blank_and_stands_a_constant_curve() -> None
     )
     assert (low[0], high[0]) == (0.0, 0.0)
     assert np.isnan([low[1], high[1]]).all()
+
+
+def test_a_simultaneous_band_covers_whole_curves_where_pointwise_ones_do_not() -> None:
+    random = np.random.default_rng(0)
+    pointwise, together = 0, 0
+    used = np.ones(10, dtype=bool)
+    for trial in range(150):
+        values = random.normal(size=(10, 120))
+        drawn = intervals.bootstrap(np.arange(120), draws=400, seed=trial)
+        replicates = drawn.means(values, np.ones((10, 120)))
+        low, high = intervals.percentile(replicates, 0.95)
+        pointwise += bool((low <= 0).all() and (high >= 0).all())
+        low, high = intervals.simultaneous(values.mean(1), replicates, 0.95, used)
+        together += bool((low <= 0).all() and (high >= 0).all())
+    assert together / 150 >= 0.88
+    assert pointwise / 150 < 0.8

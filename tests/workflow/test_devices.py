@@ -54,14 +54,14 @@ def test_jobs_that_start_together_take_different_gpus() -> None:
 
 @pytest.mark.usefixtures("gpus")
 def test_layers_are_spread_over_the_chosen_gpus_alone() -> None:
-    from anchorscope.models import models
+    from anchorscope.models import loading
 
-    plan, room = models._spread("auto:0,2")
+    plan, room = loading._spread("auto:0,2")
     assert plan == "auto" and room is not None
     assert room == {0: 5, 2: 9, "cpu": room["cpu"]} and room["cpu"] > 0
-    assert models._spread("auto") == ("auto", None)
-    assert models._spread("cuda:1") == models._spread("cpu") == (None, None)
-    assert models._spread({"model": 0, "lm_head": "disk"}) == (
+    assert loading._spread("auto") == ("auto", None)
+    assert loading._spread("cuda:1") == loading._spread("cpu") == (None, None)
+    assert loading._spread({"model": 0, "lm_head": "disk"}) == (
         {"model": 0, "lm_head": "disk"},
         None,
     )

@@ -211,9 +211,7 @@ def test_the_figure_is_there_in_five_forms(tiny_run: Workspace) -> None:
 @pytest.mark.parametrize(
     ("log", "done"),
     [
-        ("dataset/tiny-world", rf"{SAMPLES} of {SAMPLES} rows"),
         ("train/tiny-llama", r"[\d,]+ of [\d,]+ rows"),
-        (f"prompts/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
         (f"answers/{CELL}", rf"{SAMPLES} of {SAMPLES} answers"),
         (f"activations/{CELL}", rf"{SAMPLES} of {SAMPLES} samples"),
         (f"scores/{CELL}", "2 of 2 read-outs"),
