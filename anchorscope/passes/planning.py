@@ -95,7 +95,7 @@ def _kept(answers: pd.DataFrame, limits: Mapping[str, int | None]) -> tuple[pd.D
     """The rows that are measured; `limits` are most tokens by the reason to drop more."""
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
     dropped = Counter(reason for reason in reasons if reason is not None)
-    table = answers[[reason is None for reason in reasons]]
+    table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     return table, Counts(len(answers), len(table), dict(dropped))
 
 
