@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.probes import intervals, samples
-from anchorscope.probes.intervals import auc, ratio
+from anchorscope.probes.intervals import auc
 
 COLUMNS = (
     "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
@@ -59,14 +59,11 @@ def cell(
             s = np.where(told, value, np.nan)[None]
             low, high = intervals.percentile(drawn.aucs(s, q.astype(int)), level)
             found |= {"n_q": int(q.sum()), "n_a": int(a.sum())}
-            found |= {f"value_{x}": _mean(value, of) for x, of in (("q", q), ("a", a))}
+            found |= {f"value_{x}": float(intervals.mean_known(np.where(of, value, np.nan), 0))
+                      for x, of in (("q", q), ("a", a))}  # fmt: skip
             found |= {"auc": auc(value[told], q[told].astype(int))}
             found |= {"auc_low": low[0], "auc_high": high[0]}
             found |= {"control_auc": auc(control[told], q[told].astype(int))}
         records.append(found)
     fixed = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
     return pd.DataFrame(records, columns=fixed)
-
-
-def _mean(values: np.ndarray, members: np.ndarray) -> float:
-    return float(ratio(np.where(members, values, 0.0).sum(), members.sum()))

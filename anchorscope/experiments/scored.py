@@ -8,19 +8,19 @@ of the same call.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.families import Loaded
+from anchorscope.models.families import Loaded, positions
 from anchorscope.passes.batches import Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
 from anchorscope.passes.runner import measure
 from anchorscope.probes.stored import Stored
-from anchorscope.storage.provenance import Counts
+from anchorscope.storage.counts import Counts
 
 COLUMNS = ("id", "condition", "readout", "layer", "s")
 
@@ -64,15 +64,17 @@ class Cell:
 
         Args:
             samples: with their answers behind the prompts that the interventions want, where there
-                are such; others are passed without these.
+                are such and the model can take them; others are passed without these.
             interventions: beside `clean`.
 
         Returns:
             `COLUMNS`: s is the calibrated logit of the probe of the sample's fold, float64.
         """
         chosen = [(one, 0) for one in (CLEAN, *interventions)]
+        limits = (self.loaded.window, positions(self.loaded.model.config))
+        most = min((limit for limit in limits if limit), default=None)
         planned = arrange(
-            samples,
+            [_within(sample, most) for sample in samples],
             chosen,
             Counts(len(samples), len(samples)),
             batch_tokens=self.batch_tokens,
@@ -87,6 +89,12 @@ class Cell:
                 s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
                 frames.append(_long(s, ids, drawn.rpartition(".")[0], readout))
         return pd.concat(frames[1:] or frames, ignore_index=True)
+
+
+def _within(sample: Sample, most: int | None) -> Sample:
+    """A sample without the prompts that are longer than the model can take, as in the main run."""
+    fits = {n: one for n, one in sample.others.items() if not most or len(one.input_ids) <= most}
+    return replace(sample, others=fits)
 
 
 def _long(s: np.ndarray, ids: Sequence[str], condition: str, readout: str) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Interventions: what a pass does to a sample, as data.
 
 One record says all of a condition. The passes, the mask, the index of the activations, tables,
-labels and pictures read the registry, and nobody keeps a list of conditions beside it.
+labels and pictures read the registry; no other module lists conditions.
 """
 
 from __future__ import annotations
@@ -107,11 +107,11 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
     return found
 
 
-def uncut(one: Intervention, among: Sequence[Intervention] = REGISTRY) -> Intervention | None:
+def uncut(one: Intervention) -> Intervention | None:
     """The intervention behind the same prompt that cuts nothing; passes of both begin alike."""
     if one.tokens is None:
         return None
-    alike = (other for other in among if other.prompt == one.prompt and other.tokens is None)
+    alike = (other for other in REGISTRY if other.prompt == one.prompt and other.tokens is None)
     return next((other for other in alike if not other.own_batch), None)
 
 
@@ -162,9 +162,7 @@ def random_tokens(
     Returns:
         The indices in rising order, and whether they are as many as E_Q's.
     """
-    # hash() differs between runs of Python, so the seed is a digest.
-    digest = hashlib.sha256(key.encode()).digest()
-    draws = random.Random(int.from_bytes(digest[:8], "big"))
+    draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
     chosen: set[int] = set()
     for run in sorted((len(run) for run in runs(eq_tokens)), reverse=True):
@@ -175,6 +173,11 @@ def random_tokens(
             chosen |= placed
             left -= len(placed)
     return sorted(chosen), len(chosen) == len(set(eq_tokens))
+
+
+def seeded(key: str) -> random.Random:
+    """Draws that a key decides, the same on any machine: `hash` differs between runs of Python."""
+    return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))
 
 
 def runs(tokens: Sequence[int]) -> list[list[int]]:

@@ -27,7 +27,7 @@ def mask(
 
     Args:
         lengths: tokens of each row without padding.
-        cuts: what is cut in each row; its `layers` are the caller's to keep.
+        cuts: what is cut in each row; `in_layer` picks those of one layer.
         dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
         first_query: in each row, the first token that the cut applies to (all when None). A cut
             that starts after E_Q's neighbours leaks: they pass on what they read.

@@ -8,9 +8,7 @@ these where a dataset has neither.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import random
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,7 +18,7 @@ from typing import Any, Protocol
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.passes.interventions import ARMS
+from anchorscope.passes.interventions import ARMS, seeded
 from anchorscope.questions import folds, wording
 from anchorscope.questions.world import UNSEEN
 
@@ -117,7 +115,7 @@ def interchange(
     found: dict[str, dict[str, str]] = {arm: {} for arm in arms}
     for group in _by_relation(asked, folds_of):
         for arm, id_, candidates in _candidates(group, arms):
-            found[arm][id_] = _draws(seed, id_).choice(candidates)
+            found[arm][id_] = seeded(f"{seed}/{id_}").choice(candidates)
     right = [one.id for one in asked if one.label == 0]
     coverage = sum(id_ in found["matched"] for id_ in right) / len(right) if right else 0.0
     if source == "wording" and coverage < LEAST_COVERAGE:
@@ -260,9 +258,3 @@ def _same_question(one: Asked, other: Asked) -> bool:
     if other.question == one.question:
         return False
     return not other.golds or labels.matches(one.answer, other.golds) == (one.label == 0)
-
-
-def _draws(seed: int, name: str) -> random.Random:
-    # hash() differs between runs of Python, so the seed is a digest.
-    digest = hashlib.sha256(f"{seed}/{name}".encode()).digest()
-    return random.Random(int.from_bytes(digest[:8], "big"))

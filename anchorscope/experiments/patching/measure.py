@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -13,7 +11,7 @@ from anchorscope.experiments.patching import ARMS, RANDOM, Settings
 from anchorscope.experiments.scored import COLUMNS, Cell
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Sample
-from anchorscope.passes.interventions import random_tokens, runs
+from anchorscope.passes.interventions import random_tokens, runs, seeded
 
 FACTS = ("partner", "changed", "source")
 
@@ -68,7 +66,7 @@ def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
     """
     places, _ = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
-    first = _draws(key).randrange(len(outside))
+    first = seeded(key).randrange(len(outside))
     tokens = [outside[(first + n) % len(outside)] for n in range(len(places))]
     changed = [sample.input_ids[at] != token for at, token in zip(places, tokens, strict=True)]
     moved = with_spans(sample, [[at] for at in places], [[token] for token in tokens], donor.id)
@@ -129,6 +127,9 @@ class _Unlike:
         several = len({relation for relation, _ in kinds.values()}) > 1
         self.kind = {id_: kind[0] if several else kind[1] for id_, kind in kinds.items()}
         self.samples, self.folds, self.seed = samples, cell.folds, cell.seed
+        self.outside = {  # who has tokens to give
+            id_ for id_, one in samples.items() if {*one.question_tokens} - {*one.eq_tokens}
+        }
 
     def donor(self, id_: str) -> Sample | None:
         """One of them, chosen by the seed and the id; None where there is none."""
@@ -137,11 +138,6 @@ class _Unlike:
             for other, kind in self.kind.items()
             if kind != self.kind[id_]
             and self.folds[other] == self.folds[id_]
-            and {*self.samples[other].question_tokens} - {*self.samples[other].eq_tokens}
+            and other in self.outside
         ]
-        return self.samples[_draws(f"{self.seed}/{id_}/donor").choice(found)] if found else None
-
-
-def _draws(key: str) -> random.Random:
-    # hash() differs between runs of Python, so the seed is a digest.
-    return random.Random(int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big"))
+        return self.samples[seeded(f"{self.seed}/{id_}/donor").choice(found)] if found else None

@@ -101,6 +101,8 @@ def _groups(readout: Readout, answers: pd.DataFrame, rows: pd.DataFrame) -> list
     """Every arm, label and anchor of a read-out: its samples, and the three means."""
     ids = answers["id"].astype(str)
     s = matrices(rows, f"{readout.site}/{readout.position}", ids.tolist())
+    if RANDOM.name not in s:
+        return []  # no prompt with replaced tokens was short enough for the model
     own = s["clean"] > 0
     facts = rows.drop_duplicates(["id", "condition"]).set_index(["condition", "id"])
     flips = readout.effects["knockout"].flip[0]

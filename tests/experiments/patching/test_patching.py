@@ -119,6 +119,14 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
     assert scored.apart(rows, rows.assign(probe="clean")) == 0.0
 
 
+def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> None:
+    loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
+    answers = relations(loaded)
+    cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
+    rows = measure.measure(cell, EXPERIMENT.settings())
+    assert {*rows["condition"]} == {"clean"}
+
+
 IDS = ["a", "b", "c", "d"]
 CLEAN = {"a": -1.0, "b": -1.0, "c": -1.0, "d": 1.0}  # a, b, c are called right, d wrong
 CUT = {"a": 1.0, "b": 1.0, "c": -1.0, "d": 1.0}  # a and b are Q-Anchored
@@ -132,7 +140,7 @@ def long(condition: str, s: dict[str, float], **more: Any) -> pd.DataFrame:
     return frame.assign(condition=condition, **more)
 
 
-def by_hand(**drop: Any) -> pd.DataFrame:
+def by_hand(without: str = "", **drop: Any) -> pd.DataFrame:
     main = {"draw": 0, "probe": "clean", "fold": 0, "inner_auc": np.nan}
     scores = pd.concat([long("clean", CLEAN, **main), long("knockout", CUT, **main)])
     facts = {"partner": None, "changed": 1.0, "source": "relations"}
@@ -147,7 +155,7 @@ def by_hand(**drop: Any) -> pd.DataFrame:
     answers = pd.DataFrame(
         {"id": IDS, "question": IDS, "subject": IDS, "label": [0, 0, 0, 1], "dropped": None}
     )
-    return tables.table(scores, answers, rows, draws=50)
+    return tables.table(scores, answers, rows[rows["condition"] != without], draws=50)
 
 
 def at(table: pd.DataFrame, arm: str, anchor: str) -> pd.Series:
@@ -170,6 +178,10 @@ def test_samples_whose_control_changed_nothing_leave_the_contrast() -> None:
     table = by_hand(changed=[0.0, 1.0, 1.0, 1.0])
     assert at(table, "matched", "Q")["n_paired"] == 0
     assert np.isnan(at(table, "matched", "Q")["flips"])
+
+
+def test_without_a_control_there_are_no_rows() -> None:
+    assert by_hand(without="patch-random").empty
 
 
 def test_every_column_is_explained_and_every_view_drawn() -> None:
