@@ -3,11 +3,13 @@
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
+from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output.table
+    check_settings(given.rows)
     table = EXPERIMENTS[snakemake.wildcards.experiment].module("table").table
     frames = [
         table(*map(read_parquet, cell), **chosen.bootstrap, seed=chosen.seed)

@@ -11,7 +11,7 @@ from anchorscope.storage.provenance import beside, read
 
 MAKE_NUMBERS = (
     "dataset", "prompts", "answers", "activations", "scores", "delta_p", "refits", "truth",
-    "calibration_cell",
+    "calibration_cell", "experiment_measure",
 )  # fmt: skip
 """Rules whose settings decide numbers."""
 
