@@ -38,9 +38,7 @@ def record(
     counts: Counts | Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> None:
-    """Write `<product>.provenance.json`: its run identity, the settings that the stage was given,
-    samples in, kept and dropped by reason, and whatever else the stage knows.
-    """
+    """Write `<product>.provenance.json`: settings, counts, versions and whatever else is known."""
     content = {
         "product": Path(product).name,
         "identity": identity,
@@ -68,8 +66,7 @@ def of_stage(
 ) -> None:
     """Record a stage's product, its inputs, and under `inputs` whatever these were made from.
 
-    Args:
-        content: revisions or digests of what was read that has no record of its own.
+    `content` holds revisions or digests of what was read that has no record of its own.
     """
     settings = dict(snakemake.params.items())
     upstream = _upstream(snakemake)

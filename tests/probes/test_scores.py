@@ -22,26 +22,18 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
 
 N, WIDTH = 200, 6
+NAMES = {"i": range(N), "s": [i // 2 for i in range(N)]}
 
 
-def cell(
-    n: int = N, share: float = 0.5, strength: float = 0.8
-) -> tuple[pd.DataFrame, torch.Tensor]:
-    """Answers and clean activations [2, n, WIDTH]; layer 0 knows nothing, layer 1 something."""
-    random, n = np.random.default_rng(0), N
-    z = (random.random(n) < share).astype(int)
-    x = random.normal(size=(2, n, WIDTH))
+def cell(share: float = 0.5, strength: float = 0.8) -> tuple[pd.DataFrame, torch.Tensor]:
+    """Answers and clean activations [2, N, WIDTH]; layer 0 knows nothing, layer 1 something."""
+    random = np.random.default_rng(0)
+    z = (random.random(N) < share).astype(int)
+    x = random.normal(size=(2, N, WIDTH))
     x[1, :, :3] += strength * z[:, None]
-    answers = pd.DataFrame(
-        {
-            "id": [f"i{i}" for i in range(n)],
-            "question": [f"q{i}" for i in range(n)],
-            "subject": [f"s{i // 2}" for i in range(n)],
-            "label": z,
-            "dropped": None,
-        }
-    )
-    return answers, torch.as_tensor(x, dtype=torch.float32)
+    ids, subjects = ([f"{kind}{i}" for i in numbers] for kind, numbers in NAMES.items())
+    answers = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
+    return answers.assign(dropped=None), torch.as_tensor(x, dtype=torch.float32)
 
 
 def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
@@ -66,8 +58,7 @@ def scored(
 
 def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
     """The rows of one condition and probe."""
-    chosen = (table["condition"] == condition) & (table["probe"] == probe)
-    return table[chosen].reset_index(drop=True)
+    return table.query("condition == @condition and probe == @probe").reset_index(drop=True)
 
 
 def logits(
@@ -250,16 +241,14 @@ def test_calibrated_scores_are_a_slow_loops() -> None:
 
 def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
     answers, x = cell(share=0.8)
-    tables = [
-        scores.score(
-            source(answers, x), answers, "mlp/final", [], Settings(prior=prior), extras=False
-        )
+    given = source(answers, x), answers, "mlp/final", []
+    natural, balanced = (
+        scores.score(*given, Settings(prior=prior), extras=False)["s"].to_numpy().reshape(2, -1)
         for prior in ("natural", "balanced")
-    ]
-    fold = fitting.design(answers, Settings()).fold
-    share = np.array([answers["label"][fold != k].mean() for k in range(5)])[fold]
-    difference = (tables[0]["s"] - tables[1]["s"]).to_numpy().reshape(2, -1)
-    assert np.allclose(difference, np.log(share / (1 - share)), atol=1e-5)
+    )
+    plan = fitting.design(answers, Settings())
+    expected = np.array([log_odds(plan.z[rows]) for rows in plan.outer])[plan.fold]
+    assert np.allclose(natural - balanced, expected, atol=1e-5)
 
 
 def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
