@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression
 from anchorscope.probes import fitting
 from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import kept
-from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = ("id", "fold", "floor", "c", "s")
 LONGEST = 4
@@ -45,18 +44,10 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings | Mapping[str, Any]
         classes.
 
     Raises:
-        AnchorscopeError: a sample without answer text, or folds that cannot be cut.
+        AnchorscopeError: folds cannot be cut.
     """
     settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     answers = kept(answers)
-    missing = answers["id"][answers["ea_text"].isna()]
-    if len(missing):
-        raise AnchorscopeError(
-            f"{len(missing)} samples have no exact answer (`ea_text`)",
-            f"answers, id {missing.iloc[0]} first",
-            "delete the answers of this cell and run snakemake again",
-            see="stale-product",
-        )
     # Inner folds are of no use here, and may not exist where the outer ones do.
     plan = fitting.design(answers, replace(settings, scoring="published"), "floors")
     grid = settings.penalties

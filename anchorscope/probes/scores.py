@@ -232,10 +232,8 @@ def _rows(
     """Places among the cell's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
     rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
-    if (rows < 0).any() or len(np.unique(rows)) < len(rows) or x.shape[1] != len(rows):
-        strange = [i for i, row in zip(measured, rows, strict=True) if row < 0]
-        found = f"id {strange[0]} has no answer" if strange else "ids repeat or rows are missing"
-        raise _other_samples(found, cell, condition)
+    if strange := [i for i, row in zip(measured, rows, strict=True) if row < 0]:
+        raise _other_samples(f"id {strange[0]} has no answer", cell, condition)
     return rows, x
 
 

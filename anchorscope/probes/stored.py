@@ -17,7 +17,6 @@ import torch
 from anchorscope.passes.features import Features
 from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
 from anchorscope.probes.probes import Probes
-from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_arrays, write_arrays
 
@@ -49,10 +48,6 @@ class Stored:
                 see="stale-product",
             )
         return out_of_fold(self.fitted[readout], states, self.fold[places])
-
-    def p(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """p = σ(s) of `logits`, the probability that an answer is wrong, float64 [layers, rows]."""
-        return sigmoid(self.logits(states, readout, ids))
 
 
 def write(

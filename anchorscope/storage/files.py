@@ -5,9 +5,8 @@ What cannot be read is an `AnchorscopeError` that names the file.
 
 import hashlib
 import json
-import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -101,39 +100,15 @@ def read_parquet(path: str | Path) -> pd.DataFrame:
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a CSV table, floats at 6 significant digits.
-
-    Text that a spreadsheet would run as a formula (it starts with `=`, `+`, `-`, `@` or a tab)
-    gets an apostrophe before it, which `read_csv` takes off again; numbers stay as they are. What
-    CSV readers stumble over is replaced: carriage returns by line feeds, NUL by U+FFFD.
-    """
+    """Write a CSV table, floats at 6 significant digits."""
     with atomic(path) as draft:
-        _each_text(frame, _inert).to_csv(
-            draft, index=False, float_format="%.6g", lineterminator="\n"
-        )
+        frame.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
     """Read a CSV table; only an empty cell is missing, the text `NA` stays text."""
     with readable(path, "table"):
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    return _each_text(frame, lambda text: text[1:] if _INERT.match(text) else text)
-
-
-_FORMULA = re.compile(r"'*[=+\-@\t]")
-_INERT = re.compile(r"'+[=+\-@\t]")
-
-
-def _inert(text: str) -> str:
-    """Text that no spreadsheet runs; those that begin so already get one more apostrophe."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """The table with every text in it changed; numbers stay numbers."""
-    texts = frame.select_dtypes(exclude="number")
-    return frame.assign(**texts.map(lambda one: change(one) if isinstance(one, str) else one))
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
 def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:

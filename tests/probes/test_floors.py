@@ -13,7 +13,6 @@ from sklearn.metrics import roc_auc_score
 
 from anchorscope.probes import fitting, floors
 from anchorscope.probes.fitting import Settings
-from anchorscope.storage.errors import AnchorscopeError
 
 N = 240
 SURNAMES = ["Lund", "Berg", "Holm", "Dahl", "Falk", "Moen"]
@@ -95,10 +94,3 @@ def test_a_floor_is_the_strongest_of_the_grid() -> None:
     found = [aucs(cell("word"), grid=[c]) for c in (1e-4, 0.1, 10.0)]
     best = aucs(cell("word"), grid=[1e-4, 0.1, 10.0])
     assert best == {name: max(one[name] for one in found) for name in floors.FLOORS}
-
-
-def test_a_sample_without_an_answer_is_named() -> None:
-    answers = cell("word")
-    answers.loc[3, "ea_text"] = None
-    with pytest.raises(AnchorscopeError, match="1 samples have no exact answer(.|\n)*id i3"):
-        floors.floors(answers, Settings())
