@@ -264,17 +264,19 @@ def _all_effects(
         one = interventions.BY_NAME[condition]
         second = interventions.uncut(one)
         if condition not in interventions.REPLICATE:
-            effects[condition] = _effects(found["clean", 0], moved)
+            effects[condition] = _effects(found["clean", 0], moved, where)
         elif second is not None:
             if (second.name, 0) not in found:
                 raise mismatch("the second prompt's clean pass has no scores", where)
             own = condition.removeprefix(f"{one.prompt}-")
-            replicate[own] = _effects(found[second.name, 0], moved)
+            replicate[own] = _effects(found[second.name, 0], moved, where)
     return effects, replicate
 
 
-def _effects(clean: np.ndarray, moved: Sequence[np.ndarray]) -> Effects:
+def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:
     """Effects of a condition on all its draws."""
+    if any(one.shape != clean.shape for one in moved):
+        raise mismatch("not scored at the same layers as the clean pass", where)
     s = np.stack(moved)
     measured = ~np.isnan(s).any((0, 1)) & ~np.isnan(clean).any(0)
     wrong = clean > 0
