@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments import strength
+from anchorscope.experiments.strength import Strength, of_scores
 from anchorscope.probes import bands, samples
 from anchorscope.probes.bands import Means, Spread
 from anchorscope.probes.draws import Draws
@@ -90,21 +90,21 @@ class Analysis:
         return self.answers["label"].to_numpy(dtype=np.int64)
 
     @cached_property
-    def strength(self) -> strength.Strength:
+    def strength(self) -> Strength:
         """Of the probe, by layer."""
         return self._strength(self.readout.clean)
 
     @cached_property
-    def cell_strength(self) -> strength.Strength:
+    def cell_strength(self) -> Strength:
         """Of the read-out as a whole, each sample scored at its own fold's layer.
 
         No sample has a say in the choice of the layer that scores it.
         """
         return self._strength(self.readout.own[None])
 
-    def _strength(self, s: np.ndarray) -> strength.Strength:
+    def _strength(self, s: np.ndarray) -> Strength:
         given = (self.answers, self.floors, self.drawn, self.level)
-        return strength.strength(s, self.readout.position, *given)
+        return of_scores(s, self.readout.position, *given)
 
     def table(
         self,
@@ -125,12 +125,15 @@ class Analysis:
         if self.again is not None and refitted:
             refits = self.again.refits(self.readout, self.answers, refitted)
 
+        own = groups(self.readout)
+
         def means(readout: Readout) -> list[Means]:
-            return [one.means for group in groups(readout) for one in group.quantities.values()]
+            seen = own if readout is self.readout else groups(readout)
+            return [one.means for group in seen for one in group.quantities.values()]
 
         spreads = iter(bands.spreads(means, self.readout, self.drawn, refits))
         frames = []
-        for group in groups(self.readout):
+        for group in own:
             spread = {name: next(spreads) for name in group.quantities}
             found = self._columns(group, spread)
             found |= describe(group, found, spread)

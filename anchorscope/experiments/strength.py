@@ -21,10 +21,10 @@ LEAST_AUC = 0.6
 APPLY = {"prompt_end": ("question",)}
 """Floors at positions that have not read the whole text; elsewhere all apply."""
 Strength = Mapping[str, np.ndarray]
-"""Column → what it holds of each layer, see `strength`."""
+"""Column → what it holds of each layer, see `of_scores`."""
 
 
-def strength(
+def of_scores(
     s: np.ndarray,
     position: str,
     answers: pd.DataFrame,

@@ -42,7 +42,7 @@ def floors(**told: float) -> pd.DataFrame:
 def found_of(
     s: np.ndarray, floors: pd.DataFrame | None = None, position: str = "final"
 ) -> strength.Strength:
-    return strength.strength(s, position, ANSWERS, floors, DRAWN, 0.95)
+    return strength.of_scores(s, position, ANSWERS, floors, DRAWN, 0.95)
 
 
 def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:

@@ -33,10 +33,10 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> No
     aucs = inner.to_numpy(dtype=np.float64).reshape(TRIES, LAYERS, -1)
     (every,) = samples.readouts(scored, answers)
     beside = (answers, None, samples.bootstrap(answers, 200, seed=0), 0.95)
-    by_layer = strength.strength(every.clean, "final", *beside)["signal"]
+    by_layer = strength.of_scores(every.clean, "final", *beside)["signal"]
     of_cell = []
     for clean, own in zip(every.clean.reshape(TRIES, LAYERS, n), aucs, strict=True):
         one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
-        of_cell.append(strength.strength(one.own[None], "final", *beside)["signal"].item())
+        of_cell.append(strength.of_scores(one.own[None], "final", *beside)["signal"].item())
     assert by_layer.reshape(TRIES, LAYERS).any(1).mean() <= 0.05
     assert np.mean(of_cell) <= 0.05

@@ -25,7 +25,7 @@ CONTROLS = (
     "repeats_flip_share",
 )  # fmt: skip
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
-"""Columns of `strength` that a cell's name otherwise than with `cell_` before them."""
+"""Columns of a strength that a cell's name otherwise than with `cell_` before them."""
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
 DENSITY_CONDITIONS = ("knockout", "random")
 SHUFFLES = 100

@@ -59,7 +59,8 @@ def curve(analysis: Analysis) -> pd.DataFrame:
         probes the interval of ΔP is (`anchorscope.probes.bands`).
         Of several random draws every number is found for each draw, then averaged; the bootstrap
         draws among them, too. An empty group has n = 0, share = 0 and blanks. `signal` …
-        `gain_high`: see `strength`, at the row's layer; `cell_signal`: the read-out's as a whole.
+        `gain_high`: see `strength.of_scores`, at the row's
+        layer; `cell_signal`: the read-out's as a whole.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.

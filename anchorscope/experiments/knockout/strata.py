@@ -35,7 +35,7 @@ def report(analysis: Analysis) -> pd.DataFrame:
         A row for each condition, stratum and value, with the columns `STRATA`. Under `random` it is
         of the samples whose control is complete, the draws averaged. `flip_share` is a fraction of
         the row's samples; ΔP, percentage points, is the mean over all of them, `delta_p_q` over
-        those that flip. Intervals hold the probes fixed. `signal`: see `strength`.
+        those that flip. Intervals hold the probes fixed. `signal`: see `strength.of_scores`.
     """
     layer, answers = analysis.readout.headline, analysis.answers
     strata = _strata(answers, analysis.readout.clean[layer] > 0, analysis.min_n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,11 @@ def table(
     Returns:
         A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`.
     """
+    source = rows["source"].dropna().iloc[0] if rows["source"].notna().any() else None
     frames = []
     for analysis in _analyses(scores, answers, rows, **settings):
-        found = arms(analysis.readout, analysis.answers, rows)
-        source = rows["source"].dropna().iloc[0] if found else None
-        frames.append(pairs.table(analysis, COLUMNS, lambda _, found=found: found, source))
+        found = partial(arms, answers=analysis.answers, rows=rows)
+        frames.append(pairs.table(analysis, COLUMNS, found, source))
     return stacked(frames, COLUMNS)
 
 
