@@ -16,6 +16,8 @@ from anchorscope.passes import activations, planning
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory
 
+ENDING = generation.Ending("chat", (0,), frozenset())
+
 
 def test_parts_come_in_order_and_later_batches_are_halved_before_they_are_tried(
     caplog: pytest.LogCaptureFixture,
@@ -78,8 +80,7 @@ def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path:
 def test_halved_batches_of_answers_say_the_same_and_stay_counted(load: Any, tmp_path: Path) -> None:
     loaded, room, again = load("llama"), Room(), Room()
     prompts = [[5 + n, 9, 11 + 2 * n, 7] for n in range(8)]
-    ending = generation.Ending("chat", (0,), frozenset())
-    call = (prompts, loaded.model, loaded.tokenizer, ending)
+    call = (prompts, loaded.model, loaded.tokenizer, ENDING)
     sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9}
     whole = generation.generate(*call, **sizes)
     handle = short_of_memory(loaded.model, 2)
@@ -96,13 +97,11 @@ def test_a_model_that_is_no_numbers_says_nothing(load: Any) -> None:
     loaded = load("llama")
     head = loaded.model.get_output_embeddings().weight
     before = head.detach().clone()
-    ending = generation.Ending("chat", (0,), frozenset())
-    call = ([[5, 9, 7], [5, 8, 11, 7]], loaded.model, loaded.tokenizer, ending)
-    sizes = {"max_new_tokens": 3, "batch_tokens": 64, "names": ["a", "b"]}
     head.data[17] = float("nan")  # a single token's, as a flipped bit makes it
+    call = [[5, 9, 7], [5, 8, 11, 7]], loaded.model, loaded.tokenizer, ENDING
     try:
         with pytest.raises(AnchorscopeError, match="not finite") as caught:
-            generation.generate(*call, **sizes)
+            generation.generate(*call, max_new_tokens=3, batch_tokens=64, names=["a", "b"])
     finally:
         head.data.copy_(before)
     assert caught.value.where in ("sample a", "sample b")
