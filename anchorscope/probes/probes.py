@@ -1,16 +1,14 @@
 """Probes: L2-regularised logistic regressions, all of them in one batched solve.
 
-A problem is one probe: which rows it learns from, and how strongly it is penalised. All problems
-of a layer share that layer's features, which are read once. The objective is scikit-learn's
-`LogisticRegression(C=c)` on features standardised by the problem's own training rows, where a row
-of weight two counts like two equal rows:
+A problem is one probe: which rows it learns from, and how strongly it is penalised. The objective
+is scikit-learn's `LogisticRegression(C=c)` on features standardised by the problem's own training
+rows, where a row of weight two counts like two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-The solver is L-BFGS over all problems at once. Its inverse Hessian starts at
-(I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes correlated features converge like
-independent ones; Gram is the layer's correlation matrix, taken apart once for all problems, or the
-identity where it is close to that and problems are few.
+L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes
+correlated features converge like independent ones; Gram is the layer's correlation matrix, taken
+apart once for all problems, or the identity where it is close to that and problems are few.
 """
 
 from __future__ import annotations

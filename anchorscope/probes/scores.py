@@ -275,10 +275,9 @@ def _frame(
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),
-        **{
-            name: getattr(fitted, name)[:, fold].astype(np.float32).ravel()
-            for name in ("t", "offset", "inner_auc")
-        },
+        "t": fitted.t[:, fold].astype(np.float32).ravel(),
+        "offset": fitted.offset[:, fold].astype(np.float32).ravel(),
+        "inner_auc": fitted.inner_auc[:, fold].astype(np.float32).ravel(),
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }
