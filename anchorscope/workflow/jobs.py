@@ -105,8 +105,8 @@ def write_scores(
     )
     write_parquet_parts(tables, written.scores)
     drawn.write(written.draws)
-    fold = fitting.design(kept(answers), settings).fold
-    stored.write(written.probes, list(drawn.ids), fold, fitted)
+    plan = fitting.design(kept(answers), settings)
+    stored.write(written.probes, plan.ids, plan.fold, fitted)
     write_parquet(floors.floors(answers, settings), written.floors)
 
 

@@ -118,7 +118,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
     for number, drawn in enumerate(made.weights):
         rows = np.repeat(np.arange(N), drawn)
         alone = np.full((3, len(rows)), -1)
-        repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone, settings)
+        repeated = replace(plan, z=plan.z[rows], fold=plan.fold[rows], inner=alone)
         raw = fitting.fit(x[:, rows], repeated, fitted.c)
         logits = fitting.out_of_fold(raw, x, plan.fold) + raw.shift[:, plan.fold]
         moved = fitting.out_of_fold(raw, x - 2, plan.fold) + raw.shift[:, plan.fold]

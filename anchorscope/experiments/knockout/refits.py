@@ -72,9 +72,9 @@ def refit(
         AnchorscopeError: a probe cannot be fitted, no draw is usable, or there is no such layer.
     """
     settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
-    cell = scores.cell_of(answers, settings, readout)
-    passes = [scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT)]
-    chosen = _layers(passes[0], fitted, cell) if layers is None else sorted(set(layers))
+    plan = fitting.design(samples.kept(answers), settings, readout)
+    passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, KNOCKOUT)]
+    chosen = _layers(passes[0], fitted, plan) if layers is None else sorted(set(layers))
     if not chosen or chosen[0] < 0 or chosen[-1] >= len(passes[0]):
         raise AnchorscopeError(
             f"there is no such layer in {chosen}",
@@ -83,14 +83,14 @@ def refit(
             see="config",
         )
     here = [features.at(x, chosen) for x in passes]
-    fitted, z = fitted.at(chosen), cell.plan.z
-    clean, cut = fixed = [fitting.out_of_fold(fitted, x, cell.plan.fold) for x in here]
+    fitted, z = fitted.at(chosen), plan.z
+    clean, cut = fixed = [fitting.out_of_fold(fitted, x, plan.fold) for x in here]
     replicates = []  # [2, quantities, layers] of each draw
-    weights = _draw(answers, draws, seed, cell)
-    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
+    weights = _draw(answers, draws, seed, plan)
+    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(plan)[0]))
     for some in np.split(weights, range(at_once, len(weights), at_once)):
-        again = fitting.fit(here[0], cell.plan, fitted.c, some, device=device)
-        where = cell.plan.of_draws(len(some))
+        again = fitting.fit(here[0], plan, fitted.c, some, device=device)
+        where = plan.of_draws(len(some))
         moved = [fitting.out_of_fold(again, x, where) for x in here]
         for number, drawn in enumerate(some):
             rows = np.repeat(np.arange(len(z)), drawn)
@@ -130,28 +130,28 @@ def of_cell(
     return pd.concat(tables, ignore_index=True)
 
 
-def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell) -> list[int]:
+def _layers(clean: features.Features, fitted: fitting.Fitted, plan: fitting.Design) -> list[int]:
     """Those at one and two thirds of the depth, and the headline layer."""
     inner, depth = fitted.inner_auc, len(clean)
     if np.isnan(inner).any():
-        s = fitting.out_of_fold(fitted, clean, cell.plan.fold)
-        own = samples.deepest_layer(np.array([intervals.auc(layer, cell.plan.z) for layer in s]))
+        s = fitting.out_of_fold(fitted, clean, plan.fold)
+        own = samples.deepest_layer(np.array([intervals.auc(layer, plan.z) for layer in s]))
     else:
         own = samples.median_layer(samples.layer_of_fold(inner))
     return sorted({depth // 3, 2 * depth // 3, own})
 
 
-def _draw(answers: pd.DataFrame, draws: int, seed: int, cell: scores.Cell) -> np.ndarray:
+def _draw(answers: pd.DataFrame, draws: int, seed: int, plan: fitting.Design) -> np.ndarray:
     """How often each sample is drawn, int64 [draws, n], where every probe has both classes."""
     drawn = samples.bootstrap(samples.kept(answers), draws, seed)
     weights = drawn.weights[:, drawn.clusters].astype(np.int64)
-    usable = fitting.usable(cell.plan, weights)
+    usable = fitting.usable(plan, weights)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     if not usable.any():
         raise AnchorscopeError(
             f"none of {len(weights)} bootstrap draws leaves every fold both classes",
-            f"refits of {cell.readout}",
+            f"refits of {plan.where}",
             "sample more questions: one class is too rare to be learned from again and again",
             see="too-few-samples",
         )
