@@ -45,22 +45,11 @@ def curve(analysis: Analysis) -> pd.DataFrame:
     will do).
 
     Returns:
-        A row for each condition, grouping, anchor and layer, with the columns `CURVE`. Groupings:
-        `per_layer`, each layer by its own flips; `reference_layer`, all by those of the headline
-        layer; `replicate`, by those behind a second prompt for the same question, and the other way
-        round, averaged, over the samples that have one. `share` and `answer_accuracy` are
-        fractions; `share` is over the cell's samples, also where a condition measures some of them
-        only. The groups of `matched` and `placebo` are by the knockout's flips, of the samples
-        whose pair counts (`anchorscope.experiments.interchange.table`).
-        ΔP, its interval and its max-t band over layers (`band_low`, `band_high`) are percentage
-        points. `flip_share`, with `flip_low` and `flip_high`: a fraction, those whose class flips
-        under the condition, of the `n_paired` of the group whose random control is complete (of
-        `matched` and `placebo`: of its right answers). `inflation`: how much wider than with fixed
-        probes the interval of ΔP is (`anchorscope.probes.bands`).
-        Of several random draws every number is found for each draw, then averaged; the bootstrap
-        draws among them, too. An empty group has n = 0, share = 0 and blanks. `signal` …
-        `gain_high`: see `strength.of_scores`, at the row's
-        layer; `cell_signal`: the read-out's as a whole.
+        A row for each condition, grouping, anchor and layer, with the columns `CURVE`, see
+        docs/products.md. `replicate` groups one prompt by the flips behind a second one for the
+        same question, and the other way round, averaged, over the samples that have one. Of
+        several random draws every number is found for each draw, then averaged; the bootstrap
+        draws among them, too. An empty group has n = 0, share = 0 and blanks.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
@@ -192,13 +181,9 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     knockout (all, if absent).
 
     Returns:
-        A row for each `contrast`, `quantity` (`share` of flips; mean `delta_p` over all samples)
-        and layer, with the columns `CONTRASTS`. `knockout`, `random`, `knockout-random` are of the
-        samples whose control is complete; `matched`, `placebo`, `matched-placebo` of the right
-        answers whose pair counts in both arms (`anchorscope.experiments.interchange.table`).
-        Everything is in percentage points; random draws are averaged within a sample.
-        `no_effect`: the 90 % interval lies within ±5 points, at a layer with a `signal`; without
-        one a contrast cannot be interpreted. No rows of what was not run.
+        A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
+        docs/products.md, in percentage points; random draws are averaged within a sample. No rows
+        of what was not run.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.

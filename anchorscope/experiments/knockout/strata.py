@@ -32,10 +32,9 @@ def report(analysis: Analysis) -> pd.DataFrame:
     most the median) or `longer`. One in which no two samples differ is left out.
 
     Returns:
-        A row for each condition, stratum and value, with the columns `STRATA`. Under `random` it is
-        of the samples whose control is complete, the draws averaged. `flip_share` is a fraction of
-        the row's samples; ΔP, percentage points, is the mean over all of them, `delta_p_q` over
-        those that flip. Intervals hold the probes fixed. `signal`: see `strength.of_scores`.
+        A row for each condition, stratum and value, with the columns `STRATA`, see
+        docs/products.md. Under `random` it is of the samples whose control is complete, the draws
+        averaged.
     """
     layer, answers = analysis.readout.headline, analysis.answers
     strata = _strata(answers, analysis.readout.clean[layer] > 0, analysis.min_n)

@@ -208,11 +208,21 @@ def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
     assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
 
 
+BEFORE = ("prompt_end", "added")
+
+
 def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
-    whole = pd.concat([scores(), rows(0.2 * S["clean"]).assign(readout="mlp/prompt_end")])
-    found = table(scores=whole).set_index(["position", "layer"])
-    assert found.loc["final", "prompt_end_auc"].tolist() == found.loc["final", "probe_auc"].tolist()
-    assert (found.loc["final", ["added_auc", "added_low", "added_high"]] == 0).all(axis=None)
+    for earlier in (0.2 * S["clean"], S["random"]):
+        whole = pd.concat([scores(), rows(earlier).assign(readout="mlp/prompt_end")])
+        found = table(scores=whole).set_index(["position", "layer"])
+        after = found.loc["final"]
+        aucs = [auc(s, LABELS) for s in earlier]
+        assert after["prompt_end_auc"].tolist() == aucs
+        assert after["added_auc"].tolist() == (after["probe_auc"] - aucs).tolist()
+        # unpaired, the interval would be wider; of a probe that orders alike there is none
+        width = {x: after[f"{x}_high"].iloc[0] - after[f"{x}_low"].iloc[0] for x in BEFORE}
+        assert width["added"] < 0.7 * width["prompt_end"]
+        assert (width["added"] == 0) == (after["added_auc"].iloc[0] == 0)
     assert found.loc["prompt_end", "added_auc"].isna().all()
     assert found.loc["prompt_end", "floor"].eq("question").all()
 

@@ -63,7 +63,9 @@ def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None
     svg = drawing(spec)
     assert svg.count('aria-roledescription="legend"') == 1
     assert ">Flips: question<" in svg and ">AUC: hardest floor<" in svg
-    assert not any(f">{gone}" in svg for gone in ("Flips: replicate", "Flips: by chance", "Follow"))
+    assert not any(
+        f">{gone}" in svg for gone in ("Flips: replicate", "Flips: Δlogit permuted", "Follow")
+    )
 
 
 QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
