@@ -81,14 +81,14 @@ def refit(
     drawn = _draw(answers, draws, seed, cell)
     weights = drawn.weights[:, drawn.clusters].astype(np.int64)
     refitted = [
-        quantities(*again, z, one)
+        quantities(again, z, one)
         for one, again in zip(
             drawn.each(), _again(here, cell, settings, fitted.c, weights, device), strict=True
         )
     ]
     once = Bootstrap(np.arange(len(z)), np.ones((1, len(z))))
-    (estimates,) = quantities(*fixed, z, once)
-    both = np.stack([quantities(*fixed, z, drawn), np.concatenate(refitted)])
+    (estimates,) = quantities(fixed, z, once)
+    both = np.stack([quantities(fixed, z, drawn), np.concatenate(refitted)])
     site, _, position = readout.partition("/")
     records = [
         {"site": site, "position": position, "layer": layer, "quantity": name}
@@ -159,12 +159,13 @@ def _draw(answers: pd.DataFrame, draws: int, seed: int, cell: scores.Cell) -> Bo
     return replace(drawn, weights=drawn.weights[usable])
 
 
-def quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray, drawn: Bootstrap) -> np.ndarray:
-    """`QUANTITIES` of scores on two passes, each [layers, n], in each draw.
+def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) -> np.ndarray:
+    """`QUANTITIES` of scores on the two passes, each [layers, n], in each draw.
 
     Returns:
         float64 [draws, quantities, layers]; NaN where nothing flips, or z [n] is of one class.
     """
+    clean, cut = passes
     wrong = clean > 0
     flip = (cut > 0) != wrong
     delta_p = 100 * np.where(wrong, 1, -1) * (sigmoid(cut) - sigmoid(clean))

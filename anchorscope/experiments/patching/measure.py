@@ -29,7 +29,8 @@ def measure(cell: Cell, settings: Settings) -> pd.DataFrame:
     """
     found = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
     samples, donors = cell.samples, _donors(cell)
-    patched, facts = [], []
+    patched: list[Sample] = []
+    facts: list[tuple[object, ...]] = []
     for id_, sample in samples.items():
         others: dict[str, Sample] = {}
         for arm, one in ARMS.items():
