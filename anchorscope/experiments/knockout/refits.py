@@ -80,11 +80,10 @@ def refit(
     fixed = [fitting.out_of_fold(fitted, x, cell.plan.fold) for x in here]
     drawn = _draw(answers, draws, seed, cell)
     weights = drawn.weights[:, drawn.clusters].astype(np.int64)
+    each = _again(here, cell, fitted.c, weights, device)
     refitted = [
-        quantities(again, z, one)
-        for one, again in zip(
-            drawn.each(), _again(here, cell, settings, fitted.c, weights, device), strict=True
-        )
+        quantities(again, z, replace(drawn, weights=own[None]))
+        for own, again in zip(drawn.weights, each, strict=True)
     ]
     once = Bootstrap(np.arange(len(z)), np.ones((1, len(z))))
     (estimates,) = quantities(fixed, z, once)
@@ -118,7 +117,6 @@ def of_cell(
 def _again(
     passes: Sequence[features.Features],
     cell: scores.Cell,
-    settings: fitting.Settings,
     c: np.ndarray,
     weights: np.ndarray,
     device: str | torch.device,
@@ -126,8 +124,8 @@ def _again(
     """Scores on the passes by the probes of each draw, [layers, n]; a few draws at once."""
     at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
     for some in np.split(weights, range(at_once, len(weights), at_once)):
-        again = fitting.refit(passes[0], cell.plan, settings, c, some, device=device)
-        where = fitting.of_draws(cell.plan.fold, settings, len(some))
+        again = fitting.fit(passes[0], cell.plan, c, some, device=device)
+        where = cell.plan.of_draws(len(some))
         moved = [fitting.out_of_fold(again, x, where) for x in passes]
         yield from ([s[:, number] for s in moved] for number in range(len(some)))
 
