@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import controls, curve
+from anchorscope.experiments.knockout import cell_tables, controls, curve
 from anchorscope.probes import samples
+from anchorscope.probes.draws import Draws
 from anchorscope.probes.intervals import auc
 
 N = 80
@@ -208,6 +209,7 @@ def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
     assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
 
 
+NOT_REFITTED = Draws(np.array(IDS, dtype=object), np.zeros((0, N), dtype=np.int64))
 BEFORE = ("prompt_end", "added")
 
 
@@ -263,6 +265,23 @@ def test_densities_are_kernels_over_what_both_conditions_span() -> None:
     assert analysis.table(controls.density, rows(S["clean"]), answers()).empty
 
 
-def test_the_order_of_rows_changes_no_digit() -> None:
-    turned = {"scores": scores().sample(frac=1, random_state=0), "floors": floors()[::-1]}
-    pd.testing.assert_frame_equal(table(**turned), table(), check_exact=True)
+def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
+    def made(scores: pd.DataFrame, floors: pd.DataFrame, given: pd.DataFrame) -> Any:
+        settings = {"probe": {"scoring": "calibrated", "prior": "balanced"}, "seed": SEED}
+        bootstrap = {"draws": 20, "min_n": 5}
+        return cell_tables.tables(
+            scores, floors, given, NOT_REFITTED, bootstrap=bootstrap, **settings
+        )
+
+    swapped = [rows(S[name], arm) for arm, name in (("matched", "random"), ("placebo", "noop"))]
+    whole, partners = pd.concat([scores(), *swapped]), np.roll(IDS, 10)
+    given = answers().assign(matched_partner=partners, placebo_partner=partners)
+    expected = made(whole, floors(), given)
+    found = made(whole.sample(frac=1, random_state=0), floors()[::-1], given)
+    # the shuffled labels are dealt out in the answers' order, and nothing else
+    dealt = made(whole, floors(), given[::-1])
+    for name, table in expected.items():
+        assert table.notna().any(axis=None), name
+        pd.testing.assert_frame_equal(found[name], table, check_exact=True)
+        same = [column for column in table if "shuffled" not in column]
+        pd.testing.assert_frame_equal(dealt[name][same], table[same], check_exact=True)

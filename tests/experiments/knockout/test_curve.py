@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.probes import bands, samples
 from anchorscope.storage.errors import AnchorscopeError
@@ -119,21 +118,6 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         found = {"condition": "noop", "anchor": anchor, "layer": 0, "grouping": "reference_layer"}
         row = at(table, **found)
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
-
-
-@pytest.mark.parametrize("make", [curve.curve, curve.contrasts, interchange.report])
-def test_the_order_of_rows_changes_no_digit(make: Any) -> None:
-    measured, given = cell(60)
-    swapped = measured[measured["condition"] == "random"].assign(condition="matched", fold=0)
-    measured = pd.concat([measured.assign(fold=0), swapped])
-    given["matched_partner"] = np.roll(given["id"].to_numpy(), 2)
-    turned = [frame.sample(frac=1, random_state=1) for frame in (measured, given)]
-    expected = analysis.table(make, measured, given, draws=50, seed=2)
-    assert expected["n"].max() > 0
-    for some in (turned, (measured, given)):
-        found = analysis.table(make, *some, draws=50, seed=2)
-        pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    assert not analysis.table(make, measured, given, draws=50, seed=3).equals(expected)
 
 
 def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
