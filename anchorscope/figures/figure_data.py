@@ -25,7 +25,7 @@ UNTOLD = (
 HEIGHTS = ["delta_p", "ci_low", "ci_high", "flip_share", "flip_low", "flip_high"]
 BANDS = "bootstrap intervals, with the probe's own variance"
 AUC_BANDS = "bootstrap intervals, probes held fixed"
-Row = dict[str, Any]
+Row = dict[Any, Any]
 Pair = tuple[str, str]
 # what a row holds of each number: its column of the table, factor, digits
 Source = tuple[str, float, int]
@@ -168,7 +168,7 @@ def panel_rows(
             (mine["dataset"] == key) & (mine["condition"] == condition) & (mine["anchor"] == anchor)
         ]
         group = "A" if anchor == "A" else "Q"
-        shown = {"model": model[1], "dataset": name, "anchor": f"{group}-Anchored"}
+        shown: Row = {"model": model[1], "dataset": name, "anchor": f"{group}-Anchored"}
         shown |= {"series": series_name(group, name), "marker": marker_of(i)}
         shown["condition"] = condition
         if len(conditions) > 1:
@@ -218,7 +218,7 @@ def line_rows(
     grey = line.assign(signal=False, mark=False, edge=True)
     ends = [grey.assign(run=run - side)[seen & run.diff(side).eq(side)] for side in (1, -1)]
     rows = pd.concat([line, *ends]).sort_values(["run", "layer"])
-    return [shown | row for row in rows.to_dict("records")]
+    return rows.assign(**shown).to_dict("records")
 
 
 def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> dict[str, Source]:
@@ -316,15 +316,16 @@ def missing_note(names: Sequence[str]) -> list[str]:
     return [f"Not measured: {few(names)}."] if names else []
 
 
-def sample_count(counts: Iterable[int]) -> str:
-    """`900`, or `812 to 1,000` where cells differ."""
-    found = sorted(counts) or [0]
-    return " to ".join(dict.fromkeys(f"{end:,}" for end in (found[0], found[-1])))
+def span(values: Iterable[float], factor: float = 1) -> str:
+    """Least to greatest in size, in whole numbers: `900`, `812 to 1,000`, `−75 to −88`."""
+    found = sorted((factor * value for value in values), key=abs) or [0]
+    ends = dict.fromkeys(f"{end:,.0f}" for end in (found[0], found[-1]))
+    return " to ".join(ends).replace("-", "\u2212")
 
 
-def size_note(counts: Sequence[int]) -> str:
+def size_note(counts: Iterable[float]) -> str:
     """The same in a caption."""
-    return f"n\u00a0=\u00a0{sample_count(counts)}"
+    return f"n\u00a0=\u00a0{span(counts)}"
 
 
 def few(items: Sequence[str], most: int = 3) -> str:

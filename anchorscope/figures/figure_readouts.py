@@ -51,7 +51,7 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
     )
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
     shared = draw.encodings(draw.paper_series(datasets), look, width)
-    views, cells = [], {}
+    views, cells = [], dict[str, pd.DataFrame]()
     for model, label in asked.panels:
         parts = {}
         for (site, at), here in grid.items():

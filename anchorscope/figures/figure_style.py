@@ -380,8 +380,14 @@ def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParam
     size = 0.88 * look.label_size
     lines = wrapped(text, look.panel_width + look.spacing, 0.5 * size)
     blank = " " if isinstance(lines, str) else [" "] * len(lines)
-    more = {"anchor": "start", "frame": "group", "fontWeight": "normal", "offset": 4}
-    return alt.TitleParams(lines if shown else blank, fontSize=size, **more)
+    return alt.TitleParams(
+        lines if shown else blank,
+        fontSize=size,
+        fontWeight="normal",
+        anchor="start",
+        frame="group",
+        offset=4,
+    )
 
 
 def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:

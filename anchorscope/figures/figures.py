@@ -158,8 +158,8 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
         ),
     )  # fmt: skip
     selected = {
-        (*readout, grouped): data.select(table, readout, grouped)[0]
-        for *readout, _, grouped in found
+        (site, position, grouped): data.select(table, (site, position), grouped)[0]
+        for site, position, _, grouped in found
     }
     return [
         _view(selected[site, position, grouped], asked, (site, position), condition, grouped)
@@ -278,7 +278,7 @@ def _followed(cells: Iterable[pd.DataFrame]) -> list[str]:
     shares = (100 * head["n_paired"] / head["of"]).dropna().round().astype(int)
     return [
         f"{FOLLOWED}; headline layer: {data.size_note(head['n_paired'].astype(int))} pairs, "
-        f"{data.sample_count(shares)}\u00a0% of the Q-Anchored right answers."
+        f"{data.span(shares)}\u00a0% of the Q-Anchored right answers."
     ]
 
 
