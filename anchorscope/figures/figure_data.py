@@ -170,9 +170,7 @@ def panel_rows(
         group = "A" if anchor == "A" else "Q"
         shown: Row = {"model": model[1], "dataset": name, "anchor": f"{group}-Anchored"}
         shown |= {"series": series_name(group, name), "marker": marker_of(i)}
-        shown["condition"] = condition
-        if len(conditions) > 1:
-            shown["chance"] = condition != conditions[0]
+        shown |= {"condition": condition, "chance": condition != conditions[0]}
         offset = i + j * (marker_step(layers) // 2)
         found += line_rows(line, numbers, shown, layers, offset)
     return found

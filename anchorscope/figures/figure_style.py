@@ -304,11 +304,12 @@ def line_panel(
     under: Sequence[alt.Chart] = (),
     height: float = 0,
     weight: float = 0.75,
+    chance: bool = False,
 ) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
     Args:
-        rows: of `figure_data.line_rows`; those of `chance` are dotted, with small hollow markers.
+        rows: of `figure_data.line_rows`.
         x, y: the axes.
         shared: channels of all panels.
         look: sizes.
@@ -317,6 +318,7 @@ def line_panel(
         under: layers below all others.
         height: of the panel, if not the look's own.
         weight: of lines and markers, beside the look's own.
+        chance: whether rows may be of `chance`, which are dotted, with small hollow markers.
     """
     width, height = look.panel_width, height or look.panel_height
     stroke, size = weight * look.line_width, weight**2 * look.marker_size
@@ -325,11 +327,11 @@ def line_panel(
     band = data.mark_area(opacity=look.band_opacity)
     line = data.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
     views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
-    if any("chance" in row for row in rows):
-        chance = line.transform_filter("datum.chance")
-        views.append(chance.mark_line(strokeWidth=stroke, strokeDash=DOTTED, opacity=0.65))
-        by_chance = data.transform_filter("datum.chance")
-        views.append(marker_layer(by_chance, x, y, shared, size, hollow=True))
+    if chance:
+        dotted = line.transform_filter("datum.chance")
+        views.append(dotted.mark_line(strokeWidth=stroke, strokeDash=DOTTED, opacity=0.65))
+        points = data.transform_filter("datum.chance")
+        views.append(marker_layer(points, x, y, shared, size, hollow=True))
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
     views.append(line.encode(strokeDash=shared.dash))
     views.append(marker_layer(data, x, y, shared, size))

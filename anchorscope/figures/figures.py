@@ -111,9 +111,18 @@ def column(
         under: list[alt.Chart] = []
         if k == 0:
             under = [draw.zero_rule(y), *draw.minor_ticks(x, look.panel_height)]
-        height = look.share_height if k else look.panel_height
+        height, weight = (look.share_height, 0.75) if k else (look.panel_height, 1)
         view = draw.line_panel(
-            rows, x, y, shared, look, tips[k], under=under, height=height, weight=0.75 if k else 1
+            rows,
+            x,
+            y,
+            shared,
+            look,
+            tips[k],
+            under=under,
+            height=height,
+            weight=weight,
+            chance=k > 0,
         )
         views.append(view.properties(title=heading) if heading else view)
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
