@@ -20,7 +20,7 @@ from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
-from anchorscope.experiments.registry import TARGETS
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import rows_at, span, true
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figures import GROUPINGS
@@ -163,7 +163,7 @@ def _pictures(config: Config, cells: Sequence[Mapping[str, Any]]) -> list[dict[s
         for view, readout in views.items():
             stem = f"{figure}.{view}" if view else figure
             found.append(shared | {"stem": stem, "view": view, "readout": readout, "about": ""})
-        for experiment in TARGETS.values():
+        for experiment in EXPERIMENTS.values():
             for view, stem in experiment.stems().items():
                 said = {"title": experiment.views[view], "about": experiment.about}
                 named = {"stem": f"{figure}.{stem}", "view": stem, "readout": drawn}
