@@ -262,7 +262,7 @@ def _caption(
 ) -> list[str]:
     """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
     shown = rows[rows["model"].isin([key for key, _ in panels])]
-    sizes = [data.sample_count([int(n) for n in shown[f"n_truth_{name}"]]) for name in "qa"]
+    sizes = [data.span(shown[f"n_truth_{name}"]) for name in "qa"]
     told = [
         f"Headline layer of each read-out; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sizes[0]} samples of truth Q and {sizes[1]} of truth A a cell.",
