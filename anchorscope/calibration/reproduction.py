@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.knockout import curve as curves
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -348,7 +349,7 @@ def _no_effect(case: Case, built: Built) -> Outcome:
     rows = built.random.get((case.model, case.dataset))
     if rows is None:
         return "", None
-    none = rows["no_effect"].astype(bool)
+    none = rows["effect"] == curves.NO
     low, high = rows["ci90_low"].min(), rows["ci90_high"].max()
     said = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
     return said, bool(none.all())

@@ -113,7 +113,7 @@ def _contrasts(here: pd.DataFrame) -> dict[str, Any]:
     paired = rows.get(("share", "knockout-random"))
     return {
         "flips": found | {"pairs": int(paired["n"])} if paired else None,
-        "no_effect": bool(effect["no_effect"]) if effect else None,
+        "random_effect": effect["effect"] if effect else None,
     }
 
 

@@ -143,7 +143,7 @@ def _flips(found: Found) -> list[tuple[str, str]]:
         return [("flips", "no random control was measured")]
     difference = f"{ends(flips['knockout_minus_random'], 100, 1, ' points')}, "
     difference += f"{flips['pairs']:,} pairs"
-    effect = "no effect on the mean ΔP" if found["no_effect"] else "an effect is not ruled out"
+    effect = f"effect on the mean ΔP: {found['random_effect']}"
     if not found["layer_signal"]:
         difference = f"{NOT_INTERPRETABLE}: the headline layer has no signal"
         effect = NOT_INTERPRETABLE

@@ -42,7 +42,7 @@ CAPS = (200, 100, 50, 25, 10, 1)
 
 SCRIPTS = ("tables.js", "samples.js")
 TABLES = ("contrasts", "controls", "curve", "interchange", "refits")
-FLAGS = ("signal", "cell_signal", "headline", "thin", "no_effect", "empty", "holds")
+FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 
 def build(

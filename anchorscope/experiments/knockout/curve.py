@@ -33,9 +33,12 @@ CURVE = (
 )  # fmt: skip
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
-    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect", "signal", "inflation",
+    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "effect", "signal", "inflation",
 )  # fmt: skip
-NO_EFFECT = 5.0
+MARGIN = 5.0
+"""Percentage points within which an effect is none."""
+YES, NO, UNCLEAR = "yes", f"no (within ±{MARGIN:g} points)", "unclear"
+NOT_INTERPRETABLE = "not interpretable"
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
@@ -188,19 +191,30 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
-    answers, signal = analysis.answers, analysis.strength["signal"]
+    answers, beside = analysis.answers, {"signal": analysis.strength["signal"]}
 
     def groups(readout: Readout) -> list[Group]:
         return _against_random(readout, answers) + interchange.contrasts(readout, answers)
 
-    def describe(group: Group, _: Columns, spreads: Mapping[str, Spread]) -> Columns:
+    def describe(group: Group, found: Columns, spreads: Mapping[str, Spread]) -> Columns:
         spread = spreads["estimate"]
         low, high = spread.interval(0.9)
-        quiet = (low >= -NO_EFFECT) & (high <= NO_EFFECT)
-        found = {"ci90_low": low, "ci90_high": high, "signal": signal, "no_effect": quiet & signal}
-        return found | analysis.band(spread, group.members[0].any(-1))
+        ends = {"ci90_low": low, "ci90_high": high, **beside}
+        band = analysis.band(spread, group.members[0].any(-1))
+        return {**ends, **band, "effect": _effect(found | ends)}
 
     return analysis.table(CONTRASTS, groups, describe, ("knockout", "random", *ARMS))
+
+
+def _effect(found: Columns) -> np.ndarray:
+    """What can be said of each layer's contrast, [layers]; None of an empty group."""
+    cases = {
+        NOT_INTERPRETABLE: ~found["signal"],
+        NO: (found["ci90_low"] >= -MARGIN) & (found["ci90_high"] <= MARGIN),
+        YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
+    }
+    said = np.select(list(cases.values()), list(cases), UNCLEAR).astype(object)
+    return np.where(np.isnan(found["estimate"]), None, said)
 
 
 def _against_random(readout: Readout, answers: pd.DataFrame) -> list[Group]:

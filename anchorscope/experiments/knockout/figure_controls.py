@@ -7,6 +7,7 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
+from anchorscope.experiments.knockout.curve import NO
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Row
@@ -48,7 +49,7 @@ NEEDED = (
     "flip_share"
 )
 CONTRAST = (
-    "model dataset site position contrast quantity layer n estimate ci_low ci_high no_effect signal"
+    "model dataset site position contrast quantity layer n estimate ci_low ci_high effect signal"
 )
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
@@ -220,7 +221,7 @@ def _equivalence(contrasts: Cells) -> str:
     known = {name: rows for name, rows in seen.items() if len(rows)}
     if not known:
         return "Effect of random tokens: not interpretable, no layer has a signal."
-    open_at = {name: rows["layer"][~data.true(rows["no_effect"])] for name, rows in known.items()}
+    open_at = {name: rows["layer"][rows["effect"] != NO] for name, rows in known.items()}
     shown = [f"{name} at {data.layer_list([*at])}" for name, at in open_at.items() if len(at)]
     text = (
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "

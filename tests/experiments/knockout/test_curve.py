@@ -143,14 +143,34 @@ def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
         made(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
 
 
-def test_no_effect_is_said_of_a_quiet_control_where_there_is_a_signal() -> None:
+def test_an_effect_is_none_certain_or_unclear_and_not_interpretable_without_a_signal() -> None:
     measured, table = cell(60)
     found = analysis.table(curve.contrasts, measured, table, draws=100)
-    assert found[found["contrast"] == "random"]["no_effect"].all()
-    assert not found[found["contrast"] != "random"]["no_effect"].any()
+    assert set(found[found["contrast"] == "random"]["effect"]) == {curve.NO}
+    assert set(found[found["contrast"] != "random"]["effect"]) == {curve.YES}
     told = floors(table["label"].to_list(), table["id"].tolist())
     found = analysis.table(curve.contrasts, measured, table, floors=told, draws=50)
-    assert not found["no_effect"].any() and not found["signal"].any()
+    assert set(found["effect"]) == {curve.NOT_INTERPRETABLE} and not found["signal"].any()
+
+
+@pytest.mark.parametrize(
+    ("ends", "ends90", "said"),
+    [
+        ((-4, 5), (-3, 4), curve.NO),
+        ((1, 4), (2, 3), curve.NO),
+        ((1, 9), (2, 8), curve.YES),
+        ((-9, -1), (-8, -2), curve.YES),
+        ((-1, 9), (0, 8), curve.UNCLEAR),
+    ],
+)
+def test_what_is_said_of_a_contrast_follows_from_its_intervals(
+    ends: tuple[float, float], ends90: tuple[float, float], said: str
+) -> None:
+    names = ("ci_low", "ci_high", "ci90_low", "ci90_high")
+    given = {name: np.array([end]) for name, end in zip(names, (*ends, *ends90), strict=True)}
+    for signal, expected in ((True, said), (False, curve.NOT_INTERPRETABLE)):
+        row = given | {"signal": np.array([signal]), "estimate": np.array([1.0])}
+        assert curve._effect(row).tolist() == [expected]
 
 
 def test_popularity_is_the_mean_of_the_members_where_it_is_known() -> None:
@@ -270,7 +290,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
     blank = analysis.table(curve.contrasts, measured, table.assign(random_complete=False))
     assert (blank["n"] == 0).all()
     assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
-    assert not blank["no_effect"].any()
+    assert blank["effect"].isna().all()
     absent = analysis.table(curve.contrasts, measured[measured["condition"] != "random"], table)
     assert absent.empty
     assert list(absent.columns) == list(curve.CONTRASTS)

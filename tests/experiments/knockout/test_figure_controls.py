@@ -82,7 +82,7 @@ EVERYWHERE = [
     [
         (lambda t: t, EVERYWHERE),
         (
-            lambda t: t.assign(no_effect=t["no_effect"] & t.eval(QUIET)),
+            lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
             ["in 1 of 2 cells; not shown for Model on Beta at layers 1–2."],
         ),
         (
