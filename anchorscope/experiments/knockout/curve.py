@@ -8,16 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import (
-    ANCHORS,
-    SHARE,
-    Analysis,
-    Columns,
-    Group,
-    Quantity,
-    count,
-    stacked,
-)
+from anchorscope.experiments.analysis import ANCHORS, Analysis, Columns, Group, Quantity, count
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes.bands import Means, Spread
@@ -58,7 +49,7 @@ def curve(analysis: Analysis) -> pd.DataFrame:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
     made = [_of_condition(analysis, condition) for condition in analysis.readout.effects]
-    return stacked(made, CURVE)
+    return pd.concat(made, ignore_index=True) if made else pd.DataFrame(columns=list(CURVE))
 
 
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
@@ -102,8 +93,10 @@ def _groups(
                 support=counted if condition in ARMS else members,
                 quantities={
                     "delta_p": Quantity(Means(effects.delta_p, members, placements), "ci"),
-                    "share": Quantity(Means(members, everyone, placements), "share_ci", SHARE),
-                    "flip_share": Quantity(Means(effects.flip, counted, placements), "flip", SHARE),
+                    "share": Quantity(Means(members, everyone, placements), "share_ci", (0, 1)),
+                    "flip_share": Quantity(
+                        Means(effects.flip, counted, placements), "flip", (0, 1)
+                    ),
                 },
                 averages={
                     "answer_accuracy": Means(right, members),
@@ -214,7 +207,8 @@ def _effect(found: Columns) -> np.ndarray:
         YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
     }
     said = np.select(list(cases.values()), list(cases), UNCLEAR).astype(object)
-    return np.where(np.isnan(found["estimate"]), None, said)
+    said[np.isnan(found["estimate"])] = None
+    return said
 
 
 def _against_random(readout: Readout, answers: pd.DataFrame) -> list[Group]:

@@ -207,42 +207,38 @@ def _floor(rows: pd.DataFrame) -> str:
 
 
 def _equivalence(contrasts: Cells) -> str:
-    """At which layers the mean ΔP under random tokens lies within ±5 points, and where not.
+    """At which layers random tokens leave the mean ΔP alone, and where that is not shown.
 
     Layers without a signal are left out: there nothing can be said.
     """
-    here = {
-        name: rows[(rows["contrast"] == "random") & (rows["quantity"] == "delta_p")]
-        for name, rows in contrasts.items()
-    }
-    if not any(map(len, here.values())):
+    rows = pd.concat([found.assign(cell=name) for name, found in contrasts.items()])
+    rows = rows[(rows["contrast"] == "random") & (rows["quantity"] == "delta_p")]
+    if rows.empty:
         return "Effect of random tokens: not measured."
-    seen = {name: rows[data.true(rows["signal"])] for name, rows in here.items()}
-    known = {name: rows for name, rows in seen.items() if len(rows)}
-    if not known:
+    rows = rows[data.true(rows["signal"])]
+    if rows.empty:
         return "Effect of random tokens: not interpretable, no layer has a signal."
-    open_at = {name: rows["layer"][rows["effect"] != NO] for name, rows in known.items()}
-    shown = [f"{name} at {data.layer_list([*at])}" for name, at in open_at.items() if len(at)]
+    open_at = rows[rows["effect"] != NO].groupby("cell", sort=False)["layer"].agg(list)
+    shown = [f"{name} at {data.layer_list(at)}" for name, at in open_at.items()]
+    cells = rows["cell"].nunique()
     text = (
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "
-        f"at every layer with a signal in {len(known) - len(shown)} of {len(known)} cells"
+        f"at every layer with a signal in {cells - len(shown)} of {cells} cells"
     )
     return f"{text}; not shown for {data.few(shown)}." if shown else f"{text}."
 
 
 def _following(contrasts: Cells, cells: Cells) -> list[str]:
     """In how many cells right answers surely follow a matched question more than a placebo."""
-    surely = []
-    for name, rows in contrasts.items():
-        heads = cells[name]["layer"][data.true(cells[name]["headline"])]
-        here = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
-        here = here[here["layer"].isin(heads) & data.true(here["signal"])]
-        if here["estimate"].notna().any():
-            surely.append(here["ci_low"].gt(0).any())
-    if not surely:
+    heads = pd.concat(list(cells.values()))
+    heads = heads.loc[data.true(heads["headline"]), ["model", "dataset", "layer"]]
+    rows = pd.concat(list(contrasts.values())).merge(heads)
+    rows = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
+    rows = rows[data.true(rows["signal"]) & rows["estimate"].notna()]
+    if rows.empty:
         return []
     return [
         "Follow: right answers whose verdict turns behind another question of the relation. At the "
         "headline layer a matched question, for which the answer is wrong, turns surely more than "
-        f"a placebo in {sum(surely)} of {len(surely)} cells with a signal."
+        f"a placebo in {(rows['ci_low'] > 0).sum()} of {len(rows)} cells with a signal."
     ]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
+from anchorscope.experiments.analysis import Analysis, Columns, Group, Quantity
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
@@ -76,7 +76,7 @@ def _group(
         members=whole,
         support=whole,
         quantities={
-            "flip_share": Quantity(flips, "flip", SHARE),
+            "flip_share": Quantity(flips, "flip", (0, 1)),
             "delta_p": Quantity(points, "ci"),
         },
         averages={"delta_p_q": Means(effects.delta_p, effects.flip & whole)},

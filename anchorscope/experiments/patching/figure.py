@@ -84,7 +84,7 @@ def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Ro
         line = table[(table["dataset"] == key) & (table["anchor"] == anchor)]
         numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
         numbers |= {"n": ("n_paired", 1, 0), "thin": ("thin", 1, 0)}
-        shown = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
+        shown: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
         shown |= {"series": draw.series_name(anchor, name), "group": f"{anchor}-Anchored"}
         shown |= {"replaced": replaced, "condition": column, "chance": column == "random"}
         found += data.line_rows(line, numbers, shown, layers, i + 4 * j, probe=False)
