@@ -7,7 +7,7 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.calibration import truth
+    from anchorscope.calibration import truth, verdicts
     from anchorscope.storage.room import Room
     from anchorscope.workflow import jobs
 
@@ -20,6 +20,6 @@ with stage(snakemake):
     passes["room"] = room = Room()
     known = {"train_rows": pairs, "conditions": chosen.conditions}
     found, counts = truth.truth(answers, questions, loaded, **known, **passes)
-    facts = {"seal": truth.seal(loaded, answers, **passes), "halved_batches": room.halved}
+    facts = {"seal": verdicts.seal(loaded, answers, **passes), "halved_batches": room.halved}
     write_parquet(found, product)
     provenance.of_stage(snakemake, product, counts=counts, model=located, **facts)

@@ -9,7 +9,7 @@ stands beside it: it tells a failing of the knockout from a failing of the probe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -19,16 +19,13 @@ import pandas as pd
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import curriculum, recipes, verdicts
-from anchorscope.calibration.verdicts import seal
-from anchorscope.passes import partners
+from anchorscope.passes import partners, planning
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     from anchorscope.models.families import Loaded
     from anchorscope.storage.room import Room
-
-__all__ = ["COLUMNS", "graded_pairs", "seal", "truth"]
 
 SWAPS = 8
 """Most other questions that an answer is put behind."""
@@ -53,13 +50,13 @@ class Asked:
     """A sample: its question, what is known of it, and its frozen answer.
 
     Attributes:
+        group: relation and template of the question, None where subject or relation is unknown.
         prompt: token ids of the prompt.
         said: token ids of the answer, the closing token last.
         answer: E_A's text.
         label: 1 if the answer is wrong, 0 if right.
         golds: gold answers of the question.
         planned: the answer that training planted, None if the fact was never taught.
-        group: relation and template of the question, None where subject or relation is unknown.
     """
 
     id: str
@@ -81,11 +78,6 @@ class Asked:
             return False
         return labels.squad_normalise(self.answer) == labels.squad_normalise(self.planned)
 
-    @property
-    def planted_only(self) -> bool:
-        """Whether the answer has its truth from the planting, no question making it right."""
-        return self.kind == PLANTED_ONLY and self.as_planned
-
 
 @dataclass(frozen=True)
 class Swaps:
@@ -93,17 +85,13 @@ class Swaps:
 
     Attributes:
         to: questions for which the answer has the other label.
-        known: whether these are of taught facts; others the model cannot know the label of.
-        random: for a sample that is planted only, any other questions.
+        taught: whether these are of taught facts; of others the model cannot know the label.
+        random: whether no question gives the answer the other label, so that `to` are any others.
     """
 
     to: tuple[Asked, ...] = ()
-    known: bool = True
-    random: tuple[Asked, ...] = ()
-
-    @property
-    def every(self) -> tuple[Asked, ...]:
-        return self.to + self.random
+    taught: bool = True
+    random: bool = False
 
 
 def truth(
@@ -146,16 +134,24 @@ def truth(
         AnchorscopeError: no verdict tokens, nothing to measure, an answer without its question, a
             verdict that is not finite.
     """
-    passes: dict[str, Any] = {"batch_tokens": batch_tokens, "blocks": blocks, "seed": seed}
-    planned = verdicts.plan(loaded, answers, conditions=conditions, **passes)
-    own = _own(verdicts.of_samples(loaded, planned, room=room))
-    by_id = {one.id: one for one in _asked(answers, questions)}
+    planned = planning.plan(
+        answers,
+        conditions={name: conditions.get(name) for name in ("knockout", "random")},
+        batch_tokens=batch_tokens,
+        window=loaded.window,
+        blocks=blocks,
+        seed=seed,
+    )
+    by_id = _asked(answers, questions)
     samples = [by_id[sample.id] for sample in planned.samples]
     swaps = choose(samples, seed)
-    rows = [other.prompt + one.said for one in samples for other in swaps[one.id].every]
+    rows = [other.prompt + one.said for one in samples for other in swaps[one.id].to]
+    own = _own(verdicts.of_samples(loaded, planned, room=room))
     logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
-    known = train_rows or set()
-    frame = _frame([_record(one, own[one.id], swaps[one.id], logits, known) for one in samples])
+    says_wrong = {ids: logit > 0 for ids, logit in logits.items()}
+    said, graded = own["verdict"].to_dict(), train_rows or set()
+    found = [_swapped(one, swaps[one.id], says_wrong, said[one.id], graded) for one in samples]
+    frame = _decided(pd.DataFrame(found).join(own, on="id"), samples)[list(COLUMNS)]
     return frame, _counts(frame, planned.counts, swaps)
 
 
@@ -185,50 +181,37 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
     Of the same relation and template, about another subject, and where there is one, of a fact
     that was taught; at most `SWAPS`, chosen by the seed and the sample's id.
     """
-    groups: dict[tuple[str, str], list[Asked]] = defaultdict(list)
-    every = sorted(samples, key=lambda one: one.id)
-    for one in every:
-        if one.group is not None:
-            groups[one.group].append(one)
-    right = {
-        (group, answer): partners.answered(answer, asked)
-        for group, asked in groups.items()
-        for answer in {one.answer for one in asked}
-    }
-    swapped = {
-        one.id: _swaps(one, groups[one.group], right[one.group, one.answer], seed)
-        for one in every
-        if one.group is not None
-    }
-    return {one.id: swapped.get(one.id, Swaps()) for one in every}
+    groups: dict[tuple[str, str] | None, list[Asked]] = defaultdict(list)
+    for one in sorted(samples, key=lambda one: one.id):
+        groups[one.group].append(one)
+    found = {one.id: Swaps() for one in groups.pop(None, [])}
+    for group in groups.values():
+        right = {text: partners.answered(text, group) for text in {one.answer for one in group}}
+        found |= {one.id: _swaps(one, group, right[one.answer], seed) for one in group}
+    return found
 
 
-def _swaps(one: Asked, group: Sequence[Asked], answered: frozenset[str], seed: int) -> Swaps:
+def _swaps(one: Asked, group: Iterable[Asked], answered: frozenset[str], seed: int) -> Swaps:
     others = [other for other in group if other.subject != one.subject and other.golds]
     opposite = [other for other in others if (other.id in answered) == (one.label == 1)]
-    draws = Random(f"swap {seed} {one.id}")
-    if one.planted_only and not opposite:
-        return Swaps(random=_some(_taught(others) or others, draws))
-    return Swaps(_some(_taught(opposite) or opposite, draws), known=bool(_taught(opposite)))
+    random = one.kind == PLANTED_ONLY and one.as_planned and not opposite
+    candidates = others if random else opposite
+    taught = [other for other in candidates if other.planned is not None]
+    chosen = taught or candidates
+    drawn = Random(f"swap {seed} {one.id}").sample(chosen, min(SWAPS, len(chosen)))
+    return Swaps(tuple(drawn), bool(taught), random)
 
 
-def _taught(asked: Sequence[Asked]) -> list[Asked]:
-    return [one for one in asked if one.planned is not None]
-
-
-def _some(asked: Sequence[Asked], draws: Random) -> tuple[Asked, ...]:
-    return tuple(draws.sample(asked, min(SWAPS, len(asked))))
-
-
-def _asked(answers: pd.DataFrame, questions: pd.DataFrame) -> list[Asked]:
-    kept = answers[answers["dropped"].isna()] if "dropped" in answers else answers
+def _asked(answers: pd.DataFrame, questions: pd.DataFrame) -> dict[str, Asked]:
+    kept = answers[answers["dropped"].isna()]
     known = {str(row["id"]): row for row in questions.to_dict("records")}
     missing = [str(id_) for id_ in kept["id"] if str(id_) not in known]
     if missing:
         what = f"{len(missing)} answers have no question, the first: {missing[0]}"
         do = "delete the answers of this cell and run again"
         raise AnchorscopeError(what, "answers, column id", do, see="stale-product")
-    return [_one(row, known[str(row["id"])]) for row in kept.to_dict("records")]
+    found = [_one(row, known[str(row["id"])]) for row in kept.to_dict("records")]
+    return {one.id: one for one in found}
 
 
 def _one(row: Mapping[Any, Any], question: Mapping[Any, Any]) -> Asked:
@@ -256,90 +239,68 @@ def _text(value: Any) -> str | None:
     return None if value is None or pd.isna(value) else str(value)
 
 
-def _own(passed: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Of each id the verdict's logit `clean` and `knockout`, and `flips`, the share of draws."""
-    found: dict[str, dict[str, float]] = defaultdict(lambda: {"knockout": float("nan")})
-    drawn: dict[str, list[float]] = defaultdict(list)
-    for row in passed.to_dict("records"):
-        if row["condition"] == "random":
-            drawn[row["id"]].append(row["logit"])
-        else:
-            found[row["id"]][row["condition"]] = row["logit"]
-    for id_, own in found.items():
-        own["flips"] = _share([(logit > 0) != (own["clean"] > 0) for logit in drawn[id_]])
-    return dict(found)
+def _own(passed: pd.DataFrame) -> pd.DataFrame:
+    """The verdict's columns by id: clean, under knockout, share of random draws that flip it."""
+    logits = passed.pivot(index="id", columns=["condition", "draw"], values="logit")
+    clean, blank = logits["clean", 0], pd.Series(np.nan, logits.index)
+    cut = logits.get(("knockout", 0), blank)
+    drawn = [(logits[key] > 0) != (clean > 0) for key in logits if key[0] == "random"]
+    columns = {"verdict": (clean > 0).astype(int), "verdict_logit": clean}
+    columns |= {"verdict_knockout": (cut > 0).where(cut.notna()).astype(float)}
+    columns |= {"verdict_knockout_logit": cut}
+    columns |= {"verdict_random": pd.concat(drawn, axis=1).mean(axis=1) if drawn else blank}
+    return pd.DataFrame(columns)
 
 
-def _record(
+def _swapped(
     one: Asked,
-    own: Mapping[str, float],
     swaps: Swaps,
-    logits: Mapping[tuple[int, ...], float],
+    says_wrong: Mapping[tuple[int, ...], bool],
+    verdict: int,
     train_rows: set[tuple[str, str]],
 ) -> dict[str, Any]:
-    said = int(own["clean"] > 0)
-    followed = [_says_wrong(one, other, logits) == (one.label == 0) for other in swaps.to]
+    """What is known of a sample, and its verdict behind other questions."""
+    wrong = [says_wrong[other.prompt + one.said] for other in swaps.to]
     graded = [(other.question, one.answer) in train_rows for other in swaps.to]
-    trained = [follows for follows, was in zip(followed, graded, strict=True) if was]
-    varied = [_says_wrong(one, other, logits) != bool(said) for other in swaps.random]
-    cut = own["knockout"]
-    record = {
+    followed = [] if swaps.random else [said == (one.label == 0) for said in wrong]
+    trained = [follows for follows, was in zip(followed, graded, strict=False) if was]
+    varied = [said != bool(verdict) for said in wrong] if swaps.random else []
+    return {
         "id": one.id,
         "kind": one.kind,
         "label": one.label,
         "as_planned": one.as_planned,
-        "verdict": said,
-        "verdict_logit": own["clean"],
-        "verdict_knockout": float(cut > 0) if np.isfinite(cut) else np.nan,
-        "verdict_knockout_logit": cut,
-        "verdict_random": own["flips"],
         "n_swaps": len(followed),
         "follows": _share(followed),
         "n_trained": len(trained),
         "follows_trained": _share(trained),
-        "planted_only": one.planted_only and not followed,
+        "planted_only": swaps.random,
         "n_random": len(varied),
         "varies": _share(varied),
     }
-    record["truth"], record["why_none"] = _decide(one, record)
-    return record
 
 
-def _says_wrong(one: Asked, other: Asked, logits: Mapping[tuple[int, ...], float]) -> bool:
-    return logits[other.prompt + one.said] > 0
-
-
-def _share(found: Sequence[bool]) -> float:
+def _share(found: list[bool]) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def _decide(one: Asked, record: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Truth and None, or None and why there is none."""
-    if one.planned is not None and not record["as_planned"]:
-        return None, NOT_PLANNED
-    if record["verdict"] != one.label:
-        return None, VERDICT_WRONG
-    planted_only = record["planted_only"]
-    if not record["n_random" if planted_only else "n_swaps"]:
-        return None, NO_SWAP
-    moved = record["varies" if planted_only else "follows"]
-    if moved <= STAYS:
-        return "A", None
+def _decided(frame: pd.DataFrame, samples: Iterable[Asked]) -> pd.DataFrame:
+    """With truth, or why there is none."""
+    only, taught = frame["planted_only"], np.array([one.planned is not None for one in samples])
+    moved = frame["follows"].mask(only, frame["varies"])
     # A verdict that varies has nothing to follow.
-    if moved >= FOLLOWS and not planted_only:
-        return "Q", None
-    return None, MIXED
-
-
-def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    # Made of objects first, or None would become NaN in the columns of text.
-    frame = pd.DataFrame(records, columns=list(COLUMNS), dtype=object)
-    numbers = frame.columns.difference(["id", "kind", "truth", "why_none"])
-    return frame.assign(**{name: frame[name].infer_objects() for name in numbers})
+    mixed = (moved > STAYS) & ((moved < FOLLOWS) | only)
+    no_truth = {NOT_PLANNED: taught & ~frame["as_planned"]}
+    no_truth |= {VERDICT_WRONG: frame["verdict"] != frame["label"]}
+    no_truth |= {NO_SWAP: moved.isna(), MIXED: mixed}
+    why = np.select([*no_truth.values()], [*no_truth], None)
+    truth = np.where(moved <= STAYS, "A", "Q").astype(object)
+    return frame.assign(truth=np.where(why == None, truth, None), why_none=why)  # noqa: E711
 
 
 def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> Counts:
     told, given = frame["truth"].notna(), [one for one in swaps.values() if one.to]
+    given = [one for one in given if not one.random]
     notes = {
         "truth Q": int((frame["truth"] == "Q").sum()),
         "truth A": int((frame["truth"] == "A").sum()),
@@ -347,7 +308,7 @@ def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> 
         "swaps": int(frame["n_swaps"].sum()),
         "swaps graded in training": int(frame["n_trained"].sum()),
         f"samples with fewer than {SWAPS} swaps": sum(len(one.to) < SWAPS for one in given),
-        "samples swapped behind no taught question": sum(not one.known for one in given),
+        "samples swapped behind no taught question": sum(not one.taught for one in given),
     }
     dropped = dict(before.dropped) | dict(Counter(frame["why_none"].dropna()))
     return Counts(before.total, int(told.sum()), dropped, notes)

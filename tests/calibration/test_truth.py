@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections import Counter
@@ -18,12 +17,14 @@ from instrument import short_of_memory
 from anchorscope.anchors import labels
 from anchorscope.calibration import training, truth, verdicts
 from anchorscope.models import families
+from anchorscope.passes import planning
 from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
 LOADED = SimpleNamespace(window=None)
 TWO_DRAWS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 1}}
+VERDICTS = {"knockout": {}, "random": {"draws": 2}}
 WORDS = ("ruby", "opal", "jade", "onyx")
 SUBJECTS = tuple("Ada Ben Cleo Dan Eva Finn Gus Hal Ida Jon Kim Leo Mia Ned".split())
 TEMPLATES = ("What is the stone of {}?", "Which stone has {}?")
@@ -119,8 +120,8 @@ def test_the_thresholds_are_a_fifth_and_four_fifths(model, moved, expected):
     model(lambda number, word, *_: word == 0 and number in following)
     ada = measure(questions, answers)[0].loc["q00"]
     assert ada["n_swaps"] == 7 and ada["follows"] == pytest.approx(moved / 7)
-    assert ada["truth"] == expected
-    assert ada["why_none"] == (None if expected else truth.MIXED)
+    assert (ada["truth"] == expected) if expected else (ada["why_none"] == truth.MIXED)
+    assert pd.isna(ada["truth"]) != pd.isna(ada["why_none"])
 
 
 def slow_candidates(questions, answers, number):
@@ -145,7 +146,7 @@ def mixed():
 
 
 def chosen(questions, answers, seed=0):
-    swaps = truth.choose(truth._asked(answers, questions), seed)
+    swaps = truth.choose(truth._asked(answers, questions).values(), seed)
     return {id_: [other.id for other in found.to] for id_, found in swaps.items()}
 
 
@@ -216,7 +217,7 @@ def test_an_answer_that_no_question_makes_right_has_no_truth_if_its_verdict_vari
     ada = set(questions.index[questions["subject"] == "Ada"])
     model(lambda number, word, *_: word == 3 and number in ada)
     found = measure(questions, answers)[0].loc["q00"]
-    assert found["varies"] == 1 and found["truth"] is None and found["why_none"] == truth.MIXED
+    assert found["varies"] == 1 and pd.isna(found["truth"]) and found["why_none"] == truth.MIXED
 
 
 def test_without_a_question_to_swap_with_there_is_no_truth(model):
@@ -343,7 +344,7 @@ def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
 
 
 def verdicts_of(loaded, answers):
-    planned = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=600)
+    planned = planning.plan(answers, conditions=VERDICTS, batch_tokens=600)
     passed = verdicts.of_samples(loaded, planned)
     assert len(passed) == 4 * len(answers)
     return passed.set_index(["condition", "draw", "id"])["logit"].sort_index()
@@ -376,8 +377,8 @@ def test_the_verdict_under_knockout_does_not_know_the_exact_question_tokens(load
 
 def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
     answers = tokenized(loaded.tokenizer)
-    assert truth.seal(loaded, answers, batch_tokens=600) == 0.0
-    assert truth.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
+    assert verdicts.seal(loaded, answers, batch_tokens=600) == 0.0
+    assert verdicts.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
 
 
 @pytest.fixture
@@ -397,20 +398,19 @@ def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(broken):
     texts = [tuple(ids) for ids in answers["input_ids"]]
     with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
         verdicts.of_texts(broken, texts, batch_tokens=60)
-    assert "the text" in caught.value.where
+    assert caught.value.where.startswith("sample swap ")
     with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
         verdicts_of(broken, answers)
     assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
-    with pytest.raises(AnchorscopeError, match="not finite at layer 2") as caught:
-        truth.seal(broken, answers, batch_tokens=600)
-    assert re.match(r"sample q\d+, condition knockout, draw 0", caught.value.where)
+    with pytest.raises(AnchorscopeError, match="hidden states are not finite"):
+        verdicts.seal(broken, answers, batch_tokens=600)
 
 
 def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
     loaded, room = load("llama"), Room()
     answers = tokenized(loaded.tokenizer)
     texts = [tuple(ids[:12]) for ids in answers["input_ids"]]
-    plan = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=10**6)
+    plan = planning.plan(answers, conditions=VERDICTS, batch_tokens=10**6)
     whole = verdicts.of_texts(loaded, texts, batch_tokens=10**6)
     samples = verdicts.of_samples(loaded, plan)
     handle = short_of_memory(loaded.model, 4)
@@ -421,7 +421,7 @@ def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
         after_texts = room.halved
         found = verdicts.of_samples(loaded, plan, room=room)
         after_samples = room.halved
-        assert truth.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
+        assert verdicts.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
     finally:
         handle.remove()
     assert 0 < after_texts < after_samples < room.halved
@@ -438,13 +438,10 @@ def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
     assert tokenizer.decode([right]) == " right" and tokenizer.decode([wrong]) == " wrong"
 
 
-def test_what_has_no_seal_and_no_verdict_is_named(load, monkeypatch):
+def test_what_has_no_seal_and_no_verdict_is_named(load):
     loaded = load("llama")
     answers = tokenized(loaded.tokenizer).assign(dropped="no answer anchor")
     with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
-        truth.seal(loaded, answers, batch_tokens=600)
+        verdicts.seal(loaded, answers, batch_tokens=600)
     with pytest.raises(AnchorscopeError, match="no tokens of their own"):
-        verdicts.head(loaded)
-    monkeypatch.setattr(verdicts, "verdict_tokens", lambda loaded: (RIGHT_ID, WRONG_ID))
-    with pytest.raises(AnchorscopeError, match="no LM head"):
-        verdicts.head(dataclasses.replace(loaded, model=loaded.model.base_model))
+        verdicts.verdict_tokens(loaded)
