@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.experiments.knockout.strength import LEAST_AUC
+from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -89,7 +90,7 @@ def _rows(null: Null) -> Iterator[dict[str, object]]:
 
 
 def _flips(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
-    rows = _where(null.curve, **place, grouping="per_layer").to_dict("records")
+    rows = rows_where(null.curve, **place, grouping="per_layer").to_dict("records")
     group = {(row["condition"], row["anchor"]): row for row in rows}
     if not {("knockout", "all"), ("knockout", "Q")} <= set(group):
         raise _broken(null, f"layer {place['layer']} is not in the curve")
@@ -101,13 +102,9 @@ def _flips(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
 
 def _follows(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
     """What the Q-Anchored right answers do behind a matched partner."""
-    pairs = _where(null.interchange, **place, arm="matched", label="0", anchor="Q")
+    pairs = rows_where(null.interchange, **place, arm="matched", label="0", anchor="Q")
     names = {"matched_follows": "follows", "matched_n": "n_paired"} if len(pairs) else {}
     return {name: pairs[column].iloc[0] for name, column in names.items()}
-
-
-def _where(rows: pd.DataFrame, **wanted: Any) -> pd.DataFrame:
-    return rows[rows[list(wanted)].eq(wanted).all(axis=1)]
 
 
 def _broken(null: Null, what: str) -> AnchorscopeError:

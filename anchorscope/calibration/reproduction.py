@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
@@ -136,19 +137,15 @@ def _check(statement: Mapping[str, Any], figures: Mapping[str, Mapping[str, int]
 def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
     site, position = readout.split("/")
     here = {"site": site, "position": position}
-    curve = _where(table, **here, condition="knockout", grouping="per_layer")
+    curve = rows_where(table, **here, condition="knockout", grouping="per_layer")
     thin = curve["thin"].astype(bool)
     curve = curve.assign(**{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")})
-    random = _where(contrasts, **here, contrast="random", quantity="delta_p")
+    random = rows_where(contrasts, **here, contrast="random", quantity="delta_p")
     return {
         key: rows.sort_values("layer")
         for part in (curve, random.assign(anchor="random"))
         for key, rows in part.groupby(["model", "dataset", "anchor"])
     }
-
-
-def _where(rows: pd.DataFrame, **values: str) -> pd.DataFrame:
-    return rows[rows[list(values)].eq(values).all(axis=1)]
 
 
 def _outcome(case: Case) -> Outcome:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments.tables import join
+from anchorscope.experiments.tables import join, rows_where
 from anchorscope.storage.agreement import check_settings, settings_of
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
@@ -144,19 +144,15 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
     The mean ΔP over all samples and their number are the curve's; the paired share contrast is
     blank in a run without the random control.
     """
-    everyone = _where(curve, condition="knockout", anchor="all", grouping="per_layer")
+    everyone = rows_where(curve, condition="knockout", anchor="all", grouping="per_layer")
     everyone = everyone[[*KEY, "n", "delta_p"]].rename(columns={"delta_p": "delta_p_all"})
-    paired = _where(contrasts, contrast="knockout-random", quantity="share")
+    paired = rows_where(contrasts, contrast="knockout-random", quantity="share")
     ends = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
     paired = paired.rename(columns={"contrast": "of"} | ends)[[*KEY, *ends.values()]]
     found = controls[[*KEY, "headline", *CONTROLS]]
     for other in (everyone, paired):
         found = found.merge(other, how="left", on=KEY, validate="1:1")
     return found
-
-
-def _where(rows: pd.DataFrame, **wanted: str) -> pd.DataFrame:
-    return rows[rows[list(wanted)].eq(wanted).all(axis=1)]
 
 
 def table(
@@ -181,7 +177,7 @@ def table(
         AnchorscopeError: the base has no headline layer of the read-out.
     """
     site, position = readout.split("/")
-    chosen = _where(base, site=site, position=position)
+    chosen = rows_where(base, site=site, position=position)
     chosen = chosen[chosen["headline"].astype(bool)].reset_index(drop=True)
     if chosen.empty:
         raise AnchorscopeError(

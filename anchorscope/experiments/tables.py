@@ -63,3 +63,8 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
         named.append(rest)
     filled = [frame for frame in named if len(frame)] or named[:1]
     return pd.concat(filled, ignore_index=True)
+
+
+def rows_where(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
+    """The rows that have these values."""
+    return rows[rows[list(wanted)].eq(wanted).all(axis=1)]
