@@ -178,19 +178,19 @@ def _measure(
             if floor is not None:
                 values = pd.DataFrame({"readout": [DEFAULT_READOUT], "value": [floor]})
                 mark = {"color": draw.SOFT, "strokeDash": dash, "strokeWidth": 1.2}
-                layers.append(_level(values, x, y, **mark))
-    means = points.groupby("readout", as_index=False)["value"].mean().round(4)
+                layers.append(_level(values, x, y, 0, mark))
+    means = points.groupby("readout", as_index=False).agg({"value": "mean"}).round(4)
     line = {"color": draw.INK, "strokeWidth": 0.75 * look.line_width}
-    layers += [*_marks(points, x, y, shared, look), _level(means, x, y, 0.1, **line)]
+    layers += [*_marks(points, x, y, shared, look), _level(means, x, y, 0.1, line)]
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 
-def _level(values: pd.DataFrame, x: alt.X, y: alt.Y, inset: float = 0, **mark: Any) -> alt.Chart:
+def _level(
+    values: pd.DataFrame, x: alt.X, y: alt.Y, inset: float, mark: dict[str, Any]
+) -> alt.Chart:
     """A level line across each read-out's place."""
-    begin = x.copy()
-    begin.bandPosition = inset
-    ends = {"x": begin, "x2": alt.X2("readout", bandPosition=1 - inset)}
-    return alt.Chart(values).mark_rule(**mark).encode(**ends, y=y)
+    to = alt.X2("readout", bandPosition=1 - inset)
+    return alt.Chart(values).mark_rule(**mark).encode(x.bandPosition(inset), y, x2=to)
 
 
 def _marks(

@@ -72,7 +72,7 @@ def _rows(null: Null) -> Iterator[dict[str, object]]:
             raise _broken(null, f"{site}/{position} has {len(chosen)} headline layers")
         found = chosen.iloc[0]
         place = {"site": site, "position": position, "layer": found["layer"]}
-        said: dict[str, object] = {"control": null.name} | place
+        said: dict[str, Any] = {"control": null.name} | place
         said |= {key: null.settings[key] for key in ("expectation", "model", "dataset")}
         if null.settings.get("shuffled"):
             # Nothing but the AUC is known of probes that learned shuffled labels.

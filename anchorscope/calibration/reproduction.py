@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import Any
@@ -17,7 +17,7 @@ COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict
 DEFAULT_READOUT = "mlp/final"
 VERDICTS = {True: "within", False: "outside", None: "not run"}
 
-Curves = Mapping[tuple[str, str, str], pd.DataFrame]
+Curves = Mapping[tuple[Hashable, ...], pd.DataFrame]
 """(model, dataset, anchor) → rows by layer; of the anchor `random` that control's contrasts."""
 Outcome = tuple[str, bool | None]
 """What was measured, in words, and whether the statement holds; None: cannot be told."""

@@ -151,7 +151,7 @@ def truth(
     says_wrong = {ids: logit > 0 for ids, logit in logits.items()}
     said, graded = own["verdict"].to_dict(), train_rows or set()
     found = [_swapped(one, swaps[one.id], says_wrong, said[one.id], graded) for one in samples]
-    frame = _decided(pd.DataFrame(found).join(own, on="id"), samples)[list(COLUMNS)]
+    frame = pd.DataFrame(found).join(own, on="id")[list(COLUMNS)]
     return frame, _counts(frame, planned.counts, swaps)
 
 
@@ -244,11 +244,12 @@ def _own(passed: pd.DataFrame) -> pd.DataFrame:
     logits = passed.pivot(index="id", columns=["condition", "draw"], values="logit")
     clean, blank = logits["clean", 0], pd.Series(np.nan, logits.index)
     cut = logits.get(("knockout", 0), blank)
-    drawn = [(logits[key] > 0) != (clean > 0) for key in logits if key[0] == "random"]
+    random = logits.loc[:, logits.columns.get_level_values("condition") == "random"]
+    flips = (random > 0).ne(clean > 0, axis=0)
     columns = {"verdict": (clean > 0).astype(int), "verdict_logit": clean}
     columns |= {"verdict_knockout": (cut > 0).where(cut.notna()).astype(float)}
     columns |= {"verdict_knockout_logit": cut}
-    columns |= {"verdict_random": pd.concat(drawn, axis=1).mean(axis=1) if drawn else blank}
+    columns |= {"verdict_random": flips.mean(axis=1)}
     return pd.DataFrame(columns)
 
 
@@ -265,6 +266,8 @@ def _swapped(
     followed = [] if swaps.random else [said == (one.label == 0) for said in wrong]
     trained = [follows for follows, was in zip(followed, graded, strict=False) if was]
     varied = [said != bool(verdict) for said in wrong] if swaps.random else []
+    moved = _share(varied if swaps.random else followed)
+    why = _why_none(one, verdict, moved, swaps.random)
     return {
         "id": one.id,
         "kind": one.kind,
@@ -277,6 +280,8 @@ def _swapped(
         "planted_only": swaps.random,
         "n_random": len(varied),
         "varies": _share(varied),
+        "truth": None if why else "A" if moved <= STAYS else "Q",
+        "why_none": why,
     }
 
 
@@ -284,18 +289,16 @@ def _share(found: list[bool]) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def _decided(frame: pd.DataFrame, samples: Iterable[Asked]) -> pd.DataFrame:
-    """With truth, or why there is none."""
-    only, taught = frame["planted_only"], np.array([one.planned is not None for one in samples])
-    moved = frame["follows"].mask(only, frame["varies"])
+def _why_none(one: Asked, verdict: int, moved: float, random: bool) -> str | None:
+    """Why a sample has no truth, if it has none."""
+    if one.planned is not None and not one.as_planned:
+        return NOT_PLANNED
+    if verdict != one.label:
+        return VERDICT_WRONG
+    if np.isnan(moved):
+        return NO_SWAP
     # A verdict that varies has nothing to follow.
-    mixed = (moved > STAYS) & ((moved < FOLLOWS) | only)
-    no_truth = {NOT_PLANNED: taught & ~frame["as_planned"]}
-    no_truth |= {VERDICT_WRONG: frame["verdict"] != frame["label"]}
-    no_truth |= {NO_SWAP: moved.isna(), MIXED: mixed}
-    why = np.select([*no_truth.values()], [*no_truth], None)
-    truth = np.where(moved <= STAYS, "A", "Q").astype(object)
-    return frame.assign(truth=np.where(why == None, truth, None), why_none=why)  # noqa: E711
+    return None if moved <= STAYS or (moved >= FOLLOWS and not random) else MIXED
 
 
 def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> Counts:

@@ -205,14 +205,17 @@ def _passed(
     room, found = room or Room(), []
     with Progress(desc=what, total=len(planned.batches), unit="passes") as progress:
         for batch in planned.batches:
-            size = len(batch.columns) * batch.length
-            found += room.run(
-                batch.samples,
-                lambda some, size=size: len(some) * size,
-                lambda some, batch=batch: work(narrowed(batch, some)),
-            )
+            found += _fitting(room, batch, work)
             progress.update()
     return found
+
+
+def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
+    return room.run(
+        batch.samples,
+        lambda some: len(some) * len(batch.columns) * batch.length,
+        lambda some: work(narrowed(batch, some)),
+    )
 
 
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
