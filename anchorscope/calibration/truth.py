@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.calibration import curriculum, recipes, verdicts
+from anchorscope.calibration import recipes, verdicts
 from anchorscope.passes import partners, planning
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -167,12 +167,12 @@ def graded_pairs(
         worlds: dataset name → settings of its calibration world.
         train: the catalogue's `train` entry.
     """
-    rows: list[curriculum.Row] = []
-    if train["steps"]:
-        rows += recipes.material(questions, worlds=worlds, train=train)[0]
-    for _, given in recipes.later_stages(train):
-        rows += recipes.settling(questions, worlds=worlds, train=given)
-    return {(row.question, row.answer) for row in rows if row.graded}
+    return {
+        (row.question, row.answer)
+        for rows, steps, _ in recipes.stages(questions, worlds, train)
+        for row in rows
+        if steps and row.graded
+    }
 
 
 def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:

@@ -280,7 +280,7 @@ SMALL = {"scored": 4, "redundant": 4, "neutral": 4, "unseen": 4, "words_per_grou
 SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", **SMALL}
 TRAIN = {
     "curriculum": "planted", "graded": True, "steps": 10, "settle": 4,
-    "settle_frameless": 0, "frameless": 0.15, "seed": 0,
+    "settle_frameless": 0, "frameless": 0.15, "seed": 0, "learning_rate": 4e-3,
 }  # fmt: skip
 
 
