@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +22,6 @@ from anchorscope.anchors import labels
 from anchorscope.calibration import recipes, verdicts
 from anchorscope.passes import partners, planning
 from anchorscope.storage.counts import Counts
-from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     from anchorscope.models.families import Loaded
@@ -45,38 +45,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A sample: its question, what is known of it, and its frozen answer.
-
-    Attributes:
-        group: relation and template of the question, None where subject or relation is unknown.
-        prompt: token ids of the prompt.
-        said: token ids of the answer, the closing token last.
-        answer: E_A's text.
-        label: 1 if the answer is wrong, 0 if right.
-        golds: gold answers of the question.
-        planned: the answer that training planted, None if the fact was never taught.
-    """
-
-    id: str
-    question: str
-    subject: str | None
-    kind: str | None
-    group: tuple[str, str] | None
-    prompt: tuple[int, ...]
-    said: tuple[int, ...]
-    answer: str
-    label: int
-    golds: tuple[str, ...]
-    planned: str | None
-
-    @property
-    def as_planned(self) -> bool:
-        """Whether the answer is the planted one."""
-        if self.planned is None:
-            return False
-        return labels.squad_normalise(self.answer) == labels.squad_normalise(self.planned)
+Asked = Any
+"""A sample: a row of `_asked`."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +66,10 @@ class Swaps:
 
 def truth(
     answers: pd.DataFrame,
-    questions: pd.DataFrame,
+    planned: Mapping[str, str | None],
     loaded: Loaded,
     *,
-    train_rows: set[tuple[str, str]] | None,
+    graded: set[tuple[str, str]],
     conditions: Mapping[str, Mapping[str, Any] | None],
     batch_tokens: int,
     blocks: str = "after",
@@ -110,10 +80,9 @@ def truth(
 
     Args:
         answers: the answers table of a model whose training graded answers (prompt style `plain`).
-        questions: the questions' table; `planned` may be absent.
+        planned: id → the answer that training planted, None of a fact that was never taught.
         loaded: the model.
-        train_rows: (question, answer) pairs that training graded, see `graded_pairs`; None where
-            they are not known.
+        graded: (question, answer) pairs that training graded, see `graded_pairs`.
         conditions: as for `planning.plan`; all but `knockout` and `random` are left alone.
         batch_tokens: most rows × padded length of a pass.
         blocks: which queries the knockout applies to.
@@ -125,16 +94,15 @@ def truth(
         verdict, verdict_knockout: 1 if the model says `wrong` (its logit lies above `right`'s);
         verdict_random: share of the draws in which the verdict flips; follows: share of the
         n_swaps swaps after which the verdict is the one that the other question asks for;
-        n_trained, follows_trained: the same over pairs that training graded; truth: Q, A or None,
+        n_trained, follows_trained: the same over pairs that training graded; truth: Q, A or none,
         and why_none; planted_only: no question makes the answer right, and varies is the share of
-        n_random other questions behind which the verdict changes. NaN where nothing was measured.
+        n_random other questions behind which the verdict changes. Blank where nothing was measured.
         And counts: samples in, with a truth, and without by reason.
 
     Raises:
-        AnchorscopeError: no verdict tokens, nothing to measure, an answer without its question, a
-            verdict that is not finite.
+        AnchorscopeError: no verdict tokens, nothing to measure, a verdict that is not finite.
     """
-    planned = planning.plan(
+    passes = planning.plan(
         answers,
         conditions={name: conditions.get(name) for name in ("knockout", "random")},
         batch_tokens=batch_tokens,
@@ -142,17 +110,16 @@ def truth(
         blocks=blocks,
         seed=seed,
     )
-    by_id = _asked(answers, questions)
-    samples = [by_id[sample.id] for sample in planned.samples]
+    own = _own(verdicts.of_samples(loaded, passes, room=room))
+    samples = _asked(answers[answers["id"].astype(str).isin(own.index)], planned)
     swaps = choose(samples, seed)
     rows = [other.prompt + one.said for one in samples for other in swaps[one.id].to]
-    own = _own(verdicts.of_samples(loaded, planned, room=room))
     logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
     says_wrong = {ids: logit > 0 for ids, logit in logits.items()}
-    said, graded = own["verdict"].to_dict(), train_rows or set()
-    found = [_swapped(one, swaps[one.id], says_wrong, said[one.id], graded) for one in samples]
+    verdict = own["verdict"].to_dict()
+    found = [_swapped(one, swaps[one.id], says_wrong, verdict[one.id], graded) for one in samples]
     frame = pd.DataFrame(found).join(own, on="id")[list(COLUMNS)]
-    return frame, _counts(frame, planned.counts, swaps)
+    return frame, _counts(frame, passes.counts, swaps)
 
 
 def graded_pairs(
@@ -186,8 +153,8 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
         groups[one.group].append(one)
     found = {one.id: Swaps() for one in groups.pop(None, [])}
     for group in groups.values():
-        right = {text: partners.answered(text, group) for text in {one.answer for one in group}}
-        found |= {one.id: _swaps(one, group, right[one.answer], seed) for one in group}
+        right = {text: partners.answered(text, group) for text in {one.ea_text for one in group}}
+        found |= {one.id: _swaps(one, group, right[one.ea_text], seed) for one in group}
     return found
 
 
@@ -196,47 +163,35 @@ def _swaps(one: Asked, group: Iterable[Asked], answered: frozenset[str], seed: i
     opposite = [other for other in others if (other.id in answered) == (one.label == 1)]
     random = one.kind == PLANTED_ONLY and one.as_planned and not opposite
     candidates = others if random else opposite
-    taught = [other for other in candidates if other.planned is not None]
+    taught = [other for other in candidates if other.taught]
     chosen = taught or candidates
     drawn = Random(f"swap {seed} {one.id}").sample(chosen, min(SWAPS, len(chosen)))
     return Swaps(tuple(drawn), bool(taught), random)
 
 
-def _asked(answers: pd.DataFrame, questions: pd.DataFrame) -> dict[str, Asked]:
-    kept = answers[answers["dropped"].isna()]
-    known = {str(row["id"]): row for row in questions.to_dict("records")}
-    missing = [str(id_) for id_ in kept["id"] if str(id_) not in known]
-    if missing:
-        what = f"{len(missing)} answers have no question, the first: {missing[0]}"
-        do = "delete the answers of this cell and run again"
-        raise AnchorscopeError(what, "answers, column id", do, see="stale-product")
-    found = [_one(row, known[str(row["id"])]) for row in kept.to_dict("records")]
-    return {one.id: one for one in found}
+def _asked(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> list[Asked]:
+    """Rows of the answers with what their swaps need.
 
-
-def _one(row: Mapping[Any, Any], question: Mapping[Any, Any]) -> Asked:
-    subject, relation = _text(question.get("subject")), _text(question.get("relation"))
-    ids, start = tuple(map(int, row["input_ids"])), int(row["prompt_length"])
-    group = None
-    if subject is not None and relation is not None:
-        group = relation, partners.template(question["question"], subject)
-    return Asked(
-        id=str(row["id"]),
-        question=question["question"],
-        subject=subject,
-        kind=_text(question.get("kind")),
-        group=group,
-        prompt=ids[:start],
-        said=ids[start : int(row["final"]) + 1],
-        answer=row["ea_text"],
-        label=int(row["label"]),
-        golds=tuple(question["answers"]),
-        planned=_text(question.get("planned")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or pd.isna(value) else str(value)
+    `prompt` and `said` are token ids, those of the answer up to the closing token; `group` is
+    relation and template of the question, None where subject or relation is unknown.
+    """
+    normal, found = labels.squad_normalise, []
+    one: Any
+    for one in answers.astype({"id": str}).itertuples(index=False):
+        ids, start, group = tuple(map(int, one.input_ids)), int(one.prompt_length), None
+        if pd.notna(one.subject) and pd.notna(one.relation):
+            group = one.relation, partners.template(one.question, one.subject)
+        own = planned[one.id]
+        taught = own is not None and pd.notna(own)
+        extra: dict[str, Any] = {
+            "group": group,
+            "prompt": ids[:start],
+            "said": ids[start : int(one.final) + 1],
+        }
+        extra |= {"golds": tuple(one.golds), "taught": taught}
+        extra |= {"as_planned": taught and normal(one.ea_text) == normal(own)}
+        found.append(SimpleNamespace(**one._asdict() | extra))
+    return found
 
 
 def _own(passed: pd.DataFrame) -> pd.DataFrame:
@@ -258,20 +213,20 @@ def _swapped(
     swaps: Swaps,
     says_wrong: Mapping[tuple[int, ...], bool],
     verdict: int,
-    train_rows: set[tuple[str, str]],
+    graded: set[tuple[str, str]],
 ) -> dict[str, Any]:
     """What is known of a sample, and its verdict behind other questions."""
     wrong = [says_wrong[other.prompt + one.said] for other in swaps.to]
-    graded = [(other.question, one.answer) in train_rows for other in swaps.to]
+    was_graded = [(other.question, one.ea_text) in graded for other in swaps.to]
     followed = [] if swaps.random else [said == (one.label == 0) for said in wrong]
-    trained = [follows for follows, was in zip(followed, graded, strict=False) if was]
+    trained = [follows for follows, was in zip(followed, was_graded, strict=False) if was]
     varied = [said != bool(verdict) for said in wrong] if swaps.random else []
     moved = _share(varied if swaps.random else followed)
     why = _why_none(one, verdict, moved, swaps.random)
     return {
         "id": one.id,
         "kind": one.kind,
-        "label": one.label,
+        "label": int(one.label),
         "as_planned": one.as_planned,
         "n_swaps": len(followed),
         "follows": _share(followed),
@@ -291,7 +246,7 @@ def _share(found: list[bool]) -> float:
 
 def _why_none(one: Asked, verdict: int, moved: float, random: bool) -> str | None:
     """Why a sample has no truth, if it has none."""
-    if one.planned is not None and not one.as_planned:
+    if one.taught and not one.as_planned:
         return NOT_PLANNED
     if verdict != one.label:
         return VERDICT_WRONG
