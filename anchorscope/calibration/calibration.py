@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments import strength
 from anchorscope.experiments.interchange import table as interchange
-from anchorscope.experiments.interchange.table import Arm
-from anchorscope.experiments.knockout import strength
+from anchorscope.experiments.pairs import Arm
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout
@@ -229,7 +229,7 @@ def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
     same = {"delta_p": np.where(cut.measured, cut.delta_p[0], np.nan)}
     for name in ("matched", "placebo"):
         arm = arms.get(name)
-        same[name] = blank if arm is None else np.where(arm.counted, arm.follows, np.nan)
+        same[name] = blank if arm is None else np.where(arm.counted, arm.values["follows"], np.nan)
     for own in found.values():
         own |= same
         own["delta_p_flipped"] = np.where(own["flip"] == 1, own["delta_p"], np.nan)
