@@ -67,4 +67,4 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
 
 def rows_where(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
     """The rows that have these values."""
-    return rows[rows[list(wanted)].eq(wanted).all(axis=1)]
+    return rows[rows[list(wanted)].eq(pd.Series(wanted)).all(axis=1)]
