@@ -45,3 +45,8 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
         rest.insert(1, "dataset", dataset)
         named.append(rest)
     return stacked(named)
+
+
+def rows_where(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:
+    """The rows that have these values."""
+    return rows[rows[list(wanted)].eq(pd.Series(wanted)).all(axis=1)]
