@@ -97,7 +97,6 @@ def every_bad_entry(
     """One run that is asked for every bad entry and keeps going."""
     base = tmp_path_factory.mktemp("bad")
     overlay = {
-        "data_folders": [str(base)],
         "datasets": bad_datasets(base),
         "models": bad_models(base, checkpoint("llama")),
     }
