@@ -34,19 +34,16 @@ def propose(
     source: str,
     *,
     key: str | None = None,
-    label: str | None = None,
     prompt: str | None = None,
     dtype: str = "bfloat16",
-    gated: bool = False,
 ) -> Entry:
     """The entry of a hub model or a local folder; nothing is asked of the hub.
 
     Args:
         source: `owner/name`, or a folder made by `save_pretrained`.
-        key, label: its name in the catalogue and in figures; by default made from the source's.
+        key: its name in the catalogue; by default made from the source's.
         prompt: `plain`, `few_shot` or `chat`; guessed where left out.
         dtype: number format of the weights.
-        gated: whether the hub wants an accepted licence.
 
     Raises:
         AnchorscopeError: neither a folder nor a hub id, or a folder that cannot be measured.
@@ -67,9 +64,7 @@ def propose(
         prompt, why = _prompt(source, folder)
         notes.append(f"prompt: {prompt}, guessed: {why}")
     name = place.resolve().name
-    values |= {"label": label or name, "prompt": prompt, "dtype": dtype}
-    if gated:
-        values["gated"] = True
+    values |= {"label": name, "prompt": prompt, "dtype": dtype}
     if weights := sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0:
         values["resources"] = resources(weights)
         notes.append(f"resources: from weights of {weights / 1e9:.2g} GB")

@@ -132,7 +132,6 @@ def show(
 def add_model(
     source: Annotated[str, typer.Argument(help="Hub id owner/name, or a folder.")],
     key: Annotated[str | None, typer.Option(help="Its name in the catalogue.")] = None,
-    label: Annotated[str | None, typer.Option(help="Its name in figures.")] = None,
     prompt: Annotated[
         Literal["plain", "few_shot", "chat"] | None,
         typer.Option(help="How it is asked; guessed where left out."),
@@ -140,9 +139,6 @@ def add_model(
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"], typer.Option(help="Format of its weights.")
     ] = "bfloat16",
-    gated: Annotated[
-        bool, typer.Option("--gated", help="The hub wants its terms accepted.")
-    ] = False,
     write: Annotated[bool, typer.Option("--write", help="Put it into config.yaml.")] = False,
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
@@ -155,7 +151,7 @@ def add_model(
     from anchorscope.cli import cli_add
 
     chosen = read(config_files)
-    entry = cli_add.propose(source, key=key, label=label, prompt=prompt, dtype=dtype, gated=gated)
+    entry = cli_add.propose(source, key=key, prompt=prompt, dtype=dtype)
     if entry.key in chosen.models:
         what, do = f"there is a model `{entry.key}` already", "choose another name with --key"
         raise AnchorscopeError(what, f"{MAIN}, models.{entry.key}", do, see="config")
@@ -191,22 +187,16 @@ def _json(value: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
     try:
-        # Not standalone: the parser's errors come here, to be said as JSON too.
-        ended = app(given, prog_name="anchorscope", standalone_mode=not as_json)
+        app(given, prog_name="anchorscope")
     except AnchorscopeError as error:
-        where = None if error.where is None else str(error.where)
-        see = f"{PAGE}#{error.see}" if error.see else None
-        said = _json({"error": error.what, "where": where, "do": error.do, "see": see})
-        print(said if as_json else f"error: {error}", file=sys.stdout if as_json else sys.stderr)
+        if "--json" in given:
+            where = None if error.where is None else str(error.where)
+            see = f"{PAGE}#{error.see}" if error.see else None
+            print(_json({"error": error.what, "where": where, "do": error.do, "see": see}))
+        else:
+            print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
-    except Exception as error:
-        if not (as_json and hasattr(error, "format_message")):
-            raise
-        do = "see `anchorscope --help`"
-        print(_json({"error": error.format_message(), "where": None, "do": do, "see": None}))
-        return 2
-    return ended if isinstance(ended, int) else 0
+        return int(left.code or 0)
+    return 0

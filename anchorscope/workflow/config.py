@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from anchorscope.config import sources
-from anchorscope.config.sections import section_in
+from anchorscope.config.sections import Section, section_in
 from anchorscope.config.settings import Config
 from anchorscope.config.sources import Source
 from anchorscope.experiments import registry
@@ -64,12 +64,16 @@ def read(files: Iterable[str | Path]) -> Config:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """The project's config file, where there is one, and what Snakemake was given beside it.
 
+    A workflow that is a module of another one has its config from there.
+
     Raises:
         WorkflowError: a file is no YAML, or a key is given twice.
     """
     from snakemake.exceptions import WorkflowError
 
     settings = workflow.config_settings
+    if workflow.modifier.skip_configfile:
+        return []
     files = dict.fromkeys(os.path.relpath(path) for path in (name, *settings.configfiles))
     try:
         found = [sources.read(path) for path in files if os.path.isfile(path)]
@@ -94,11 +98,26 @@ def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
         config = Config.model_validate(dict(raw), context={**known, "reserved": RESERVED})
         mistakes += _across(config)
     except ValidationError as error:
-        mistakes += map(_in_words, error.errors())
+        mistakes += [_in_words(one, Config) for one in error.errors()]
+    mistakes += _of_experiments(raw.get("experiments"))
     if mistakes:
         raise _error(mistakes, given)
-    registry.check(config)
     return config
+
+
+def _of_experiments(settings: Any) -> Iterator[Mistake]:
+    """Settings of no experiment, or that an experiment does not take."""
+    for name, section in settings.items() if isinstance(settings, Mapping) else ():
+        if name not in registry.EXPERIMENTS:
+            do = nearest(name, registry.EXPERIMENTS)
+            yield Mistake(("experiments", name), f"there is no experiment `{name}`", do)
+            continue
+        model = registry.EXPERIMENTS[name].settings
+        try:
+            model.model_validate(section)
+        except ValidationError as error:
+            for one in (_in_words(one, model) for one in error.errors()):
+                yield one._replace(path=("experiments", name, *one.path))
 
 
 def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError:
@@ -114,8 +133,8 @@ def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError
     return AnchorscopeError(what, None, "mend these keys", see="config")
 
 
-def _in_words(error: Any) -> Mistake:
-    """A pydantic error in the user's words."""
+def _in_words(error: Any, root: type[Section]) -> Mistake:
+    """A pydantic error of a section in the user's words."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if path[-1:] == ("[key]",):
         path = (*path[:-2], value)
@@ -124,8 +143,9 @@ def _in_words(error: Any) -> Mistake:
     if kind == "mistake":
         return Mistake(path, **error["ctx"])
     if kind == "extra_forbidden":
-        what = f"unknown key `{path[-1]}` (value {shown})"
-        return Mistake(path, what, nearest(path[-1], _keys_at(path[:-1])))
+        keys = _keys_at(root, path[:-1])
+        do = nearest(path[-1], keys) if keys else "leave it out"
+        return Mistake(path, f"unknown key `{path[-1]}` (value {shown})", do)
     if kind == "missing":
         return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
     what = f"wrong value {shown}"
@@ -150,9 +170,9 @@ def _remedy(kind: str, value: Any) -> str:
     return f"leave the key out to take its default; {_SEE}" if value is None else _SEE
 
 
-def _keys_at(path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section that lies at a path."""
-    found: Any = Config
+def _keys_at(root: type[Section], path: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section that lies at a path below another."""
+    found: Any = root
     for part in path:  # a part that is no key is a name of the user's own
         if field := found.model_fields.get(part):
             found = section_in(field.annotation) or found

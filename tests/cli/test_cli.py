@@ -37,14 +37,10 @@ def loaded() -> Config:
 @pytest.mark.parametrize(
     ("arguments", "code", "error", "do"),
     [
-        (["lst"], 2, "lst", "--help"),
-        (["check", "--jsn"], 2, "--jsn", "--help"),
         (["check", "mien"], 2, "mien", "did you mean `mine`"),
         (["check", "sensitivity"], 2, "not in the catalogue", "name other models"),
         (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`? `anchorscope list` names all"),
-        (["show", "near"], 2, "dataset", "--help"),
-        (["add-model", "owner/new", "--prompt", "few"], 2, "few_shot", "--help"),
         (["show", "near", "rows"], 1, "not built", "results/delta_p/near/rows.csv"),
         (["list", "--config", "none.yaml"], 1, "none.yaml", "correct it"),
     ],
@@ -228,7 +224,6 @@ def test_every_target_that_snakemake_knows_is_accepted(
 def test_list_says_what_is_built(run: Callable[..., Said], clone: Path) -> None:
     (clone / "results/delta_p/near").mkdir(parents=True)
     (clone / "results/delta_p/near/rows.csv").touch()
-    write_parquet(pd.DataFrame({"id": ["a", "b"]}), clone / "results/data/rows.parquet")
     (clone / "results/figures").mkdir()
     (clone / "results/figures/mine.svg").touch()
     found = run("list", "--json").json
@@ -236,7 +231,6 @@ def test_list_says_what_is_built(run: Callable[..., Said], clone: Path) -> None:
     assert set(by_name) == {*loaded().models, *loaded().datasets, *loaded().figures}
     assert by_name["near"]["measured_on"] == ["rows"] and by_name["far"]["measured_on"] == []
     assert by_name["rows"]["measured_with"] == ["near"]
-    assert (by_name["rows"]["prepared"], by_name["web"]["prepared"]) == (True, False)
     assert (by_name["mine"]["cells_built"], by_name["remote"]["cells_built"]) == (1, 0)
     assert by_name["mine"]["pictures"] == ["results/figures/mine.svg"]
     text = run("list").out

@@ -119,6 +119,8 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("calibration/nulls/shuffled/dataset", "world", ["nulls.shuffled", "`world`"]),
         ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
         ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
+        ("experiments/patch", {}, ["experiments.patch", "did you mean `patching`"]),
+        ("experiments/patching/arm", 1, ["experiments.patching.arm", "unknown key `arm`"]),
         ("results", ".", ["key results", "`.`"]),
         ("results", "{model}", ["key results", "{model}"]),
     ],

@@ -32,10 +32,8 @@ JUNK = st.recursive(
 def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     """Every place in a config, as the keys that lead to it."""
     found = [at] if at else []
-    pairs = value.items() if isinstance(value, dict) else ()
-    if isinstance(value, list):
-        pairs = enumerate(value)
-    for key, inner in pairs:
+    pairs = list(value.items()) if isinstance(value, dict) else []
+    for key, inner in pairs or enumerate(value if isinstance(value, list) else []):
         found += places(inner, (*at, key))
     return found
 
