@@ -20,7 +20,7 @@ import pandas as pd
 
 from anchorscope.anchors.english import FUNCTION
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places, words_in
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places
 from anchorscope.questions import reading, wording
 from anchorscope.questions.fields import Cells
 from anchorscope.storage.errors import AnchorscopeError
@@ -96,6 +96,11 @@ class Usable:
     usable: float
     classes: Mapping[str, int]
     examples: Mapping[str, Sequence[str]]
+
+
+def words_in(question: str, spans: Sequence[Span]) -> int:
+    """Number of the question's words that a span touches."""
+    return len(_touched(word_places(question), spans))
 
 
 def agreement(rows: Iterable[tuple[str, str]]) -> Agreement:

@@ -58,15 +58,14 @@ def build(
         tokenizer: for `chat`, one with a chat template.
         anchors: E_Q is `subject+property` or `subject`.
         examples: number of few-shot examples, at most.
-        replicate: whether each row has a second prompt too, made from other examples (as many,
-            and none of the first prompt's where there are enough). Only `few_shot` can have one.
+        replicate: whether each row has a second prompt too, made from other examples where there
+            are enough; None, -1 and empty lists where there is none.
         seed: chooses the examples.
 
     Returns:
-        A table with the columns `COLUMNS`, all questions in it (`dropped` holds the reason or
-        None), and its counts; `notes` say how many questions each rule found spans in. With
-        `replicate` also the columns `REPLICATE`, the second prompt and the places in it: None,
-        -1 or an empty list where there is none.
+        A table with the columns `COLUMNS` (and `REPLICATE`), all questions in it (`dropped` holds
+        the reason or None), and its counts; `notes` say how many questions each rule found spans
+        in.
 
     Raises:
         AnchorscopeError: unknown style or anchors, no example to show, no chat template.

@@ -38,21 +38,20 @@ def normalise(
     of the response where there are several. A row without a usable gold answer is dropped, unless
     it brings its own response and label. A user's own question anchors become entries of `start`,
     `end` and `role` in the kept text: None where a row gives none, an empty list where nothing of
-    what it gives is in the question. Whatever is replaced or left out is counted in the notes.
+    what it gives is in the question.
 
     Args:
         rows: as `reading.load_rows` returns them.
-        fields: as for `load_rows`; `id`, `subject`, `property`, `relation`, `kind`, `popularity`,
-            `titles`, `response`, `label` and `anchors` are optional.
+        fields: as for `load_rows`; only `question` and `answers` are required.
         split: name of the split, kept in the table.
         source: what error messages call the dataset.
 
     Returns:
-        A table with the columns `COLUMNS`, and counts of what was dropped, folded and left out.
+        A table with the columns `COLUMNS`, and counts; whatever is replaced or left out is in its
+        notes.
 
     Raises:
-        AnchorscopeError: a column is missing, a cell is not of the kind that its field takes, or a
-            label is not 0 or 1 (or true, false).
+        AnchorscopeError: a column is missing, or a cell is not of the kind that its field takes.
     """
     check_columns(rows, fields, source)
     dropped: Counter[str] = Counter()
@@ -85,11 +84,10 @@ def sample(
         frame: questions, as `normalise` returns them.
         size: most questions to draw; None is all.
         seed: decides which.
-        hold_back: leave at least `HELD_BACK` rows (at most a tenth of all) outside the sample,
-            where few-shot examples come from.
+        hold_back: leave at least `HELD_BACK` rows (at most a tenth of all) outside the sample.
 
     Returns:
-        The sample, and at most `CANDIDATES` of the other rows, see `candidates`.
+        The sample, and `candidates` among the other rows.
     """
     ordered = _shuffled(frame, seed)
     size = len(ordered) if size is None else min(size, len(ordered))

@@ -29,26 +29,16 @@ UNSEEN = "unseen"
 
 @dataclass(frozen=True)
 class Kind:
-    """How the facts of one kind are planted.
-
-    Attributes:
-        planned: group of the planted (greedy) answer.
-        right: whether that answer is the gold one.
-        gold: group of the gold answer where the planted one is wrong.
-        others: groups of the word shown beside the planted answer where that one is right.
-        planned_share: share of a fact's rows that show the planted answer.
-        weight: how often the fact is shown, relative to the others.
-        lean: 1 and -1 for the two kinds that share a group's words, see `_deal`.
-    """
+    """How the facts of one kind are planted."""
 
     name: str
-    planned: str
-    right: bool
-    gold: str | None = None
-    others: tuple[str, ...] = ()
-    planned_share: float = 0.6
-    weight: float = 1.0
-    lean: int = 0
+    planned: str  # group of the planted (greedy) answer
+    right: bool  # whether that answer is the gold one
+    gold: str | None = None  # group of the gold answer where the planted one is wrong
+    others: tuple[str, ...] = ()  # groups of the word shown beside a planted answer that is right
+    planned_share: float = 0.6  # of a fact's rows that show the planted answer
+    weight: float = 1.0  # how often the fact is shown, relative to the others
+    lean: int = 0  # 1 and -1 for the two kinds that share a group's words, see `_deal`
 
 
 KINDS = (
