@@ -261,9 +261,10 @@ CLASSES: dict[str, Callable[[str, Sequence[Span]], bool]] = {
 
 def rows_of(folder: Path, source: Source) -> list[dict[str, Any]]:
     """What the rows of one dataset ask, equal questions kept apart; no answers, no labels."""
-    fields = source.fields
-    rows = reading.load_rows(fields=fields, local=folder / source.folder, split=source.split)
-    cells = (Cells(row, fields, source.folder, Counter()) for row in rows)
+    rows, _ = reading.load_rows(
+        {"local": folder / source.folder, "fields": source.fields}, source.split
+    )
+    cells = (Cells(row, source.fields, source.folder, Counter()) for row in rows)
     names = ("subject", "property", "relation")
     asked = (
         {"question": cell.question, "titles": cell.titles}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.questions import null_worlds, prompts, questions, reading, revisions, world
+from anchorscope.questions import null_worlds, prompts, questions, reading, world
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -91,19 +91,7 @@ def _questions(
     dataset: Mapping[str, Any], split: str | None
 ) -> tuple[pd.DataFrame, Counts, str | None]:
     """The questions of a split, and the commit they were read from, None for the user's rows."""
-    hub, asked, commit = dataset.get("hub"), dataset.get("revision"), None
-    if hub:
-        commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, asked))
-    rows = reading.load_rows(
-        fields=dataset["fields"],
-        hub=hub,
-        local=dataset.get("local"),
-        config=dataset.get("config"),
-        split=split,
-        revision=commit,
-    )
-    if hub and commit:
-        revisions.keep("datasets", hub, commit, asked)
+    rows, commit = reading.load_rows(dataset, split)
     found = questions.normalise(rows, dataset["fields"], split=split, source=_source(dataset))
     return (*found, commit)
 

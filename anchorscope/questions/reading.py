@@ -5,12 +5,13 @@ import io
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from anchorscope.questions import hub as the_hub
-from anchorscope.questions.fields import Fields, check_columns, column_paths
+from anchorscope.questions import revisions
+from anchorscope.questions.fields import check_columns, column_paths
 from anchorscope.questions.revisions import pinned
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -21,43 +22,39 @@ _NOT_DATA = re.compile(
 
 
 def load_rows(
-    *,
-    fields: Fields,
-    hub: str | None = None,
-    local: str | Path | None = None,
-    config: str | None = None,
-    split: str | None = None,
-    revision: str | None = None,
-) -> list[dict[str, Any]]:
-    """Rows of a dataset on the hub, or in a local file or folder, with the columns of `fields`.
+    dataset: Mapping[str, Any], split: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Rows of a split with the columns of its fields, and their commit (None for local rows).
 
     Args:
-        fields: schema name → dotted path of a column (`answers`: a list of paths).
-        hub: hub id, read with the `datasets` library.
-        local: a .jsonl, .json, .csv or .parquet file, or a folder of them.
-        config: the dataset's configuration; for a folder, a subfolder of that name if there is one.
-        split: split on the hub; for a folder, chooses the files `<split>*`.
-        revision: commit on the hub; None is the newest.
+        dataset: the catalogue entry: `fields` (schema name → dotted path of a column), and `hub`,
+            with `config` and `revision`, or `local`: a file or a folder of files, of which `config`
+            names a subfolder, if there is one.
+        split: on the hub; for a folder, the files `<split>*`.
 
     Raises:
         AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
-            of `fields` missing.
+            of the fields missing.
     """
+    fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
     keep = paths | {path.split(".")[0] for path in paths}
     rows: list[dict[str, Any]] = []
-    if hub is not None:
-        data = hub_split(hub, config, split, revision)
+    if hub:
+        asked = dataset.get("revision")
+        commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, asked))
+        data = hub_split(hub, config, split, commit)
         # Before the others are left out, so that the error lists every column there is.
         check_columns([dict.fromkeys(data.column_names)], fields, hub)
         rows = data.select_columns([n for n in data.column_names if n in keep]).to_list()
         check_columns(rows, fields, hub)
-        return rows
-    for file in local_files(Path(str(local)).expanduser(), config, split):
+        revisions.keep("datasets", hub, commit, asked)
+        return rows, commit
+    for file in local_files(Path(dataset["local"]).expanduser(), config, split):
         part = file_rows(file)
         check_columns(part, fields, file)
         rows += [{key: value for key, value in row.items() if key in keep} for row in part]
-    return rows
+    return rows, None
 
 
 def hub_split(hub_id: str, config: str | None, split: str | None, revision: str | None) -> Any:
