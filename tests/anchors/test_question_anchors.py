@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from anchorscope.anchors import english, own_anchors
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, words_in
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count
+from tools.finders import words_in
 
 DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
 SETS = ("popqa/test", "trivia_qa/validation", "hotpot_qa/validation", "nq_open/validation")
