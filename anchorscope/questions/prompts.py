@@ -80,7 +80,7 @@ def build(
         spans = _spans(entry, anchors)
         row = _row(entry, spans, style, first, tokenizer)
         if replicate:
-            again = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
+            again: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
             if second is not None:
                 again = _row(entry, spans, style, second)
             row |= {f"replicate_{name}": again[name] for name in PLACES}

@@ -62,14 +62,15 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
 
     Raises:
         AnchorscopeError: not reached, gated, missing, no such config, split or revision, or an id
-            that is also a folder here, which the library would read in its place.
+            that is a folder here, or a kind of file, which the library would read in its place.
     """
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
+    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES as READERS_OF_FILES
     from huggingface_hub import auth_check
 
     split = split or "train"
-    if Path(hub_id).exists():
+    if hub_id in READERS_OF_FILES or Path(hub_id).exists():
         what = "the library would read files of this machine, not the hub's"
         do = "rename what has this name here; if it is meant, give it with `local:`"
         raise AnchorscopeError(what, f"hub: {hub_id}", do, see="no-such-repository")

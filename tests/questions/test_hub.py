@@ -70,7 +70,7 @@ def test_what_passes_is_waited_for_ever_longer(
         (404, "RepoNotFound", "no such model", "no-such-repository"),
         (404, "RevisionNotFound", "no such revision", "no-such-revision"),
     ],
-)
+)  # fmt: skip
 def test_what_is_refused_is_not_asked_again_and_said_as_the_check_says_it(
     played: Hub, waited: list[float], status: int, code: str | None, what: str, see: str
 ) -> None:

@@ -78,17 +78,12 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
 @pytest.mark.parametrize(
     ("given", "answers"),
     [
-        ("one", ["one"]),
-        (["one", "one", "two"], ["one", "two"]),
-        ('["one", "two"]', ["one", "two"]),
-        ("['one', 'two']", ["one", "two"]),
-        ("[sic", ["[sic"]),
-        (9, ["9"]),
-        (9.0, ["9"]),
-        ([" ", None, "the", "x"], ["x"]),
+        ("one", ["one"]), (["one", "one", "two"], ["one", "two"]),
+        ('["one", "two"]', ["one", "two"]), ("['one', 'two']", ["one", "two"]), ("[sic", ["[sic"]),
+        (9, ["9"]), (9.0, ["9"]), ([" ", None, "the", "x"], ["x"]),
         (np.array(["one", "two"]), ["one", "two"]),
     ],
-)
+)  # fmt: skip
 def test_answers_may_be_text_a_list_or_a_list_in_text(given, answers) -> None:
     assert table([{"question": "q", "answer": given}])[0]["answers"].tolist() == [answers]
 
@@ -99,19 +94,13 @@ FULL = {**PLAIN, "subject": "s", "titles": "t", "relation": "r", "response": "sa
 @pytest.mark.parametrize(
     ("column", "cell", "kind"),
     [
-        ("question", ["Who?", "Where?"], "list"),
-        ("question", {"text": "Who?"}, "dict"),
-        ("question", 7, "int"),
-        ("answer", {"value": "gold"}, "dict"),
-        ("answer", True, "bool"),
-        ("s", 1984, "int"),
-        ("t", ["Emma", 3.5], "float"),
-        ("r", True, "bool"),
+        ("question", ["Who?", "Where?"], "list"), ("question", {"text": "Who?"}, "dict"),
+        ("question", 7, "int"), ("answer", {"value": "gold"}, "dict"), ("answer", True, "bool"),
+        ("s", 1984, "int"), ("t", ["Emma", 3.5], "float"), ("r", True, "bool"),
         ("said", ["It is Melville.", "It is Poe."], "list"),
-        ("said", np.array(["a", "b"]), "list"),
-        ("id", {"n": 1}, "dict"),
+        ("said", np.array(["a", "b"]), "list"), ("id", {"n": 1}, "dict"),
     ],
-)
+)  # fmt: skip
 def test_a_cell_that_is_no_text_is_refused_with_row_field_and_type(
     column: str, cell: Any, kind: str
 ) -> None:
