@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.questions import null_worlds, prompts, questions, reading, world
+from anchorscope.questions import folds, null_worlds, prompts, questions, reading, world
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -65,6 +65,40 @@ def prepare(
     dropped = {**counts.dropped, **{reason: n for reason, n in left.items() if n}}
     counts = Counts(counts.total, len(sampled), dropped, counts.notes)
     return Prepared(sampled, rest, counts, revision)
+
+
+def preflight(
+    dataset: Mapping[str, Any],
+    *,
+    sample_size: int,
+    seed: int,
+    hold_back: bool = False,
+    n_folds: int = 5,
+    where: str = "the dataset",
+) -> Counts:
+    """Refuse, before a model is loaded, what a run would refuse in a dataset's own rows.
+
+    Args:
+        dataset, sample_size, seed, hold_back: as for `prepare`. A hub dataset is fetched.
+        n_folds: folds of the probes; they are cut where every question has a response and a label.
+        where: what errors call the dataset.
+
+    Returns:
+        Rows in, kept, dropped by reason.
+
+    Raises:
+        AnchorscopeError: as `prepare`; no example to show; too few rows, one class, or labels of
+            which no folds can be cut.
+    """
+    prepared = prepare(dataset, sample_size=sample_size, seed=seed, hold_back=hold_back)
+    rows = prepared.sampled
+    if hold_back:
+        prompts.checked_examples(prepared.few_shot)
+    folds.check_count(len(rows), n_folds, where)
+    if rows["label"].notna().all():
+        linked = folds.components(rows["question"], rows["subject"])
+        folds.assign(linked, rows["label"].to_numpy(dtype=int), n_folds, seed, where)
+    return prepared.counts
 
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:

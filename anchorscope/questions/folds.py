@@ -91,13 +91,19 @@ def assign(
     return fold_of[groups]
 
 
+def check_count(n: int, n_folds: int, where: str) -> None:
+    """Refuse fewer samples than folds."""
+    if n < n_folds:
+        what = f"{n} samples are fewer than {n_folds} folds"
+        do = "sample more questions (`sample_size`, `limit`), or lower the number of folds"
+        raise AnchorscopeError(what, where, do, see="too-few-samples")
+
+
 def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
+    check_count(len(z), n_folds, where)
     more, see = "sample more questions", "too-few-samples"
     found = len(np.unique(groups))
-    if len(z) < n_folds:
-        what = f"{len(z)} samples are fewer than {n_folds} folds"
-        do = f"{more} (`sample_size`, `limit`), or lower the number of folds"
-    elif len(np.unique(z)) < 2:
+    if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
         do, see = f"{more}, or ask a model that gets some right and some wrong", "one-class"
     elif found < n_folds:

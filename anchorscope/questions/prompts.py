@@ -110,6 +110,15 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
     return order[few_shot.columns].iloc[turn.argsort(kind="stable")[:examples]]
 
 
+def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
+    """The candidates for worked examples; an AnchorscopeError where there is none."""
+    if few_shot is None or few_shot.empty:
+        what, where = "no few-shot example is left", "the rows outside the sample"
+        do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"
+        raise AnchorscopeError(what, where, do, see="few-shot")
+    return few_shot
+
+
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
     """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`.
 
@@ -132,10 +141,7 @@ def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str
     """What stands before every question, and the same of other examples; None if there are none."""
     if not examples:
         return "", None
-    if few_shot is None or few_shot.empty:
-        what, where = "no few-shot example is left", "the rows outside the sample"
-        do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"
-        raise AnchorscopeError(what, where, do, see="few-shot")
+    few_shot = checked_examples(few_shot)
     first = choose_examples(few_shot, examples, seed)
     shown = few_shot["id"].isin(first["id"])
     other = choose_examples(few_shot[~shown], examples, seed + 1)

@@ -49,6 +49,13 @@ def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path 
                 draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
 
 
+def unpinned(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+    """What to warn of where neither the config nor the lock names a commit; None where one does."""
+    if pinned(wanted(kind, hub, asked, lock)):
+        return None
+    return f"{hub} has no commit as `revision`: the newest is taken, and noted in {lock}"
+
+
 def commit_of_dataset(hub: str, revision: str | None) -> str:
     """Commit that a branch, tag or commit of a hub dataset stands for; None is the main branch.
 
