@@ -24,7 +24,7 @@ RESERVED = frozenset(
     "all calibration controls null-controls report reproduction resume retrain retrain-seeds"
     " sensitivity ship dataset model train prompts answers activations scores truth refits table"
     " figure view".split()
-) | frozenset(registry.TARGETS)
+) | frozenset(registry.EXPERIMENTS)
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 
 _SEE = "see docs/configuration.md for all keys"
@@ -110,7 +110,7 @@ def _of_experiments(settings: Any) -> Iterator[Mistake]:
     for name, section in settings.items() if isinstance(settings, Mapping) else ():
         if name not in registry.EXPERIMENTS:
             do = nearest(name, registry.EXPERIMENTS)
-            yield Mistake(("experiments", name), f"there is no experiment `{name}`", do)
+            yield Mistake(("experiments", name), f"no experiment `{name}` takes settings", do)
             continue
         model = registry.EXPERIMENTS[name].settings
         try:
