@@ -174,20 +174,17 @@ def dataset(config: Config, name: str) -> Iterator[Finding]:
 
 def access(config: Config, named: Iterable[str], datasets: Iterable[str]) -> Iterator[Finding]:
     """What is still to be had from the hub, and whether it can be; asks it for these alone."""
-    from huggingface_hub import constants, get_token
+    from huggingface_hub import constants
 
     unreached = False
     for kind, name, hub_id, gated in _wanted(config, named, datasets):
         what = f"{kind} {name} ({hub_id})"
         if constants.HF_HUB_OFFLINE:
             yield _offline(what, config.datasets[name] if kind == "dataset" else None)
-        elif gated and get_token() is None:
-            do = f"accept its terms at https://huggingface.co/{hub_id}, then set HF_TOKEN"
-            yield Finding("error", "hub", f"{what} is gated, and there is no token here", do)
         elif unreached:
             yield Finding("error", "hub", f"{what} is not here, and the hub cannot be reached")
         else:
-            found = ask(kind, hub_id, what)
+            found = ask(kind, hub_id, what, gated)
             unreached = found.status == "error" and "cannot be reached" in found.what
             yield found
 
@@ -222,13 +219,19 @@ def _offline(what: str, rows: Dataset | None) -> Finding:
     return Finding("error", "hub", f"{what} is not here, and HF_HUB_OFFLINE is set", do)
 
 
-def ask(kind: str, hub_id: str, what: str) -> Finding:
-    """Whether the hub lets us have a model or dataset: the only call to the network here."""
+def ask(kind: str, hub_id: str, what: str, gated: bool = False) -> Finding:
+    """Whether the hub lets us have a model or dataset: the only call to the network here.
+
+    `gated` is what the config says, a hint for where the hub cannot be asked.
+    """
     from huggingface_hub import HfApi
 
     try:
         with hub.errors(kind, hub_id):
             HfApi().auth_check(hub_id, repo_type=kind)
     except AnchorscopeError as error:
-        return Finding("error", "hub", f"{what}: {error.what}", error.do)
+        do = error.do
+        if gated and error.see == "hub-unreachable":
+            do = f"{do}; its terms must be accepted at https://huggingface.co/{hub_id}"
+        return Finding("error", "hub", f"{what}: {error.what}", do)
     return Finding("ok", "hub", f"{what} can be downloaded")
