@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from anchorscope.config.settings import Config
 from anchorscope.models import loading
 from anchorscope.models.checkpoints import fits
-from anchorscope.questions import hub, reading, revisions
+from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.before import check_room
 from anchorscope.workflow.devices import gpus_here
@@ -37,9 +37,14 @@ def tried(about: str, name: str, call: Callable[[], object], fine: str = "") -> 
     try:
         call()
     except AnchorscopeError as error:
-        where = f" ({error.where})" if error.where is not None else ""
-        return Finding("error", about, f"{name}: {error.what}{where}", error.do)
+        return refused(about, name, error)
     return Finding("ok", about, f"{name}: {fine}")
+
+
+def refused(about: str, name: str, error: AnchorscopeError) -> Finding:
+    """A refusal of the library as a finding."""
+    where = f" ({error.where})" if error.where is not None else ""
+    return Finding("error", about, f"{name}: {error.what}{where}", error.do)
 
 
 def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
@@ -52,7 +57,7 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
     cells = [cell for named in work.values() for cell in named if not cell.built]
     left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in cells}.values())
     models = list(dict.fromkeys(cell.model for cell in left))
-    datasets = list(dict.fromkeys(cell.dataset for cell in left))
+    rows = list(dict.fromkeys(cell.dataset for cell in left))
     counted = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid: {', '.join(counted)}")
     for target, cells_of_it in work.items():
@@ -61,9 +66,9 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
     for name in models:
         yield from model(config, name)
     yield from gpu(config, models)
-    for name in datasets:
+    for name in rows:
         yield from dataset(config, name)
-    yield from access(config, models, datasets)
+    yield from access(config, models, rows)
 
 
 def size(target: str, cells: Sequence[Cell]) -> dict[str, Any]:
@@ -112,7 +117,7 @@ def gigabytes(count: float) -> str:
 
 
 def model(config: Config, name: str) -> Iterator[Finding]:
-    """Local folders, and checkpoints trained here: whether they are what the config says."""
+    """Checkpoints on this machine: whether they are what the config says."""
     entry = config.models[name]
     places = [Path(entry.local)] if entry.local else []
     if entry.train:
@@ -123,7 +128,14 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
             yield Finding("warning", "model", what)
     for place in places[:1]:
-        yield tried("model", name, partial(loading.check, place), str(place))
+        yield tried("model", name, partial(check_model, place, entry.prompt), str(place))
+
+
+def check_model(folder: Path, prompt: str) -> None:
+    """Refuse a checkpoint that cannot be measured, or not with this style of prompt."""
+    loading.check(folder)
+    if prompt == "chat":
+        prompts.check_template(loading.load_tokenizer(folder))
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
@@ -158,22 +170,39 @@ def gpu_memory() -> list[int]:
 
 
 def dataset(config: Config, name: str) -> Iterator[Finding]:
-    """Rows of the user's own: whether they are there."""
+    """Rows of the user's own: whether they can be read, and their labels learned."""
     local = config.local_of(name)
-    if local is not None and Path(local).exists():
-        yield Finding("ok", "dataset", f"{name}: {local}")
-    elif local is not None:
-        do = "correct `local` or `data_folder` in config.yaml"
-        yield Finding("error", "dataset", f"{name}: there is nothing at {local}", do)
+    if local is None:
+        return
+    try:
+        counts = datasets.preflight(
+            config.datasets[name].numbers() | {"local": local},
+            sample_size=samples(config, name),
+            seed=config.seed,
+            hold_back=config.shows_examples(name),
+            n_folds=config.probe.folds,
+            where=local,
+        )
+    except AnchorscopeError as error:
+        yield refused("dataset", name, error)
+        return
+    said = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local}"
+    left = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
+    yield Finding("ok", "dataset", f"{said}{', without ' if left else ''}{', '.join(left)}")
 
 
-def access(config: Config, models: Iterable[str], datasets: Iterable[str]) -> Iterator[Finding]:
+def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterator[Finding]:
     """What is still to be had from the hub, and whether it can be; asks it for these alone."""
     wanted = [("model", name, config.models[name].hub) for name in models]
-    wanted += [("dataset", name, config.datasets[name].hub) for name in datasets]
+    wanted += [("dataset", name, config.datasets[name].hub) for name in rows]
     reached = True
     for kind, name, hub_id in wanted:
-        if hub_id is None or here(config, kind, name):
+        if hub_id is None:
+            continue
+        entry = config.models[name] if kind == "model" else config.datasets[name]
+        if said := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
+            yield Finding("warning", "hub", f"{kind} {name}: {said}")
+        if here(config, kind, name):
             continue
         found = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
         if reached:
