@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -67,7 +67,8 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
         yield from model(config, name)
     yield from gpu(config, models)
     for name in rows:
-        yield from dataset(config, name)
+        asked = {config.models[c.model].answers_of or c.model for c in left if c.dataset == name}
+        yield from dataset(config, name, {config.models[model].prompt for model in asked})
     yield from access(config, models, rows)
 
 
@@ -169,8 +170,8 @@ def gpu_memory() -> list[int]:
     return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
 
 
-def dataset(config: Config, name: str) -> Iterator[Finding]:
-    """Rows of the user's own: whether they can be read, and their labels learned."""
+def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
+    """Rows of the user's own: whether they can be read, shown in prompts, and learned from."""
     local = config.local_of(name)
     if local is None:
         return
@@ -179,7 +180,7 @@ def dataset(config: Config, name: str) -> Iterator[Finding]:
             config.datasets[name].numbers() | {"local": local},
             sample_size=samples(config, name),
             seed=config.seed,
-            hold_back=config.shows_examples(name),
+            hold_back="few_shot" in styles,
             n_folds=config.probe.folds,
             where=local,
         )

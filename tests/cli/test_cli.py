@@ -90,6 +90,41 @@ def test_what_is_missing_here_is_an_error(run: Callable[..., Said], clone: Path)
     assert "config.json" in said.about("model")[0][1] and "rows.jsonl" in said.out
 
 
+ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
+
+
+@pytest.mark.parametrize(
+    ("text", "change", "said"),
+    [
+        (None, {"fields": {"question": "qu", "answers": ["a"]}}, "column `qu`"),
+        (None, {"local": "rows.xlsx"}, "no such file"),
+        (None, {"local": "rows.txt"}, "files ending in `.txt` are not read"),
+        ('{"q": "Who', {}, "broken JSON"),
+        ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "1 samples are fewer than 5 folds"),
+        ('{"q": "Who?", "a": "Ann", "z": "yes"}', {"fields": ANSWERED}, "label `yes`"),
+        (None, {"fields": ANSWERED | {"label": "one"}}, "all 10 answers are wrong"),
+        (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
+    ],
+)
+def test_rows_that_a_run_would_refuse_are_refused_in_its_words(
+    run: Callable[..., Said], clone: Path, text: str | None, change: dict[str, Any], said: str
+) -> None:
+    rows = (clone / "rows.jsonl").read_text().replace('"z"', '"one": 1, "z"')
+    for name in ("rows.jsonl", "rows.txt"):
+        (clone / name).write_text(text or rows)
+    entry = {"hub": None, "fields": ANSWERED} | change
+    (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
+    found = run("check", "--config", "more.yaml")
+    ((status, finding),) = found.about("dataset")
+    assert (found.code, status) == (1, "error") and said in finding
+
+
+def test_a_chat_model_without_a_template_is_an_error(run: Callable[..., Said], clone: Path) -> None:
+    (clone / "more.yaml").write_text("models: {near: {prompt: chat}}")
+    ((status, text),) = run("check", "--config", "more.yaml").about("model")
+    assert status == "error" and "no chat template" in text
+
+
 def test_a_gpu_that_is_missing_or_small_is_a_warning(
     run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,7 +204,8 @@ def test_gated_models_need_a_token_and_accepted_terms(
     monkeypatch.setattr(HfApi, "auth_check", refused)
     said = run("check", "remote")
     assert said.code == 1
-    assert "access was not granted" in said.about("hub")[0][1]
+    assert [status for status, _ in said.about("hub")] == ["warning", "error"] * 3
+    assert "access was not granted" in said.about("hub")[1][1]
     assert TOKEN not in said.out + said.err and "Traceback" not in said.err
     assert TOKEN not in run("check", "remote", "--json").out
     monkeypatch.setattr(HfApi, "auth_check", lambda *_, **__: None)
@@ -186,7 +222,8 @@ def test_offline_the_hub_is_not_asked_and_only_what_is_cached_is_well(
     monkeypatch.setattr(reading, "prepared", lambda *_: there)
     said = run("check", "remote")
     assert said.code == 1
-    assert [status for status, _ in said.about("hub")] == ["error"] * (2 if there else 3)
+    errors = [text for status, text in said.about("hub") if status == "error"]
+    assert len(errors) == (2 if there else 3)
 
 
 def test_a_shipped_checkpoint_is_held_against_its_recipe(
