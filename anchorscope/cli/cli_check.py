@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from anchorscope.config.settings import Config
 from anchorscope.models import loading
@@ -72,36 +72,22 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
     yield from access(config, models, rows)
 
 
-def size(target: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    """How much of a target is left to do, as plain data."""
+def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
+    """What is left to do for a target."""
     left = [cell for cell in cells if not cell.built]
-    return {
-        "target": target,
-        "cells": len(cells),
-        "built": len(cells) - len(left),
-        "samples": sum(samples(cell.study.config, cell.dataset) for cell in left),
-        "activation_bytes": sum(map(_bytes, left)),
-    }
+    if not left:
+        what = f"{target}: all {len(cells)} cells are there"
+        return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
+    rows = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    what = (
+        f"{target}: {len(left)} of {len(cells)} cells to measure, at most {rows:,} samples, "
+        f"activations about {gigabytes(sum(map(_bytes, left)))}"
+    )
+    return Finding("ok", "target", what)
 
 
 def _bytes(cell: Cell) -> int:
     return activation_bytes(cell.study.config, cell.model, cell.dataset)
-
-
-def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
-    """What is left to do for a target, in words."""
-    found = size(target, cells)
-    left = len(cells) - found["built"]
-    if not cells:
-        return Finding("ok", "target", f"{target}: no cell to measure")
-    if not left:
-        what = f"{target}: all {len(cells)} cells are there"
-        return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
-    what = (
-        f"{target}: {left} of {len(cells)} cells to measure, at most {found['samples']:,} samples, "
-        f"activations about {gigabytes(found['activation_bytes'])}"
-    )
-    return Finding("ok", "target", what)
 
 
 def disk(config: Config, left: Iterable[Cell]) -> Finding:

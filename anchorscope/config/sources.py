@@ -3,55 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
 from anchorscope.storage.errors import AnchorscopeError
 
 
-@dataclass(frozen=True)
-class Source:
-    """A file, or what was set on the command line.
-
-    Attributes:
-        name: of the file, or `--config`.
-        content: its keys and values.
-        root: the nodes that YAML made of the file.
-    """
+class Source(NamedTuple):
+    """A file, or what was set on the command line: its name, its content, and YAML's nodes of it,
+    which know their lines in the file."""
 
     name: str
     content: Mapping[str, Any]
-    root: yaml.Node | None = None
-
-    def follow(self, path: Sequence[int | str]) -> tuple[int, int | None]:
-        """How many keys of a path are here, and in which line of the file the last one is."""
-        inside: Any = self.content
-        node, line = self.root, None
-        for depth, key in enumerate(path):
-            try:
-                inside = inside[key]
-            except (KeyError, IndexError, TypeError):
-                return depth, line
-            for name, below in _entries(node):
-                if name.value == str(key):
-                    node, line = below, name.start_mark.line + 1
-        return len(path), line
+    root: yaml.Node | None
 
 
-def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
-    return node.value if isinstance(node, yaml.MappingNode) else []
+def of_command_line(settings: Mapping[str, Any]) -> Source:
+    """What was set by `--config`."""
+    return Source("--config", settings, yaml.compose(yaml.safe_dump(dict(settings))))
 
 
 def place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
     """The source, and the line, that holds most of a path; of several the one that is read last."""
-    found = [(*source.follow(path), source.name) for source in reversed(sources)]
-    depth, line, name = max(found, key=lambda one: one[0], default=(0, None, ""))
+    found = [(*_followed(source.root, path), source.name) for source in reversed(sources)]
+    depth, line, name = max(found, key=lambda one: one[0], default=(0, 0, ""))
     if not depth:
         return ", ".join(source.name for source in sources) or "config.yaml"
-    return f"{name}, line {line}" if line else name
+    return name if name == "--config" else f"{name}, line {line}"
+
+
+def _followed(node: yaml.Node | None, path: Sequence[int | str]) -> tuple[int, int]:
+    """How many keys of a path lead on from a node, and the line of the last of them."""
+    line = 0
+    for depth, key in enumerate(path):
+        found = [pair for pair in _entries(node) if pair[0].value == str(key)]
+        if isinstance(node, yaml.SequenceNode):
+            found = [(item, item) for item in node.value[int(key) : int(key) + 1]]
+        if not found:
+            return depth, line
+        node, line = found[0][1], found[0][0].start_mark.line + 1
+    return len(path), line
+
+
+def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    return node.value if isinstance(node, yaml.MappingNode) else []
 
 
 class _Loader(yaml.SafeLoader):

@@ -79,7 +79,7 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
         found = [sources.read(path) for path in files if os.path.isfile(path)]
     except AnchorscopeError as error:
         raise WorkflowError(str(error)) from None
-    return [*found, Source("--config", settings.config)]
+    return [*found, sources.of_command_line(settings.config)]
 
 
 def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:

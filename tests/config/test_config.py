@@ -15,7 +15,7 @@ from anchorscope.config import config_docs
 from anchorscope.config.settings import Conditions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
-from anchorscope.workflow.config import Config, load
+from anchorscope.workflow.config import Config, load, read
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
@@ -46,22 +46,12 @@ def error_of(path: str, value: Any) -> str:
 
 def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> None:
     config = load(SHIPPED)
-    assert len(config.models) == 20
-    assert list(config.figures) == [
-        "demo",
-        "llama-3.2",
-        "qwen3",
-        "llama-3",
-        "mistral",
-        "llama-instruct",
-        "mistral-instruct",
-    ]
     drawn = {name for figure in config.figures.values() for name in figure.models}
     needed, others = config.trained()
     assert drawn | {*needed, *others} == set(config.models)
-    assert len(others) == 2
-    hubs = {entry.hub for entry in config.models.values() if entry.hub}
-    assert len(hubs) == 12
+    counts = len(config.models), len(config.figures), len(others)
+    assert counts == (20, 7, 2)
+    assert len({entry.hub for entry in config.models.values() if entry.hub}) == 12
     assert config.targets == ["demo"]
     assert all(config.models[name].train for name in config.figures["demo"].models)
 
@@ -168,6 +158,38 @@ def test_all_mistakes_come_in_one_error() -> None:
         assert part in message
 
 
+@pytest.mark.parametrize(
+    ("text", "where", "said"),
+    [
+        ("probe:\n  folds: 3\n grid: [1]\n", "my.yaml, line 3, column 2", "broken YAML"),
+        ("limit: [1\n", "my.yaml, line 2, column 1", "broken YAML"),
+        ("limit: 3\nseed: 1\nlimit: 4\n", "my.yaml", "`limit` in lines 1 and 3"),
+        ("probe: {folds: 3,\n  folds: 4}\n", "my.yaml", "`folds` in lines 1 and 2"),
+        ("[a, b]\n", "my.yaml", "keys with values"),
+        (None, "my.yaml", "No such file"),
+        ("probe:\n  gird: [1]\n", "my.yaml, line 2, key probe.gird", "`grid`"),
+        ("models: {qwen3-8b: {local: x}}\n", "my.yaml, line 1, key models.qwen3-8b", "hub and"),
+        ("targets:\n- demo\n- dmo\n", "my.yaml, line 3, key targets.1", "`demo`"),
+    ],
+)
+def test_a_mistake_in_a_file_names_the_file_and_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, where: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if text is not None:
+        Path("my.yaml").write_text(text)
+    with pytest.raises(AnchorscopeError) as caught:
+        read([ROOT / "config.yaml", "my.yaml"])
+    assert caught.value.where is not None and str(caught.value.where) == where
+    assert said in caught.value.what + str(caught.value.do)
+
+
+def test_a_merged_key_may_be_said_again(tmp_path: Path) -> None:
+    (tmp_path / "my.yaml").write_text("chart: {<<: &wide {spacing: 1, wrap: 2}, wrap: 3}\n")
+    found = read([ROOT / "config.yaml", tmp_path / "my.yaml"]).chart
+    assert (found.spacing, found.wrap) == (1, 3)
+
+
 def test_yaml_reads_1e_4_as_text_and_we_do_not() -> None:
     raw = changed("probe/grid", yaml.safe_load("[1e-4, 1]"))
     assert load(raw).probe.grid == [1e-4, 1.0]
@@ -175,15 +197,7 @@ def test_yaml_reads_1e_4_as_text_and_we_do_not() -> None:
 
 def test_a_condition_left_out_or_null_is_not_run() -> None:
     conditions = load(changed("conditions", {"knockout": {}, "noop": None})).conditions
-    assert conditions.model_dump() == {
-        "knockout": {},
-        "random": None,
-        "question": None,
-        "noop": None,
-        "matched": None,
-        "placebo": None,
-        "replicate": None,
-    }
+    assert {name for name, one in conditions if one is not None} == {"knockout"}
 
 
 @pytest.mark.parametrize("name", Conditions.model_fields)
@@ -316,12 +330,8 @@ def test_a_recipe_over_real_rows_depends_on_their_sample() -> None:
 
 def test_worlds_of_a_trained_model_are_given_in_full() -> None:
     worlds = load(SHIPPED).worlds_of("calibration-qwen3")
-    assert [world["style"] for world in worlds.values()] == [
-        "relation",
-        "trivia",
-        "two_hop",
-        "search",
-    ]
+    styles = [world["style"] for world in worlds.values()]
+    assert styles == ["relation", "trivia", "two_hop", "search"]
     assert worlds["world-search"]["words_per_group"] == 8
 
 
@@ -329,13 +339,6 @@ def test_worlds_of_a_trained_model_are_given_in_full() -> None:
 def test_generated_pages_are_up_to_date(path: Path) -> None:
     expected = config_docs.contents()[path]
     assert path.read_text(encoding="utf-8") == expected, "run: make docs"
-
-
-def test_every_key_is_documented() -> None:
-    page, schema = config_docs.page(), config_docs.schema()
-    for section in (schema, *schema["$defs"].values()):
-        for key in section["properties"]:
-            assert f"\n- `{key}`" in page
 
 
 def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key() -> None:
