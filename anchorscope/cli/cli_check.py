@@ -196,6 +196,9 @@ def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterat
             asked = partial(ask, kind, hub_id)
             found = tried("hub", f"{kind} {name}", asked, f"{hub_id} can be downloaded")
             reached = "cannot be reached" not in found.what
+        if found.status == "error" and getattr(entry, "gated", False):
+            terms = f"its terms are at https://huggingface.co/{hub_id}"
+            found = found._replace(do=f"{found.do}; {terms}" if found.do else terms)
         yield found
 
 

@@ -79,9 +79,9 @@ def test_what_is_refused_is_not_asked_again_and_said_as_the_check_says_it(
         loading.fetch("owner/name")
     assert waited == [] and caught.value.see == see
     assert TOKEN not in str(caught.value)
-    found = cli_check.ask("model", "owner/name", "model m")
-    assert found.status == "error"
-    assert found.what == f"model m: {caught.value.what}" and found.do == caught.value.do
+    with pytest.raises(AnchorscopeError) as asked:
+        cli_check.ask("model", "owner/name")
+    assert (asked.value.what, asked.value.do) == (caught.value.what, caught.value.do)
 
 
 @pytest.mark.parametrize(
