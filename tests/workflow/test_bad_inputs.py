@@ -13,9 +13,11 @@ import pandas as pd
 import pytest
 from workflow import Workspace, workspace
 
+from anchorscope.cli import cli_check
 from anchorscope.probes import fitting
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
+from anchorscope.workflow import config
 
 CELL = "tiny-llama/tiny-world"
 FIELDS = {"question": "question", "answers": ["answer"]}
@@ -113,6 +115,22 @@ def test_a_bad_entry_is_named_and_leaves_no_product(
     name = Path(product(entry)).stem
     left = [path.name for path in (clone.root / product(entry)).parent.glob(f"*{name}*")]
     assert left == []
+
+
+@pytest.mark.parametrize("entry", [e for e in EXPECTED if "/popqa" not in e and "/llama" not in e])
+def test_check_refuses_it_in_the_same_words_without_a_run(
+    every_bad_entry: tuple[Workspace, CompletedProcess[str]], entry: str
+) -> None:
+    clone, _ = every_bad_entry
+    catalogue, name = entry.split("/")
+    chosen = config.load(clone.catalogue())
+    found = cli_check.model(chosen, name)
+    if catalogue == "datasets":
+        found = cli_check.dataset(chosen, name, ())
+    ((status, _, what, do),) = found
+    said = " ".join(log_of(clone, entry).split())
+    assert status == "error" and f"do: {do}" in said
+    assert f"error: {what.removeprefix(f'{name}: ').partition(' (/')[0]} where:" in said
 
 
 def test_bad_entries_fail_the_run_without_a_traceback(
