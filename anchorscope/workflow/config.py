@@ -153,8 +153,8 @@ def _in_words(error: Any, root: type[Section]) -> Mistake:
         return Mistake(
             path, what, nearest(value, re.findall("'([^']*)'", error["ctx"]["expected"]))
         )
-    said = error["msg"][0].lower() + error["msg"][1:].replace(" or instance of", ", a")
-    return Mistake(path, f"{what}: {said}", _remedy(kind, value))
+    said = error["msg"].partition(" or instance of")[0]
+    return Mistake(path, f"{what}: {said[0].lower()}{said[1:]}", _remedy(kind, value))
 
 
 def _remedy(kind: str, value: Any) -> str:
@@ -164,7 +164,7 @@ def _remedy(kind: str, value: Any) -> str:
     if kind == "bool_type" and isinstance(value, str):
         return f"write true or false without quotes, on the command line True or False; {_SEE}"
     if kind in ("int_type", "float_type") and isinstance(value, str):
-        return f"write it without quotes; {_SEE}"
+        return f"write digits, without quotes; {_SEE}"
     if kind == "list_type" and isinstance(value, str):
         return f"put it in brackets: [{value}]"
     return f"leave the key out to take its default; {_SEE}" if value is None else _SEE
