@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pandas as pd
 
-from anchorscope.experiments.patching import ARMS, RANDOM, Settings
+from anchorscope.experiments.patching import ARMS, RANDOM
 from anchorscope.experiments.scored import COLUMNS, Cell
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Sample
@@ -16,7 +16,7 @@ from anchorscope.passes.interventions import random_tokens, runs, seeded
 FACTS = ("partner", "changed", "source")
 
 
-def measure(cell: Cell, settings: Settings) -> pd.DataFrame:
+def measure(cell: Cell) -> pd.DataFrame:
     """Score the samples of a cell behind replaced question tokens.
 
     A partner is of the sample's own relation and fold (see `partners.interchange`), and its E_Q has
