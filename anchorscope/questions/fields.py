@@ -25,11 +25,8 @@ _MISSING = object()
 class Cells:
     """The cells of one row by the names of the schema.
 
-    Args:
-        row: as it was read.
-        fields: schema name → dotted path of a column (`answers`: a list of paths).
-        where: the row, for errors.
-        notes: counts what is left out or taken in another shape.
+    `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
+    left out or taken in another shape.
     """
 
     def __init__(self, row: Row, fields: Fields, where: str, notes: Counter[str]) -> None:

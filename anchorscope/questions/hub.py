@@ -66,17 +66,10 @@ def fetch(
 def errors(
     kind: str, hub_id: str, revision: str | None = None, detail: str | None = None
 ) -> Iterator[None]:
-    """Turn what fails in fetching something from the hub into an AnchorscopeError.
+    """Turn what fails in fetching a `model` or `dataset` from the hub into an AnchorscopeError.
 
-    Args:
-        kind: what is fetched, `model` or `dataset`.
-        hub_id: its id on the hub.
-        revision: branch, tag or commit, None for the newest.
-        detail: more for the message's place, such as config and split.
-
-    Raises:
-        AnchorscopeError: offline or not reached, gated, no such id or revision, disk, anything
-            else that the clients raise. Other errors pass as they are.
+    Offline or not reached, gated, no such id or revision, disk, anything else that the clients
+    raise; other errors pass as they are. `detail` is more for the message's place.
     """
     where = hub_id if revision is None else f"{hub_id} at revision {revision}"
     where = f"{where}, {detail}" if detail else where

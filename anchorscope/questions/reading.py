@@ -61,8 +61,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
     """A split of a hub dataset, as a `datasets.Dataset`.
 
     Raises:
-        AnchorscopeError: not reached, gated, missing, no such config, split or revision, or an id
-            that is a folder here, or a kind of file, which the library would read in its place.
+        AnchorscopeError: as `hub.errors`, or the id names files here, which would be read instead.
     """
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
