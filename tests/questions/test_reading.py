@@ -106,6 +106,21 @@ def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
             rows_of(path, split)
 
 
+def test_a_link_in_a_folder_leads_nowhere_but_into_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "rows").mkdir()
+    target, link = tmp_path / "cache/blob.jsonl", tmp_path / "rows/train.jsonl"
+    target.write_text('{"question": "q", "answer": "gold"}')
+    link.symlink_to(target)
+    with pytest.raises(AnchorscopeError, match="leads out of its folder"):
+        rows_of(link.parent)
+    assert rows_of(link) == [{"question": "q", "answer": "gold"}], "what the user names is read"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(target.parent))
+    assert len(rows_of(link.parent)) == 1
+
+
 TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
 
 
