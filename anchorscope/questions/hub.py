@@ -47,7 +47,7 @@ def fetch(
     def warn(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         why = next(filter(None, map(_status, _chain(error))), type(error).__name__)
-        said = "the %s %s: status %s; attempt %d failed, the next in %g s"
+        said = "the %s %s: %s; attempt %d failed, the next in %g s"
         log.warning(said, kind, hub_id, why, state.attempt_number, state.upcoming_sleep)
 
     attempts = Retrying(
