@@ -75,10 +75,7 @@ def errors(
     where = f"{where}, {detail}" if detail else where
     try:
         yield
-    except Exception as error:
-        ours = not isinstance(error, OSError | ValueError | RuntimeError | client.HTTPError)
-        if ours and not _of_datasets(error):
-            raise
+    except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
         found = (_known(one, kind, where) for one in _chain(error))
         raise next(filter(None, found), _other(error, kind, where)) from None
 
@@ -112,11 +109,6 @@ def _transient(error: BaseException) -> bool:
     return statuses[0] in TRANSIENT if statuses else any(map(_silent, chain))
 
 
-def _of_datasets(error: BaseException) -> bool:
-    """Whether it is one of the `datasets` library, which is not imported for a model's sake."""
-    return any(cls.__module__ == "datasets.exceptions" for cls in type(error).__mro__)
-
-
 def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
     """What one error of a chain says by its type or status; None where that is nothing."""
     status = _status(error)
@@ -126,7 +118,7 @@ def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | No
     elif isinstance(error, client.GatedRepoError):
         what, do, see = _gated(kind)
     elif isinstance(error, client.RepositoryNotFoundError) or (
-        type(error).__name__ == "DatasetNotFoundError" and _of_datasets(error)
+        type(error).__name__ == "DatasetNotFoundError"  # of a library not imported for models
     ):
         what, see = f"the hub has no such {kind}, or it is private", "no-such-repository"
         do = f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it"

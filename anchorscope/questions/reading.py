@@ -84,6 +84,8 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
             # The library says "gated" in words alone; this says it by its type.
             auth_check(hub_id, repo_type="dataset")
             raise
+        except datasets.exceptions.DatasetsError as error:
+            raise RuntimeError(str(error)) from error
 
     found = the_hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
     # Without the hub the library takes the newest rows it has; their folder is named by the commit.
