@@ -23,7 +23,7 @@ SETTINGS: dict[str, Any] = {
     "style": "plain",
     "probe": {"folds": 2, "inner_folds": 2, "grid": [0.1]},
     "bootstrap": {"draws": 20, "level": 0.9, "min_n": 2, "min_clusters": 2},
-    "max_new_tokens": 4,
+    "generation": {"max_new_tokens": 4},
 }
 
 
@@ -100,11 +100,11 @@ def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
 
 
 def test_worked_examples_are_held_back_and_not_measured(load: Callable[..., Any]) -> None:
-    found = measure(load, rows(30), style="few_shot", few_shot_examples=1)
+    shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 1}}
+    found = measure(load, rows(30), **shown)
     assert found.counts.dropped == {"held back for few-shot examples": 3}
     assert found.counts.kept == len(found.answers) == 27
-    shots = {"examples": rows(30), "few_shot_examples": 1}
-    given = measure(load, rows(), style="few_shot", **shots)
+    given = measure(load, rows(), examples=rows(30), **shown)
     assert given.counts.kept == 24
 
 
@@ -127,7 +127,7 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"readouts": ["mlp/last"]}, "mlp/last"),
         ({"style": "few-shot"}, "few-shot"),
         ({"style": "few_shot", "table": rows(8)}, "held back"),
-        ({"table": rows().drop(columns="answers")}, "no column answers"),
+        ({"table": rows().drop(columns="answers")}, "answers"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
     ],
