@@ -186,7 +186,7 @@ def measure(
 def plan(
     loaded: Loaded,
     answered: pd.DataFrame,
-    where: object,
+    where: str,
     *,
     conditions: Mapping[str, Any],
     blocks: str,

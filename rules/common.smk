@@ -15,7 +15,6 @@ from anchorscope.report import run_facts
 from anchorscope.workflow import before, cluster, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.messages import Shown
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
 from anchorscope.workflow.resources import Jobs
 from anchorscope.workflow.stage import share_library
@@ -36,8 +35,6 @@ except AnchorscopeError as error:
 
 paths = Paths(cfg, workflow.basedir)
 jobs = Jobs(cfg, site, here=on_this_machine)
-# Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}/}.
-shown = Shown(cfg)
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.TARGETS
 # Picture behind a figure's name -> experiment and view.

@@ -40,8 +40,9 @@ def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths: Paths) -
 
 def test_a_model_may_read_the_answers_of_another() -> None:
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
-    answers = Paths(reads, workflow.PROJECT).answers(cell("results", "mine"))
-    assert answers == "results/answers/qwen3-8b/nq.parquet"
+    paths, there = Paths(reads, workflow.PROJECT), cell("results", "mine")
+    assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
+    assert paths.product("scores")(there) == "results/scores/mine/nq"
 
 
 def test_a_limit_moves_cells_and_leaves_models_and_data() -> None:

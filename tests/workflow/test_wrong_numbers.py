@@ -361,16 +361,16 @@ def test_a_bug_keeps_its_traceback(tmp_path: Path, error: Exception) -> None:
 def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anchorscope.workflow import stage
+    from anchorscope.workflow import before
 
     def closed(*_: Any, dir: Path, **__: Any) -> None:
         raise OSError(30, "Read-only file system", str(dir / "tmp"))
 
-    stage.check_writable(tmp_path / "results" / "limit-3")
+    before.check_writable(tmp_path / "results" / "limit-3")
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(stage.tempfile, "TemporaryFile", closed)
+    monkeypatch.setattr(before.tempfile, "TemporaryFile", closed)
     with pytest.raises(AnchorscopeError, match="may not be opened or written") as caught:
-        stage.check_writable(tmp_path / "results" / "limit-3")
+        before.check_writable(tmp_path / "results" / "limit-3")
     assert caught.value.where == tmp_path and caught.value.see == "not-writable"
 
 
