@@ -73,14 +73,6 @@ def test_every_command_is_tried_here_or_needs_what_a_test_lacks() -> None:
     assert [one for one in untried if not (one.words[0] in ELSEWHERE and needs(one.mark))] == []
 
 
-def test_every_mark_is_explained_to_readers() -> None:
-    said = TEXTS[PROJECT / "docs/index.md"].lower()
-    marks = {one.mark for one in ALL} - {""}
-    words = {word for mark in marks for word in needs(mark) or {mark}}
-    assert {"hub", "long-running"} < words
-    assert {word for word in words if f"*{word}*" not in said} == set()
-
-
 def test_a_command_that_would_build_something_is_marked() -> None:
     for one in [*of("snakemake"), *of("make")]:
         assert one.mark or {"-n", "help"} & set(one.words), one

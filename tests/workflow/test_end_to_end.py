@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from workflow import TINY, Workspace
 
-from anchorscope.experiments.knockout.curve import CONTRASTS, CURVE
 from anchorscope.experiments.tables import COLUMNS
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
@@ -160,11 +159,6 @@ def test_scores_hold_every_sample_layer_and_condition_once(
     }
 
 
-def test_curve_and_contrasts_have_their_columns(tiny_run: Workspace) -> None:
-    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.csv")) == CURVE
-    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.contrasts.csv")) == CONTRASTS
-
-
 def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Workspace) -> None:
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     agreed = (
@@ -245,15 +239,6 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run: Workspace) -> 
     assert any("contrasts" in path for path in before["delta_p"]["products"])
     for found in (before["scores"]["counts"], record["counts_by_cell"][CELL]):
         assert found == before["activations"]["counts"]
-
-
-def test_counts_of_a_stage_are_those_of_its_table(
-    tiny_run: Workspace, answers: pd.DataFrame
-) -> None:
-    counts = provenance(tiny_run, f"answers/{CELL}.parquet")["counts"]
-    assert counts["in"] == len(answers) == SAMPLES
-    assert counts["kept"] == int(answers["dropped"].isna().sum())
-    assert counts["notes"]["n_right"] + counts["notes"]["n_wrong"] == counts["kept"]
 
 
 def test_the_checkpoint_carries_its_recipe(tiny_run: Workspace) -> None:
