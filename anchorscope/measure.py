@@ -37,6 +37,7 @@ SETTINGS = frozenset(
     " readouts seed".split()
 )
 """Keys of the config that `measure` takes."""
+Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
 MASKABLE = ("eager", "sdpa")
 """Implementations of attention that read a mask of our own; others pass over it in silence."""
 
@@ -88,10 +89,10 @@ class Measured:
 def measure(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
-    table: pd.DataFrame,
+    table: Rows,
     *,
     style: str = "few_shot",
-    examples: pd.DataFrame | None = None,
+    examples: Rows | None = None,
     names: tuple[str, str] = ("model", "questions"),
     **settings: Any,
 ) -> Measured:
@@ -103,8 +104,9 @@ def measure(
     Args:
         model: a causal language model of a known family, with `sdpa` or `eager` attention.
         tokenizer: its fast tokenizer.
-        table: a row for each question: `question`, `answers` (a text or a list), and what is known
-            of the other fields of a dataset in the config. Other columns are left alone.
+        table: a frame, or a list of dicts, with a row for each question: `question`, `answers` (a
+            text or a list), and what is known of the other fields of a dataset in the config. Other
+            columns are left alone.
         style: `plain`, `few_shot` or `chat`.
         examples: worked examples for `few_shot`, rows of the same columns; those that share a
             question or subject with `table` are left out. By default a tenth of `table`, at most
@@ -193,12 +195,7 @@ def plan(
     batch_tokens: int,
     probe: fitting.Settings,
 ) -> Plan:
-    """The passes of a cell.
-
-    Args:
-        where: what errors name the answers by.
-        conditions, blocks, batch_tokens: see `planning.plan`.
-        probe: its seed is that of the controls, too.
+    """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
 
     Raises:
         AnchorscopeError: no probe could be fitted to what they would measure.
@@ -230,13 +227,11 @@ def score(
     fitted: dict[str, fitting.Fitted] | None = None,
     device: str | torch.device,
 ) -> Iterator[pd.DataFrame]:
-    """Scores of every read-out and condition, a part at a time.
+    """Scores of every read-out and condition, a part at a time, see `scores.frames`.
 
     Args:
         folder: of the activations.
         measured: the answers that were measured.
-        conditions: see `planning.conditions_of`.
-        draws, fitted: see `scores.frames`.
     """
     for readout in Progress(readouts, unit="read-outs"):
         yield from scores.frames(
@@ -279,42 +274,30 @@ def _check_attention(model: PreTrainedModel) -> None:
 
 
 def _asked(
-    table: pd.DataFrame, examples: pd.DataFrame | None, style: str, seed: int
+    table: Rows, examples: Rows | None, style: str, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame | None, Counts]:
     """The questions to measure, the worked examples before them, and the rows left out."""
     asked, counts = _questions(table)
     if style != "few_shot":
         return asked, None, counts
     if examples is not None:
-        shots, _ = _questions(examples)
-        return asked, questions.candidates(shots, asked, seed), counts
+        return asked, questions.candidates(_questions(examples)[0], asked, seed), counts
     sampled, shots = questions.sample(asked, None, seed, hold_back=True)
-    if shots.empty:
-        raise AnchorscopeError(
-            "no row of the table can be held back as a worked example",
-            f"{len(asked)} questions",
-            'give `examples` of their own, or style="plain"',
-            see="few-shot",
-        )
-    why = "held back for few-shot examples"
-    held = Counts(len(asked), len(sampled), {why: len(asked) - len(sampled)})
-    return sampled, shots, _counts(counts, held)
+    held = {"held back for few-shot examples": len(asked) - len(sampled)}
+    return sampled, shots, _counts(counts, Counts(len(asked), len(sampled), held))
 
 
-def _questions(table: pd.DataFrame) -> tuple[pd.DataFrame, Counts]:
+def _questions(table: Rows) -> tuple[pd.DataFrame, Counts]:
     """The questions' table of a user's own, and the rows that cannot be used."""
-    fields: dict[str, Any] = {name: name for name in Fields.model_fields if name in table}
+    rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
+    there = {name for row in rows for name in row}
+    fields: dict[str, Any] = {name: name for name in Fields.model_fields if name in there}
     fields |= {"question": "question", "answers": ["answers"]}
-    rows: list[Any] = table.to_dict("records")
     found, counts = questions.normalise(rows, fields, split=None, source="the table")
     if found.empty:
         why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
-        raise AnchorscopeError(
-            "no question can be used",
-            "the table",
-            f"correct its rows: {why}",
-            see="python-interface",
-        )
+        what = f"no question can be used: {why or 'no rows'}"
+        raise AnchorscopeError(what, "the table", "correct its rows", see="python-interface")
     return found, counts
 
 
