@@ -4,6 +4,8 @@
 #   snakemake --cores all llama-3.2   one figure and only what it needs
 
 import gc
+import os
+import sys
 
 from snakemake.utils import min_version
 
@@ -12,8 +14,12 @@ min_version("9.0")
 # A DAG is many objects that all stay: looking for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
 
+# The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
+HERE = workflow.current_basedir.get_path_or_uri(secret_free=True)
+sys.path.insert(0, HERE)
 
-configfile: "config.yaml"
+
+configfile: "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
 
 
 report: "resources/report/workflow.rst"

@@ -2,10 +2,7 @@
 
 import os
 import re
-import sys
 from pathlib import Path
-
-sys.path.insert(0, workflow.basedir)
 
 from snakemake.exceptions import WorkflowError
 
@@ -19,7 +16,7 @@ from anchorscope.workflow.paths import PICTURES, TABLES, Paths
 from anchorscope.workflow.resources import Jobs
 from anchorscope.workflow.stage import share_library
 
-share_library(workflow.basedir)
+share_library(HERE)
 
 # On one machine no more GPU jobs run than it has GPUs; a cluster has limits of its own.
 on_this_machine = workflow.resource_settings.nodes is None
@@ -33,7 +30,7 @@ try:
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
 
-paths = Paths(cfg, workflow.basedir)
+paths = Paths(cfg, HERE)
 jobs = Jobs(cfg, site, here=on_this_machine)
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.TARGETS
