@@ -33,7 +33,7 @@ except AnchorscopeError as error:
 paths = Paths(cfg, HERE)
 jobs = Jobs(cfg, site, here=on_this_machine)
 RESULTS, ROOT = cfg.results, cfg.root
-EXPERIMENTS = registry.TARGETS
+EXPERIMENTS = registry.EXPERIMENTS
 # Picture behind a figure's name -> experiment and view.
 VIEWS_OF_EXPERIMENTS = registry.pictures()
 

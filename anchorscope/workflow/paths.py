@@ -95,7 +95,7 @@ class Paths:
     def cells_of_experiments(self) -> list[tuple[str, str, str]]:
         """Experiment, model and dataset of every cell of the calibration, empty ones included."""
         cells = dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)])
-        return [(name, *cell) for name in registry.TARGETS for cell in cells]
+        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
 
     def of_experiments(self, stage: str, end: str) -> list[str]:
         """A product of each of `cells_of_experiments`."""

@@ -37,7 +37,7 @@ FIRST_STAGE = {
 TARGETS = (
     *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
     *("retrain", "retrain-seeds"),
-    *registry.TARGETS,
+    *registry.EXPERIMENTS,
 )
 """What Snakemake builds by name beside the figures."""
 
@@ -166,7 +166,7 @@ def cells_of(config: Config, target: str) -> list[Cell]:
     main, calibration = Study(config.root, config), known[calibration_root(config)]
     if target in config.figures:
         return _cells([main], config.cells(target))
-    if target in ("all", "controls", "report", *registry.TARGETS):
+    if target in ("all", "controls", "report", *registry.EXPERIMENTS):
         return _cells([main], shown_cells(config))
     if target == "calibration":
         return _cells([calibration], [*config.calibrated(), *null_cells(config)])
