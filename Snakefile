@@ -14,9 +14,12 @@ min_version("9.0")
 # A DAG is many objects that all stay: looking for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
 
+sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
+
+from anchorscope.workflow.module import folder_of
+
 # The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
-HERE = workflow.current_basedir.get_path_or_uri(secret_free=True)
-sys.path.insert(0, HERE)
+HERE = folder_of(workflow.current_basedir)
 
 
 configfile: "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
@@ -56,6 +59,10 @@ include: "rules/targets.smk"
 
 onstart:
     before_run()
+
+
+onsuccess:
+    after_run()
 
 
 onerror:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +20,7 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.figures import figures
+from anchorscope.figures.figure_fit import as_svg
 from anchorscope.figures.figure_style import Figure
 from anchorscope.models import answers
 from anchorscope.models.families import Loaded, positions
@@ -38,11 +40,16 @@ SETTINGS = frozenset(
 )
 """Keys of the config that `measure` takes."""
 Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
+SUMMARY = (
+    "site", "position", "layer", "n", "signal", "probe_auc", "flip_share", "random_flip_share",
+    "delta_p_q",
+)  # fmt: skip
+"""Columns of `Measured.controls` in its summary."""
 MASKABLE = ("eager", "sdpa")
 """Implementations of attention that read a mask of our own; others pass over it in silence."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measured:
     """What a measurement gives.
 
@@ -63,6 +70,27 @@ class Measured:
     answers: pd.DataFrame
     counts: Counts
     level: float = 0.95
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """The `SUMMARY` of each read-out at its headline layer."""
+        return self.controls.loc[self.controls["headline"], list(SUMMARY)]
+
+    @property
+    def _told(self) -> str:
+        """What was measured, and what was left out, in a line."""
+        model, dataset = self.table[["model", "dataset"]].iloc[0]
+        why = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.dropped.items())
+        kept = f"{self.counts.kept:,} of {self.counts.total:,} samples"
+        return f"{model} on {dataset}: {kept} measured; left out: {why or 'none'}"
+
+    def __repr__(self) -> str:
+        return f"{self._told}\n{self.summary.round(3).to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the figure, a picture that needs no network, and the summary."""
+        picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
+        return f"{picture}<p>{html.escape(self._told)}</p>{rows}"
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure.

@@ -2,6 +2,7 @@
 
 import os
 import re
+import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -9,7 +10,7 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import run_facts
-from anchorscope.workflow import before, cluster, studies
+from anchorscope.workflow import after, before, cluster, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -78,6 +79,13 @@ def before_run():
         before.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
         raise WorkflowError(str(error))
+
+
+def after_run():
+    """Where the figures lie, and what is not in them."""
+    drawn = {job.wildcards.figure for job in workflow.dag.jobs if job.rule.name == "figure"}
+    for line in after.last_lines(cfg, sorted(drawn)):
+        print(line, file=sys.stderr)
 
 
 def leave_no_job():

@@ -88,6 +88,24 @@ def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
     assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
 
 
+def test_a_list_of_dicts_is_taken_as_a_frame_is(
+    load: Callable[..., Any], measured: Measured
+) -> None:
+    given: Any = rows().drop(columns="note").to_dict("records")
+    del given[0]["property"]
+    found = measure(load, given)
+    assert found.counts == measured.counts
+    assert found.answers["id"].tolist() == measured.answers["id"].tolist()
+
+
+def test_a_notebook_shows_the_figure_and_a_short_summary(measured: Measured) -> None:
+    said = repr(measured).splitlines()
+    assert said[0] == "tiny on mine: 24 of 24 samples measured; left out: none"
+    assert len(said) == 2 + len(measured.summary) == 4 and max(map(len, said)) < 120
+    page = measured._repr_html_()
+    assert page.startswith("<svg") and "resid</td>" in page and "<script" not in page
+
+
 def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
     table = pd.concat([rows(), rows(1)], ignore_index=True)
     table.loc[3, "answers"] = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
 import tempfile
@@ -37,6 +38,7 @@ def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
+    cluster.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
     if on_a_cluster(workflow):
         cluster.refuse_orphans(Path.cwd())
     elif not gpus_here() and os.environ.get(ON_CPU) != "1":

@@ -55,11 +55,9 @@ def site(default_resources: Mapping[str, Any] | None) -> Site:
         ) from None
 
 
-def logs(folder: Path) -> list[str]:
-    """Snakemake's logs of the runs in `folder`, the last one last, but those a lock turned away."""
-    paths = sorted((folder / ".snakemake" / "log").glob("*.snakemake.log"))
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in paths]
-    return [text for text in texts if text and "LockException" not in text]
+def host_of(folder: Path) -> Path:
+    """The file that names the machine of the last run in `folder`."""
+    return folder / ".snakemake" / "anchorscope.host"
 
 
 def orphans(folder: Path) -> list[str]:
@@ -68,7 +66,9 @@ def orphans(folder: Path) -> list[str]:
     Raises:
         AnchorscopeError: SLURM does not answer.
     """
-    runs = {name for text in logs(folder) for name in RUN_ID.findall(text)}
+    logs = (folder / ".snakemake" / "log").glob("*.snakemake.log")
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in logs]
+    runs = {name for text in texts for name in RUN_ID.findall(text)}
     if not runs or shutil.which("squeue") is None:
         return []
     whose = (f"--user={getpass.getuser()}", f"--name={','.join(sorted(runs))}")

@@ -7,7 +7,6 @@ that take their place.
 """
 
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Collection
@@ -43,11 +42,11 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
 
 def other_host(folder: Path) -> str | None:
     """The machine that holds the lock, where it is not this one: its processes are unseen here."""
-    texts = cluster.logs(folder)
-    if not texts or not any((folder / ".snakemake" / "locks").glob("*")):
+    known = cluster.host_of(folder)
+    if not known.is_file() or not any((folder / ".snakemake" / "locks").glob("*")):
         return None
-    host = re.search(r"^ *Host: (\S+)$", texts[-1], re.MULTILINE | re.IGNORECASE)
-    return host[1] if host and host[1] != platform.node() else None
+    host = known.read_text(encoding="utf-8")
+    return host if host != platform.node() else None
 
 
 def main(folder: Path, arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from anchorscope.storage import partial
 from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
 from anchorscope.storage.funnel import check_funnel
-from anchorscope.storage.progress import Lines
+from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
 
 MOST_DROPPED = 0.5
@@ -44,6 +44,7 @@ def stage(snakemake: Any) -> Iterator[None]:
             if beside(path).is_file():
                 check_funnel(path, most)
         partial.drop(inputs)
+        Progress.job = " ".join([snakemake.rule, *dict(snakemake.wildcards.items()).values()])
         yield
     except Exception as error:
         known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)
@@ -52,6 +53,8 @@ def stage(snakemake: Any) -> Iterator[None]:
             raise SystemExit(2) from None
         log.error("error: %s\n  in:    %s", known, job_of(snakemake))
         raise SystemExit(1) from None
+    finally:
+        Progress.job = ""
 
 
 def _log_to(path: str | None = None) -> None:

@@ -31,7 +31,7 @@ FENCE = re.compile(
 )
 FENCES = [(page.name, fence) for page, text in TEXTS.items() for fence in FENCE.finditer(text)]
 TRIED = ("snakemake", "make", "anchorscope", "python", "source", "cd")
-ELSEWHERE = ("git", "pip", "HF_HOME=hub")
+ELSEWHERE = ("git", "pip", "HF_HOME=hub", "docker", "apptainer")
 """Commands that need a network or a cache of the hub: marked, and not tried."""
 
 

@@ -1,6 +1,7 @@
 """What surrounds the library: the lock file, the environments and `make clean`."""
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -11,6 +12,7 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from workflow import PARTS
 
 from tools import clean, envs
 
@@ -89,6 +91,19 @@ def test_a_rule_imports_only_what_its_environment_holds(rule: Path) -> None:
         for module in imported(ROOT / "scripts" / f"{script}.py", set()):
             owners = {canonicalize_name(name) for name in distributions[module]}
             assert owners & held, f"{script} imports {module}, which {environment} lacks"
+
+
+def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads() -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    lines = [line.split() for line in text.splitlines() if line and line[0] != "#"]
+    assert lines[0][0] == "FROM" and re.fullmatch(r"nvidia/cuda:[\d.]+-base-\S+", lines[0][1])
+    copied = {name for line in lines if line[0] == "COPY" for name in line[1:-1]}
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert {"requirements.lock", *PARTS} <= copied
+    installs = [line for line in lines if "pip" in line]
+    assert "requirements.lock" in installs[0] and "--no-deps" in installs[1]
+    last, command = text.strip().splitlines()[-1].split(maxsplit=1)
+    assert last == "CMD" and json.loads(command)[:2] == ["snakemake", "--snakefile"]
 
 
 @pytest.fixture
