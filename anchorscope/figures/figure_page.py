@@ -244,7 +244,7 @@ def _switch_panel(live: Spec, panel: Spec, views: Sequence[Sequence[Row]], name:
     live["datasets"][name] = lines.to_dict("records")
     panel["data"] = {"name": name}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
-    panel["layer"] = [view for view in panel["layer"] if view["mark"]["type"] != "text"]
+    panel["layer"] = [view for view in panel["layer"] if "text" not in view["mark"]]
     for view in panel["layer"]:
         if "name" in view.get("data", {}):
             live["datasets"].pop(view.pop("data")["name"], None)

@@ -19,6 +19,7 @@ FURTHER = "393b79 e7969c 637939 e7ba52 843c39 7b4173"
 COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
 DASHES: dict[str, list[float]] = {"Q": [1, 0], "A": [6, 4]}
 DOTTED = [1.5, 2.5]
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
 MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
 NO_SIGNAL = "#bdbdbd"
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
@@ -286,10 +287,21 @@ def marker_layer(
 
     Without a signal they are hollow and grey; `hollow` ones keep the colour of their series.
     """
-    kept = data.transform_filter("datum.mark")
+    kept = data.transform_filter("datum.mark && !datum.thin")
     points = kept.mark_point(filled=False, size=size, strokeWidth=1, opacity=0.8 if hollow else 1)
     drawn = points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
     return drawn if hollow else drawn.encode(fill=shared.fill)
+
+
+def thin_layers(
+    data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Style
+) -> list[alt.Chart]:
+    """Groups of too few samples: small crosses, with their n beside some of them."""
+    thin = data.transform_filter("datum.thin").encode(x, y, color=shared.colour)
+    cross = thin.mark_point(shape=CROSS, size=0.5 * look.marker_size, strokeWidth=1, opacity=1)
+    told = thin.transform_filter("datum.mark")
+    words = told.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size)
+    return [cross, words.encode(text=alt.Text("n:Q", format=",d"))]
 
 
 def line_panel(
@@ -324,9 +336,11 @@ def line_panel(
     stroke, size = weight * look.line_width, weight**2 * look.marker_size
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
     low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-    band = data.mark_area(opacity=look.band_opacity)
-    line = data.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
+    thick = data.transform_filter("!datum.thin")
+    band = thick.mark_area(opacity=look.band_opacity)
+    line = thick.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
     views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
+    views += thin_layers(data, x, y, shared, look)[: 1 if chance else 2]
     if chance:
         dotted = line.transform_filter("datum.chance")
         views.append(dotted.mark_line(strokeWidth=stroke, strokeDash=DOTTED, opacity=0.65))

@@ -113,21 +113,28 @@ def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
     assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
 
 
-def test_thin_points_break_the_line_are_named_and_leave_lone_ones_a_marker() -> None:
+def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     table = table_of()
     here = (table["model"] == "llama-3.2-1b") & (table["condition"] == "knockout")
     nq, popqa = (here & (table["anchor"] == "Q") & (table["dataset"] == d) for d in ("nq", "popqa"))
-    table.loc[nq & table["layer"].isin([3, 4, 9]), "thin"] = True
+    table.loc[nq & table["layer"].isin([3, 4, 9]), ["thin", "ci_low"]] = [True, -300]
     table.loc[popqa & (table["layer"] != 7), "thin"] = True
     spec = draw(table)
-    drawn = pd.DataFrame(points(spec, columns(spec)[0][0])).set_index("series")
+    panel = columns(spec)[0][0]
+    drawn = pd.DataFrame(points(spec, panel)).set_index("series")
     rows = drawn.loc["Q-Anchored (NQ)"]
-    blank = rows[rows["value"].isna()]
-    assert list(blank["layer"]) == [3, 4, 9]
-    assert blank["low"].isna().all() and not blank["mark"].any()
+    assert list(rows["layer"][rows["thin"]]) == [3, 4, 9] and rows["value"].notna().all()
+    for kind in ("line", "area"):
+        assert next(views(panel, kind))["transform"][0]["filter"] == "!datum.thin"
+    assert not set(rows["run"][rows["thin"]]) & set(rows["run"][~rows["thin"]])
+    assert line_of(panel)["y"]["scale"]["domain"][0] > -100, "a cross has no band"
     lone = drawn.loc["Q-Anchored (PopQA)"]
-    assert list(lone["layer"][lone["mark"]]) == [7]
+    assert list(lone["layer"][lone["mark"] & ~lone["thin"]]) == [7]
     assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in caption(spec)
+    assert "review" not in json.dumps(spec["title"])
+    table["n"] = (table["n"] / 10).round()
+    few = draw(table)["title"]
+    assert few["text"].endswith("(preview)") and "at least 300 samples" in " ".join(few["subtitle"])
 
 
 def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> None:
@@ -141,7 +148,7 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
     assert caption(spec).endswith(
         "Not measured: Llama-3.2-3B on NQ; Other on PopQA; Other on TriviaQA; and 2 more."
     )
-    (note,) = views(columns(spec)[2][0], "text")
+    *_, note = views(columns(spec)[2][0], "text")
     assert note["mark"]["text"] == "not measured"
     assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
 
@@ -222,8 +229,8 @@ def test_right_answers_that_follow_have_a_row_where_matched_questions_were_measu
     got = rows[(rows["condition"] == "matched") & (rows["dataset"] == "NQ")]
     own = table.query("model == 'llama-3.2-1b' and anchor == 'Q' and dataset == 'nq'")
     wanted = own[own["condition"] == "matched"]
-    shown = (100 * wanted["flip_share"]).mask(wanted["thin"])
-    assert list(got["value"]) == pytest.approx(list(shown), abs=0.06, nan_ok=True)
+    assert list(got["value"]) == pytest.approx(list(100 * wanted["flip_share"]), abs=0.06)
+    assert list(got["thin"]) == list(wanted["thin"])
     q = own[own["condition"] == "knockout"]
     assert list(got["of"]) == list((q["n"] * q["answer_accuracy"]).round())
     pairs = table.query("condition == 'matched' and anchor == 'Q' and headline")["n_paired"]
