@@ -2,8 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -32,6 +33,7 @@ class Style:
     `columns` is the largest number of panels side by side; `legend_columns` and `wrap`
     (characters a line of the caption) follow from the width where they are 0. `width_mm` is that
     of the whole figure: 0 leaves it to `panel_width`; None is a printed column or page.
+    `title` and `caption` may be `none`.
     """
 
     width_mm: float | None = 0
@@ -50,6 +52,8 @@ class Style:
     marker_size: float = 34
     legend_columns: int = 0
     wrap: int = 0
+    title: str | None = None
+    caption: str | None = None
 
 
 THEMES: dict[str, Style] = {
@@ -190,13 +194,23 @@ class Series:
     line: bool = True
 
 
-def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
-    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes."""
-    pairs = [(i, label, anchor) for i, (_, label) in enumerate(datasets) for anchor in ANCHORS]
-    return [
-        Series(series_name(anchor, label), COLOURS[k % len(COLOURS)], DASHES[anchor], marker_of(i))
-        for k, (i, label, anchor) in enumerate(pairs)
-    ]
+def paper_series(
+    datasets: Sequence[tuple[str, str]], rows: Iterable[Mapping[Any, Any]] = ()
+) -> list[Series]:
+    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes.
+
+    Those of which the rows drawn have no signal at all are grey.
+    """
+    by_signal: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in rows:
+        by_signal[bool(row["signal"])].add(row["series"])
+    found = []
+    for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
+        name = series_name(anchor, label)
+        grey = name in by_signal[False] - by_signal[True]
+        colour = NO_SIGNAL if grey else COLOURS[k % len(COLOURS)]
+        found.append(Series(name, colour, DASHES[anchor], marker_of(i)))
+    return found
 
 
 def series_name(anchor: str, dataset: str) -> str:
@@ -337,10 +351,10 @@ def line_panel(
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
     low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
     thick = data.transform_filter("!datum.thin")
+    crosses = thin_layers(data, x, y, shared, look)[: 1 if chance else 2]
     band = thick.mark_area(opacity=look.band_opacity)
     line = thick.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
     views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
-    views += thin_layers(data, x, y, shared, look)[: 1 if chance else 2]
     if chance:
         dotted = line.transform_filter("datum.chance")
         views.append(dotted.mark_line(strokeWidth=stroke, strokeDash=DOTTED, opacity=0.65))
@@ -348,7 +362,7 @@ def line_panel(
         views.append(marker_layer(points, x, y, shared, size, hollow=True))
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
     views.append(line.encode(strokeDash=shared.dash))
-    views.append(marker_layer(data, x, y, shared, size))
+    views += [marker_layer(data, x, y, shared, size), *crosses]
     told = alt.Chart(pd.DataFrame([*rows, *also]))
     views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
     if not rows:
@@ -457,16 +471,22 @@ def config_of(look: Style) -> dict[str, Any]:
     }
 
 
+def heading_of(title: str, caption: Sequence[str], look: Style) -> tuple[str, list[str]]:
+    """Title and caption, blank where the look is `none`."""
+    return "" if look.title else title, [] if look.caption else list(caption)
+
+
 def figure_of(
     views: Sequence[Any], across: int, width: float, title: str, caption: Sequence[str], look: Style
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
+    title, caption = heading_of(title, caption, look)
     return Figure(
         concat=list(views),
         columns=across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=one_legend(),
-        title=title_of(title, caption, look, width),
+        title=title_of(title, caption, look, width) if title or caption else alt.Undefined,
         config=config_of(look),
         background="white",
     )

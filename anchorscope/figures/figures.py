@@ -68,7 +68,8 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     follows = any(row for *_, row in view.rows)
     across = draw.columns_across(len(asked.panels), look.columns)
     width = draw.width_of(across, look)
-    shared = draw.encodings(draw.paper_series(asked.datasets), look, width)
+    curves = [row for curves, *_ in view.rows for row in curves]
+    shared = draw.encodings(draw.paper_series(asked.datasets, curves), look, width)
     notes = [view.note, FOLLOWS] if follows else [view.note]
     views = []
     for i, ((model, label), parts) in enumerate(zip(asked.panels, view.rows, strict=True)):
@@ -101,7 +102,7 @@ def column(
         look: sizes.
         labels: whether the value axes are labelled.
     """
-    titles = ("ΔP", "Flips (%)", "Follow (%)")
+    titles = ("ΔP (points)", "Flips (%)", "Follow (%)")
     tips = (DELTA_TIPS, FLIP_TIPS, FOLLOW_TIPS)
     views = []
     for k, (rows, x, heading) in enumerate(zip(parts, xs, headings, strict=False)):
@@ -184,15 +185,19 @@ def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, group
     title = asked.title if condition == "knockout" else CUTS[condition]
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
+    caption = [basics, *_followed(cells.values()), *notes]
+    title, caption = draw.heading_of(f"{title}{preview}", caption, asked.look)
+    curves = [row for curves, *_ in parts for row in curves]
     return Choice(
         readout=at,
         condition=condition,
         grouping=grouping,
-        title=f"{title}{preview}",
-        caption=[basics, *_followed(cells.values()), *notes],
+        title=title,
+        caption=caption,
         note=flip_note(rows, condition),
         rows=parts,
         axes=[delta_axis(curves) for curves, *_ in parts],
+        colours=[one.colour for one in draw.paper_series(asked.datasets, curves)],
     )
 
 

@@ -14,7 +14,7 @@ from figure_tables import READOUTS, caption, curve_of, drawing, points, views
 
 from anchorscope.config.settings import Chart
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figure_style import Style, style_of
+from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
 from anchorscope.figures.figures import chart, save
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -82,7 +82,10 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
         rows = [row for row in points(spec, panel) if row["value"] is not None]
         assert low <= min(row["low"] for row in rows)
         assert max(row["high"] for row in rows) <= high <= 20
-        assert y["axis"]["values"] == list(range(low, high + 1, 20)) and y["axis"]["title"] == "ΔP"
+        assert (
+            y["axis"]["values"] == list(range(low, high + 1, 20))
+            and y["axis"]["title"] == "ΔP (points)"
+        )
         extents = {
             (v["minExtent"], v["maxExtent"]) for v in (y["axis"], line_of(share)["y"]["axis"])
         }
@@ -203,8 +206,9 @@ def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
         (band,) = views(share, "area")
         assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
         random, exact = views(share, "line")
-        assert random["transform"][0]["filter"] == "datum.chance" and random["mark"]["strokeDash"]
-        assert exact["transform"][0]["filter"] == "!datum.chance"
+        assert random["mark"]["strokeDash"] and "strokeDash" not in exact["mark"]
+        for line, no in ((random, ""), (exact, "!")):
+            assert f"{no}datum.chance" in json.dumps(line["transform"])
         assert exact["encoding"]["y"]["scale"]["domain"] == [0, 100]
         rows = pd.DataFrame(points(spec, share))
         assert (rows["chance"] == (rows["condition"] == "random")).all()
@@ -325,6 +329,22 @@ def test_settings_of_the_config_are_the_styles_fields_and_change_looks_alone() -
     paper = draw(table_of(), style={"theme": "paper", "panel_height": 100})
     assert {p["height"] for p, _ in columns(paper)} == {100}
     assert paper["datasets"] == usual()["datasets"]
+
+
+def test_title_and_caption_may_be_left_out() -> None:
+    bare = {"title": "none", "caption": "none"}
+    assert "title" not in draw(table_of(), style=bare)
+    untitled = draw(table_of(), style={"title": "none"})["title"]
+    assert untitled["text"] == "" and untitled["subtitle"]
+    assert draw(table_of(), style={"caption": "none"})["title"]["subtitle"] == []
+
+
+def test_series_without_a_signal_anywhere_are_grey_in_the_legend() -> None:
+    table = table_of()
+    table.loc[table["dataset"] == "nq", "signal"] = False
+    table.loc[(table["dataset"] == "popqa") & (table["layer"] < 9), "signal"] = False
+    scale = line_of(columns(draw(table))[0][0])["color"]["condition"]["scale"]
+    assert scale["range"] == [*CYCLE[:6], NO_SIGNAL, NO_SIGNAL]
 
 
 MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]
