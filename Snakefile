@@ -4,6 +4,7 @@
 #   snakemake --cores all llama-3.2   one figure and only what it needs
 
 import gc
+import sys
 
 from snakemake.utils import min_version
 
@@ -11,6 +12,14 @@ min_version("9.0")
 
 # A DAG is many objects that all stay: looking for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
+
+
+sys.path.insert(0, workflow.basedir)
+
+from anchorscope.workflow.config import sources_of
+
+# Read here first: Snakemake says neither where a file is broken nor that a key is given twice.
+config_sources = sources_of(workflow, "config.yaml")
 
 
 configfile: "config.yaml"

@@ -5,7 +5,6 @@ may hold the user's token.
 """
 
 import logging
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import sleep
@@ -25,11 +24,6 @@ TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
 """Statuses that another attempt may change; 401, 403 and 404 are answers."""
 
 log = logging.getLogger(__name__)
-
-
-def is_id(text: str) -> bool:
-    """Whether the hub could have a repository of this id: `owner/name`, of old also `name`."""
-    return re.fullmatch(r"(\w[\w.-]*/)?\w[\w.-]*", text, re.ASCII) is not None
 
 
 def fetch(

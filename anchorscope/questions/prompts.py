@@ -159,12 +159,17 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
-    """The prompt, where the question starts in it (-1: nowhere), and the question as it stands."""
+def check_template(tokenizer: Any) -> None:
+    """Refuse a tokenizer without a chat template."""
     if tokenizer is None or not getattr(tokenizer, "chat_template", True):
         what = "the model's tokenizer has no chat template"
         do = "use the prompt style `few_shot`, or an instruct model"
         raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+
+
+def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
+    """The prompt, where the question starts in it (-1: nowhere), and the question as it stands."""
+    check_template(tokenizer)
     lead = f"{INSTRUCTION}\n"
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": f"{lead}{question}"}],
