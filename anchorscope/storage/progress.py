@@ -23,11 +23,14 @@ class Progress(tqdm):
     """
 
     monitor_interval = 0
+    job = ""
+    """What the bars of this process belong to."""
 
     def __init__(self, *args: Any, unit: str = "samples", **given: Any) -> None:
         self._began = self._said = time.monotonic()
         given["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
-        super().__init__(*args, **{"unit": f" {unit}", "leave": False, "delay": 1, **given})
+        given["desc"] = ": ".join(filter(None, (self.job, given.get("desc"))))
+        super().__init__(*args, **{"unit": f" {unit}", "leave": None, "delay": 1, **given})
 
     @property
     def seconds(self) -> float:
@@ -53,9 +56,11 @@ class Progress(tqdm):
 
 
 class Lines(logging.StreamHandler):
-    """Writes a log to the terminal around the bar."""
+    """Writes a log to the terminal around the bar, but what the bar says there already."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == __name__ and self.stream.isatty():
+            return
         try:
             tqdm.write(self.format(record), file=self.stream)
         except Exception:
