@@ -331,6 +331,7 @@ def line_panel(
     height: float = 0,
     weight: float = 0.75,
     chance: bool = False,
+    crosses: bool = False,
 ) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
@@ -345,13 +346,14 @@ def line_panel(
         height: of the panel, if not the look's own.
         weight: of lines and markers, beside the look's own.
         chance: whether rows may be of `chance`, which are dotted, with small hollow markers.
+        crosses: whether rows may be `thin`, which are crosses, with their n but for flips.
     """
     width, height = look.panel_width, height or look.panel_height
     stroke, size = weight * look.line_width, weight**2 * look.marker_size
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
     low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
     thick = data.transform_filter("!datum.thin")
-    crosses = thin_layers(data, x, y, shared, look)[: 1 if chance else 2]
+    over = thin_layers(data, x, y, shared, look)[: 1 if chance else 2] if crosses else []
     band = thick.mark_area(opacity=look.band_opacity)
     line = thick.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
     views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
@@ -362,7 +364,7 @@ def line_panel(
         views.append(marker_layer(points, x, y, shared, size, hollow=True))
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
     views.append(line.encode(strokeDash=shared.dash))
-    views += [marker_layer(data, x, y, shared, size), *crosses]
+    views += [marker_layer(data, x, y, shared, size), *over]
     told = alt.Chart(pd.DataFrame([*rows, *also]))
     views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
     if not rows:

@@ -124,6 +124,7 @@ def column(
             height=height,
             weight=weight,
             chance=k > 0,
+            crosses=True,
         )
         views.append(view.properties(title=heading) if heading else view)
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
