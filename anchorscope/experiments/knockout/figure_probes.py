@@ -185,8 +185,18 @@ def _panel(
             under.append(_line(base.transform_filter(test), x, y, shared, dash, 0.6, 0.8, look))
         hollow = draw.marker_layer(base, x, y, shared, 0.45 * look.marker_size, hollow=True)
         under.append(hollow)
-    size = replace(look, panel_height=round((1.6 if name == "auc" else 1) * look.panel_height))
-    return draw.line_panel(rows, x, y, shared, size, TIPS, also=also, under=under)
+    return draw.line_panel(
+        rows,
+        x,
+        y,
+        shared,
+        look,
+        TIPS,
+        also=also,
+        under=under,
+        height=round((1.6 if name == "auc" else 1) * look.panel_height),
+        crosses=name in GROUPS,
+    )
 
 
 def _line(
