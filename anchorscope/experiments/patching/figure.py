@@ -127,8 +127,8 @@ def _by_layer(
     x = draw.layer_axis(data.layer_count(table), "Layer")
     y = draw.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
     rows, height = _rows(table, model, datasets), 0.7 * look.panel_height
-    both = {"chance": bool(rows), "crosses": bool(rows)}
-    return draw.line_panel(rows, x, y, shared, look, TIPS, height=height, **both)
+    some = len(rows) > 0
+    return draw.line_panel(rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some)
 
 
 def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
