@@ -198,11 +198,11 @@ def _attention(device: torch.device, backend: str) -> Iterator[Verdict]:
 def _memory(device: torch.device) -> Iterator[Verdict]:
     """The peak of this process, which has loaded all that a job loads, against a job's demand."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-    asked = MEMORY["passes"][0]
-    said = f"{peak:.0f} MB, where a job asks for {asked}"
+    most = MEMORY["passes"][0]
+    said = f"{peak:.0f} MB, where a job asks for {most}"
     if device.type == "cuda":
         said += f"; on the GPU {torch.cuda.max_memory_allocated(device) / 1e6:.0f} MB"
-    yield _verdict("memory", str(device), peak <= asked, said)
+    yield _verdict("memory", str(device), peak <= most, said)
 
 
 def _copies() -> Iterator[Verdict]:

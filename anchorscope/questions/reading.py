@@ -16,7 +16,6 @@ from anchorscope.questions import revisions
 from anchorscope.questions.fields import check_columns, column_paths
 from anchorscope.questions.revisions import pinned
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import inside
 
 # Records that libraries keep beside the data of a dataset's folder.
 _NOT_DATA = re.compile(
@@ -133,7 +132,8 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         raise AnchorscopeError(f"{what} among: {names or 'none'}", folder, do, see="no-such-file")
     for file in files:
-        if not inside(file, [path, constants.HF_HUB_CACHE]):
+        allowed = (path.resolve(), Path(constants.HF_HUB_CACHE).resolve())
+        if not any(file.resolve().is_relative_to(place) for place in allowed):
             what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
             do = "name that file with `local:`, or put a copy into the folder"
             raise AnchorscopeError(what, folder, do, see="no-such-file")
