@@ -59,7 +59,6 @@ check: $(READY) ## formatters, linters, type checker, generated files; changes n
 	$(BIN)/snakemake --lint
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python -m anchorscope.config.config_docs --check
 	$(BIN)/python -m tools.envs --check
 
 format: $(READY) ## format all code

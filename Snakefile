@@ -16,13 +16,17 @@ gc.set_threshold(100_000, 50, 100)
 
 sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
 
+from anchorscope.workflow.config import sources_of
 from anchorscope.workflow.module import folder_of
 
 # The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
 HERE = folder_of(workflow.current_basedir)
+CONFIG = "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
+# Read here first: Snakemake says neither where a file is broken nor that a key is given twice.
+config_sources = sources_of(workflow, CONFIG)
 
 
-configfile: "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
+configfile: CONFIG
 
 
 report: "resources/report/workflow.rst"

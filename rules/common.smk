@@ -2,7 +2,6 @@
 
 import os
 import re
-import sys
 from pathlib import Path
 
 from snakemake.exceptions import WorkflowError
@@ -25,7 +24,7 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
     workflow.register_resource("gpu", gpus_here())
 
 try:
-    cfg = load(config, source=", ".join(map(str, workflow.configfiles)))
+    cfg = load(config, config_sources)
     # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
     site = cluster.site(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:

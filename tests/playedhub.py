@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +25,6 @@ class Hub:
         folder: a model of any id; nothing else is there.
         refusals: answers before anything is served: (status, headers), one a request.
         always: the answer to every request; None serves the folder.
-        pause: seconds before every answer.
         asked: the paths asked for, in order.
     """
 
@@ -34,18 +32,13 @@ class Hub:
     folder: Path | None = None
     refusals: list[tuple[int, dict[str, str]]] = field(default_factory=list)
     always: tuple[int, dict[str, str]] | None = None
-    pause: float = 0.0
     asked: list[str] = field(default_factory=list)
 
     def answer(self, path: str) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body of the answer to a request.
-
-        What the client asks on its own behalf is not there, and counts as nothing.
-        """
+        """Status, headers and body; what the client asks on its own behalf counts as nothing."""
         if not any(place in path for place in REPOSITORIES):
             return 404, {}, b"{}"
         self.asked.append(path)
-        time.sleep(self.pause)
         if self.refusals or self.always:
             status, headers = self.refusals.pop(0) if self.refusals else self.always or (500, {})
             return status, headers, json.dumps({"error": "played"}).encode()

@@ -88,13 +88,9 @@ _FIRST_PERSON = re.compile(rf"{_I}[a-z]")  # "I'm sorry, but I can't say": no an
 
 
 def find(answer: str) -> tuple[int, int] | None:
-    """Where the answer proper (E_A) stands in an answer.
+    """Characters [start, end) of the answer proper (E_A) in what a model wrote; None: nothing left.
 
-    Args:
-        answer: the text that a model wrote, or the start of it; gold answers are not asked for.
-
-    Returns:
-        Characters [start, end), no white space at either edge; None if nothing is left.
+    No white space stands at either edge.
     """
     start = _skip(answer, _opening(answer))
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."

@@ -71,30 +71,22 @@ def encode(
     return encoded
 
 
-def span_tokens(
-    tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Sequence[tuple[int, int]]
-) -> SpanTokens:
-    """Token indices of character spans, each checked by decoding it back.
-
-    Args:
-        tokenizer: the tokenizer that made `encoded`.
-        encoded: the text and its tokens.
-        spans: characters [start, end) of the text.
-    """
+def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Offsets) -> SpanTokens:
+    """Token indices of the text's characters [start, end), each span checked by decoding it."""
     rebuilt_offsets: Offsets | None = None
     tokens: list[tuple[int, ...]] = []
     rebuilt = failed = 0
-    for start, end in spans:
-        found = overlapping(encoded.text, encoded.offsets, start, end)
-        if not _decodes_back(tokenizer, encoded, found, (start, end)) or any(
-            _decodes_back(tokenizer, encoded, fewer, (start, end))
-            for fewer in (found[1:], found[:-1])  # a token too many is an error as well
-        ):
+    for span in spans:
+        found = overlapping(encoded.text, encoded.offsets, *span)
+        exact = not any(  # a token too many is an error as well
+            _decodes_back(tokenizer, encoded, fewer, span) for fewer in (found[1:], found[:-1])
+        )
+        if not exact or not _decodes_back(tokenizer, encoded, found, span):
             rebuilt += 1
             if rebuilt_offsets is None:
-                rebuilt_offsets = rebuild_offsets(tokenizer, encoded)
-            found = overlapping(encoded.text, rebuilt_offsets, start, end)
-            if not _decodes_back(tokenizer, encoded, found, (start, end)):
+                rebuilt_offsets = _rebuilt(tokenizer, encoded)
+            found = overlapping(encoded.text, rebuilt_offsets, *span)
+            if not _decodes_back(tokenizer, encoded, found, span):
                 failed += 1
                 found = ()
         tokens.append(found)
@@ -120,18 +112,13 @@ def char_spans(
 ) -> tuple[str, list[tuple[int, int]]]:
     """Decode token by token: the text of `ids`, and the characters [start, end) of each token.
 
-    A character whose bytes lie in several tokens belongs to each of them. Each step decodes only
-    the tokens since the last complete character but one, so the cost is linear.
-
-    Args:
-        tokenizer: any tokenizer with `decode`.
-        ids: token ids, for instance those a model wrote.
-        context: the tokens before them, the last few are enough. With it, the first token keeps
-            its leading space, which decoders with a dummy prefix drop at the start of a text.
+    A character whose bytes lie in several tokens belongs to each of them. `context` is the tokens
+    before `ids`, the last few are enough: with it, the first token keeps its leading space, which
+    decoders with a dummy prefix drop at the start of a text.
     """
     every = [*context, *ids]
     done = len(context)  # tokens up to here are decoded to complete characters
-    window = max(0, done - 4)
+    window = max(0, done - 4)  # each step decodes from here only, so the cost is linear
     before = _decode(tokenizer, every[window:done])
     text = ""
     spans: list[tuple[int, int]] = []
@@ -139,9 +126,7 @@ def char_spans(
     for index in range(len(context), len(every)):
         now = _decode(tokenizer, every[window : index + 1])
         complete = now.rstrip(_INCOMPLETE)
-        new = max(0, len(complete) - len(before))
-        last = index + 1 == len(every)
-        if len(complete) == len(now) or last:
+        if len(complete) == len(now) or index + 1 == len(every):
             text += now[len(before) :]
             spans.append((start, len(text)))
             start = len(text)
@@ -149,6 +134,7 @@ def char_spans(
                 window, done = done, index + 1
                 before = _decode(tokenizer, every[window:done])
         else:
+            new = max(0, len(complete) - len(before))
             spans.append((start, len(text) + new + 1))
             start = len(text) + new
     return text, spans
@@ -195,11 +181,10 @@ def cut(
     return None
 
 
-def rebuild_offsets(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
+def _rebuilt(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
     """Offsets found by decoding token by token; all empty where that does not give the text."""
     decoded, spans = char_spans(tokenizer, encoded.ids)
-    stripped = encoded.text.lstrip()  # some decoders drop the first space
-    for text in (encoded.text, stripped):
+    for text in (encoded.text, encoded.text.lstrip()):  # some decoders drop the first space
         if (place := decoded.find(text)) >= 0:  # special tokens stand before it
             shift = place - (len(encoded.text) - len(text))
             return [(max(0, a - shift), max(0, b - shift)) for a, b in spans]

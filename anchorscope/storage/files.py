@@ -142,12 +142,6 @@ def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFram
     return frame.assign(**texts.map(lambda one: change(one) if isinstance(one, str) else one))
 
 
-def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:
-    """Whether a path lies in one of the folders or is one; `~`, links and `..` are followed."""
-    place = Path(path).expanduser().resolve()
-    return any(place.is_relative_to(Path(f).expanduser().resolve()) for f in folders)
-
-
 def write_json(value: Any, path: str | Path) -> None:
     """Write JSON, readable and with a stable order of keys."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

@@ -7,9 +7,7 @@ from typing import Any
 
 CATALOGUES = ("models", "datasets", "figures")
 LOOKS = frozenset(
-    (
-        "label resources gated chart results data_folders targets keep_activations most_dropped"
-    ).split()
+    "label resources gated chart results targets keep_activations most_dropped".split()
 )
 """Keys that change no number; identities leave them out."""
 

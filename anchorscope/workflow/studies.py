@@ -7,6 +7,7 @@ anew what its settings change, and takes every earlier product from the main stu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -177,9 +178,30 @@ def cells_of(config: Config, target: str) -> list[Cell]:
         measured = [main, *(study for study in variants if study.owns("activations"))]
         return _cells(measured, varied_cells(config))
     if target not in TARGETS:
-        do = nearest(target, [*config.figures, *TARGETS])
-        raise AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
+        raise unknown(config, target)
     return []
+
+
+def unknown(config: Config, target: str) -> AnchorscopeError:
+    """The error that a target is none, which names the nearest."""
+    do = nearest(target, [*config.figures, *TARGETS])
+    return AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
+
+
+def check_targets(config: Config, workflow: Any) -> None:
+    """Refuse a name on Snakemake's command line for which it would find no rule.
+
+    Raises:
+        AnchorscopeError: with the nearest target.
+    """
+    from snakemake.cli import get_argument_parser
+
+    if not (workflow.is_main_process and "snakemake" in sys.argv[0]):
+        return
+    asked, _ = get_argument_parser().parse_known_args()
+    for target in asked.targets or ():
+        if not ("/" in target or workflow.is_rule(target) or Path(target).exists()):
+            raise unknown(config, target)
 
 
 def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[Cell]:

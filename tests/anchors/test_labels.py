@@ -33,18 +33,12 @@ def test_normalisation_is_squads_on_ascii(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "normalised"),
     [
-        ("The “Thriller”", "thriller"),
-        ("Москва!", "москва"),
-        ("東京", "東京"),
-        ("ﬁlm Ⅳ", "film iv"),
-        ("Café—Noir", "cafénoir"),
-        ("ΟΔΟΣ", squad_normalise("οδος")),
-        ("the", ""),
-        ("New\u200b York", "new york"),
-        ("\ufeffco\u00adop", "coop"),
+        ("The “Thriller”", "thriller"), ("Москва!", "москва"), ("東京", "東京"),
+        ("ﬁlm Ⅳ", "film iv"), ("Café—Noir", "cafénoir"), ("ΟΔΟΣ", squad_normalise("οδος")),
+        ("the", ""), ("New\u200b York", "new york"), ("\ufeffco\u00adop", "coop"),
         ("c\u0301\u200b\u0327", "\u1e09"),
     ],
-)
+)  # fmt: skip
 def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str) -> None:
     assert squad_normalise(text) == normalised
 
@@ -54,48 +48,31 @@ def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str)
     [
         # whole words, and only from three characters
         ("the Beatles.", "Beatles", True),
-        ("It was Paul McCartney of Liverpool", "Paul McCartney", True),
-        ("Austria", "US", False),
-        ("he is from the US", "US", False),
-        ("The U.S.", "US", True),
-        ("unknown", "no", False),
-        ("no", "No.", True),
-        ("catalogue", "cat", False),
-        ("a cat sat", "cat", True),
-        ("the", "a", False),
-        ("", "", False),
+        ("It was Paul McCartney of Liverpool", "Paul McCartney", True), ("Austria", "US", False),
+        ("he is from the US", "US", False), ("The U.S.", "US", True), ("unknown", "no", False),
+        ("no", "No.", True), ("catalogue", "cat", False), ("a cat sat", "cat", True),
+        ("the", "a", False), ("", "", False),
         # one order of a date
-        ("4 July 1776", "July 4, 1776", True),
-        ("the 4th of July, 1776", "1776-07-04", True),
-        ("Sept. 3, 1939", "3 September 1939", True),
-        ("1776-07-04", "1776", True),
-        ("on the 4th of July", "July 4", True),
-        ("1776-04-07", "July 4, 1776", False),
+        ("4 July 1776", "July 4, 1776", True), ("the 4th of July, 1776", "1776-07-04", True),
+        ("Sept. 3, 1939", "3 September 1939", True), ("1776-07-04", "1776", True),
+        ("on the 4th of July", "July 4", True), ("1776-04-07", "July 4, 1776", False),
         ("July 14, 1776", "4 July 1776", False),
         # initials
-        ("J.K. Rowling", "J. K. Rowling", True),
-        ("JK Rowling", "J. K. Rowling", True),
-        ("George R. R. Martin", "George R.R. Martin", True),
-        ("A. A. Milne", "A.A. Milne", True),
+        ("J.K. Rowling", "J. K. Rowling", True), ("JK Rowling", "J. K. Rowling", True),
+        ("George R. R. Martin", "George R.R. Martin", True), ("A. A. Milne", "A.A. Milne", True),
         ("J. Rowling", "J. K. Rowling", False),
         # one number, spelt twice
-        ("twelve (12)", "12", True),
-        ("12 (twelve) apostles", "twelve", True),
-        ("fifty (50) states", "50 states", True),
-        ("twelve (12)", "2", False),
+        ("twelve (12)", "12", True), ("12 (twelve) apostles", "twelve", True),
+        ("fifty (50) states", "50 states", True), ("twelve (12)", "2", False),
         # denials
-        ("not Paris", "Paris", False),
-        ("It wasn't Paris", "Paris", False),
+        ("not Paris", "Paris", False), ("It wasn't Paris", "Paris", False),
         ("He never won the Nobel Prize", "Nobel Prize", False),
-        ("neither Paris nor Rome", "Rome", False),
-        ("Lyon rather than Paris", "Paris", False),
-        ("not Lyon, but Paris", "Paris", True),
-        ("not only Paris", "Paris", True),
-        ("not until 1971", "1971", True),
-        ("never guilty", "never", True),
+        ("neither Paris nor Rome", "Rome", False), ("Lyon rather than Paris", "Paris", False),
+        ("not Lyon, but Paris", "Paris", True), ("not only Paris", "Paris", True),
+        ("not until 1971", "1971", True), ("never guilty", "never", True),
         ("Nottingham", "Nottingham", True),
     ],
-)
+)  # fmt: skip
 def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
     answer: str, gold: str, right: bool
 ) -> None:

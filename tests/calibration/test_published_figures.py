@@ -79,7 +79,6 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     added = {"response": "response", "label": "label"}
     outside = {"split": None, "rows": "outside"}
     overlay = {
-        "data_folders": [str(base)],
         "sample_size": SAMPLES,
         "generation": {"few_shot_examples": 2},
         "bootstrap": {"draws": 200},

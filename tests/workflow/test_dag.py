@@ -148,11 +148,8 @@ def test_a_variant_makes_anew_what_it_changes(tiny_run: Workspace) -> None:
 def test_changed_files_of_the_users_are_read_anew_and_trained_on(
     tmp_path: Path, fresh: Workspace, checkpoint: Callable[..., Path]
 ) -> None:
-    clone, rows, folder = (
-        fresh.copy(tmp_path / "clone"),
-        tmp_path / "rows.jsonl",
-        tmp_path / "model",
-    )
+    clone = fresh.copy(tmp_path / "clone")
+    rows, folder = tmp_path / "rows.jsonl", tmp_path / "model"
     shutil.copytree(checkpoint("llama"), folder)
     lines = [f'{{"q": "Who is {i}?", "a": "Nobody {i}"}}\n' for i in range(40)]
     rows.write_text("".join(lines), encoding="utf-8")
@@ -160,7 +157,6 @@ def test_changed_files_of_the_users_are_read_anew_and_trained_on(
         "datasets": ["mine"], "curriculum": "plain", "steps": 1, "settle": 0
     }  # fmt: skip
     change = {
-        "data_folders": [str(tmp_path)],
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
         "models": {
             "taught": TINY["models"]["tiny-llama"] | {"train": recipe},
