@@ -33,7 +33,6 @@ rule experiment_measure:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        settings=lambda w: registry.settings_of(cfg, w.experiment).model_dump(mode="json"),
         readouts=cfg.drawn_readouts,
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,

@@ -223,8 +223,6 @@ class Config(Section):
     headline layer; or its flip behind a second prompt. Tables hold every grouping that was
     measured."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
-    experiments: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    """Settings of experiments by name; see docs/experiments.md."""
     chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
     calibration: Calibration = Field(default_factory=Calibration)
     """Cells measured against known truth."""

@@ -43,7 +43,7 @@ ABSENT = "This combination was not measured: choose another."
 class Choice:
     """One view of a figure.
 
-    `rows`, and of the value axis the `ends` and `ticks`, are by panel, in the order drawn.
+    `rows` are by model and panel, `axes`, ends and ticks of ΔP, by model, in the order drawn.
     """
 
     readout: str
@@ -52,7 +52,7 @@ class Choice:
     title: str
     caption: list[str]
     note: str
-    rows: list[list[Row]]
+    rows: list[list[list[Row]]]
     axes: list[Axis]
 
 
@@ -214,8 +214,12 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
         {"name": "shown", "expr": f"texts[view < 0 ? {len(texts)} : view]"},
     ]
     title |= {"text": {"expr": "shown.title"}, "subtitle": {"expr": "shown.caption"}}
+    each = len(panels) // len(choices[0].rows)
     for p, panel in enumerate(panels):
-        _switch_panel(live, panel, p, choices)
+        model, part = divmod(p, each)
+        _switch_panel(live, panel, [one.rows[model][part] for one in choices], f"rows{p}")
+        if part == 0:
+            _switch_axis(panel, f"shown.axes[{model}]")
         if _words(panel.get("title")) == choices[0].note:
             panel["title"]["text"] = {"expr": "shown.note"}
 
@@ -228,26 +232,30 @@ def _select(choices: Sequence[Choice], name: str) -> Row:
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 
 
-def _switch_panel(live: Spec, panel: Spec, p: int, choices: Sequence[Choice]) -> None:
+def _switch_panel(live: Spec, panel: Spec, views: Sequence[Sequence[Row]], name: str) -> None:
     """One panel's data: an object a line, whose points are flattened once it is chosen."""
-    rows = [row | {"view": k} for k, one in enumerate(choices) for row in one.rows[p]]
-    if not rows:
+    table = pd.DataFrame([row | {"view": k} for k, rows in enumerate(views) for row in rows])
+    if table.empty:
         return
-    table = pd.DataFrame(rows).astype(object)
-    series = [name for name in SERIES if name in table]
-    points = [name for name in table if name not in series]
-    lines = table.where(table.notna(), None).groupby(series, sort=False).agg(list).reset_index()
-    live["datasets"][f"rows{p}"] = lines.to_dict("records")
-    panel["data"] = {"name": f"rows{p}"}
+    table = table.astype(object).where(table.notna(), None)
+    series = [column for column in SERIES if column in table]
+    points = [column for column in table if column not in series]
+    lines = table.groupby(series, sort=False).agg(list).reset_index()
+    live["datasets"][name] = lines.to_dict("records")
+    panel["data"] = {"name": name}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
     panel["layer"] = [view for view in panel["layer"] if view["mark"]["type"] != "text"]
-    axis = f"shown.axes[{p}]"
     for view in panel["layer"]:
         if "name" in view.get("data", {}):
             live["datasets"].pop(view.pop("data")["name"], None)
+
+
+def _switch_axis(panel: Spec, axis: str) -> None:
+    """The value axis takes range and ticks from an expression."""
+    ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
+    for view in panel["layer"]:
         y = view["encoding"].get("y", {})
         if "scale" in y:
             y["scale"]["domain"] = {"expr": f"{axis}[0]"}
         if "values" in y.get("axis", {}):
-            ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
             y["axis"] |= ticks

@@ -13,11 +13,7 @@ LOOKS = frozenset(
 
 
 def identity(part: Mapping[str, Any]) -> str:
-    """Short hash of a part of the config, over what changes numbers (see `LOOKS`).
-
-    Returns:
-        12 hexadecimal digits, the same for every order of keys.
-    """
+    """Hash of what changes numbers in a part of the config: 12 digits, for any order of keys."""
     text = json.dumps(numbers(part), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

@@ -13,6 +13,7 @@ from tqdm import tqdm
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 5.0
+LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_fmt}, {remaining} left"
 
 
 class Progress(tqdm):
@@ -50,15 +51,8 @@ class Progress(tqdm):
 
     def _say(self) -> None:
         self._said = time.monotonic()
-        if self.pos != 0:  # within another that is open
-            return
-        rate = self.n / self.seconds
-        of = f" of {self.total:,}" if self.total is not None else ""
-        left = ""
-        if self.total is not None and rate:
-            left = f", {self.format_interval(round((self.total - self.n) / rate))} left"
-        desc = f"{self.desc.removesuffix(': ')}: " if self.desc else ""
-        log.info("%s", f"{desc}{self.n:,}{of}{self.unit}, {rate:,.1f}{self.unit}/s{left}")
+        if self.pos == 0:  # not within another that is open
+            log.info("%s", self.format_meter(**{**self.format_dict, "bar_format": LINE}))
 
 
 class Lines(logging.StreamHandler):

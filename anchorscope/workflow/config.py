@@ -99,25 +99,9 @@ def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
         mistakes += _across(config)
     except ValidationError as error:
         mistakes += [_in_words(one, Config) for one in error.errors()]
-    mistakes += _of_experiments(raw.get("experiments"))
     if mistakes:
         raise _error(mistakes, given)
     return config
-
-
-def _of_experiments(settings: Any) -> Iterator[Mistake]:
-    """Settings of no experiment, or that an experiment does not take."""
-    for name, section in settings.items() if isinstance(settings, Mapping) else ():
-        if name not in registry.EXPERIMENTS:
-            do = nearest(name, registry.EXPERIMENTS)
-            yield Mistake(("experiments", name), f"no experiment `{name}` takes settings", do)
-            continue
-        model = registry.EXPERIMENTS[name].settings
-        try:
-            model.model_validate(section)
-        except ValidationError as error:
-            for one in (_in_words(one, model) for one in error.errors()):
-                yield one._replace(path=("experiments", name, *one.path))
 
 
 def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError:

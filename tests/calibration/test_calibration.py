@@ -398,7 +398,7 @@ def test_what_was_not_measured_does_not_hold_and_a_missing_cell_is_named() -> No
     assert missed(table) == {("sensitivity", "cell"), ("sensitivity", "mean")}
     assert "not measured" in requirements.in_words(requirements.floors(table))
     table.loc[table["dataset"] == "x", "site"] = "attn"
-    with pytest.raises(AnchorscopeError, match="own verdicts right(.|\n)*a on x, mlp/final"):
+    with pytest.raises(AnchorscopeError, match="no headline layer of mlp/final(.|\n)* a on x"):
         requirements.floors(table)
 
 

@@ -92,7 +92,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
-    rows = measure.measure(cell, EXPERIMENT.settings())
+    rows = measure.measure(cell)
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
     samples = cell.samples
     for (id_, condition), part in rows.groupby(["id", "condition"]):
@@ -121,7 +121,7 @@ def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> N
     loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
-    rows = measure.measure(cell, EXPERIMENT.settings())
+    rows = measure.measure(cell)
     assert {*rows["condition"]} == {"clean"}
 
 
