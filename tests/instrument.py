@@ -68,7 +68,7 @@ def cuts(plan):
     return {
         (plan.samples[row.sample].id, row.condition, row.draw): (
             plan.samples[row.sample],
-            row.cut.tokens,
+            row.tokens,
         )
         for batch in plan.batches
         for row in batch.rows

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.anchors import answer_anchors, labels, tokens
-from anchorscope.models import budget, families, inputs
+from anchorscope.models import families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
 from anchorscope.storage.counts import Counts
@@ -50,7 +50,7 @@ class Settings:
             (with an end-of-sequence token; the prompt's text holds its special tokens).
         max_new_tokens: most tokens of an answer.
         max_prompt_tokens: longer prompts are dropped.
-        batch_tokens: most rows × (prompt + answer) tokens of a batch.
+        batch_tokens: see `generate`.
     """
 
     style: str
@@ -113,8 +113,7 @@ def answer(
 
     Raises:
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
-            end-of-sequence token, a prompt and answer beyond the budget of tokens, not enough
-            memory, logits that are not finite.
+            end-of-sequence token, not enough memory, logits that are not finite.
     """
     ending = _ending(model, tokenizer, settings.style)
     limits = _limits(model, ending, settings)
@@ -122,8 +121,6 @@ def answer(
     notes: Counter[str] = Counter()
     asked = inputs.tokenised(rows, tokenizer, ending, limits, notes)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
-    ids, sizes = [prompt.row["id"] for prompt in waiting], [len(p.ids) for p in waiting]
-    budget.check(ids, sizes, settings.max_new_tokens, settings.batch_tokens)
     memory = Room()
     written = generate(
         [prompt.ids for prompt in waiting],
@@ -134,7 +131,7 @@ def answer(
         batch_tokens=settings.batch_tokens,
         keep=keep,
         room=memory,
-        names=ids,
+        names=[prompt.row["id"] for prompt in waiting],
     )
     if memory.halved:
         notes["batches halved to fit in memory"] = memory.halved
@@ -145,15 +142,11 @@ def answer(
             answered = next(said) if prompt.response is None else prompt.response
             trimmed = trim(prompt.ids, answered, tokenizer, ending)
         records.append(_record(prompt, trimmed, notes))
-    columns: tuple[str, ...] = COLUMNS
     if "replicate_prompt" in prompts:
         seconds = inputs.second_prompts(rows, tokenizer, ending, limits, notes)
-        records = [
-            record | _replicate(record, second, notes)
-            for record, second in zip(records, seconds, strict=True)
-        ]
-        columns = (*COLUMNS, *REPLICATE)
-    return _table(records, rows, columns), _counts(records, notes)
+        for record, second in zip(records, seconds, strict=True):
+            record |= _replicate(record, second, notes)
+    return _table(records, rows), _counts(records, notes)
 
 
 def trim(
@@ -213,17 +206,9 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
     known = {row["id"]: row for row in questions.to_dict("records")}
-    missing = [name for name in prompts["id"] if name not in known]
-    if missing:
-        raise AnchorscopeError(
-            f"{len(missing)} prompts have no question, the first: {missing[0]}",
-            "prompts, column id",
-            "delete the prompts of this cell and run again",
-            see="stale-product",
-        )
     rows = prompts.to_dict("records")
     for row in rows:
-        if row["question"] != known[row["id"]]["question"]:
+        if row["question"] != known.get(row["id"], {}).get("question"):
             raise AnchorscopeError(
                 "the prompts were made from other questions",
                 f"prompts, id {row['id']}",
@@ -318,9 +303,8 @@ def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
     notes["last answer token tokenised anew"] += trimmed.split
 
 
-def _table(
-    records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
-) -> pd.DataFrame:
+def _table(records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    columns = records[0] if records else COLUMNS
     frame = pd.DataFrame(
         {name: pd.Series([record[name] for record in records], dtype=object) for name in columns}
     )

@@ -14,7 +14,6 @@ import pandas as pd
 from anchorscope.anchors import tokens
 from anchorscope.models.generation import Ending
 from anchorscope.questions.prompts import PLACES
-from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -135,9 +134,7 @@ def _prompt(
     spelled = _spelled(encoded, control)
     unclear = spelled & set(question)
     if ending.style != "chat":
-        markup = {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
-        _check_examples(encoded, markup, row["question_start"], tokenizer)
-        unclear |= markup
+        unclear |= {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
     response = _response(row, encoded, tokenizer, ending.style)
     said = takewhile(lambda token: token not in ending.eos, response or ())
     dropped = None
@@ -155,21 +152,6 @@ def _spelled(encoded: tokens.Encoded, control: set[int]) -> set[int]:
     """Places of control tokens, but for those that the tokenizer puts before the text itself."""
     text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
     return {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
-
-
-def _check_examples(
-    encoded: tokens.Encoded, spelled: set[int], start: int, tokenizer: PreTrainedTokenizerFast
-) -> None:
-    """Refuse worked examples with markup: it would stand in every prompt."""
-    before = [i for i in sorted(spelled) if encoded.offsets[i][1] <= start]
-    if before:
-        token = tokenizer.decode([encoded.ids[before[0]]])
-        raise AnchorscopeError(
-            f"a worked example spells a control token of the tokenizer, {token!r}",
-            encoded.text[:start].strip()[:200],
-            "take other examples, `few_shot.file` for instance, or mend that one",
-            see="few-shot",
-        )
 
 
 def _response(

@@ -31,12 +31,15 @@ TOKENIZER_FILES = (
 )
 NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 
+KEPT_FREE = 0.15
+"""Share of each of several GPUs that no weights take."""
+
+Device = str | Mapping[str, str | int]
+
 log = logging.getLogger(__name__)
 
 
-def load(
-    folder: str | Path, *, dtype: str = "float32", device: str | Mapping[str, str | int] = "cpu"
-) -> Loaded:
+def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
     Args:
@@ -50,16 +53,8 @@ def load(
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
-    if not folder.is_dir():
-        do = "check `local` in config.yaml"
-        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
-            do += (
-                "; for a hub model the cache may have been pruned: "
-                "delete results/models/<model>.json and run again"
-            )
-        raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    family = _family(folder)
-    tokenizer = _tokenizer(folder)
+    family = check(folder)
+    tokenizer = load_tokenizer(folder)
     model = _weights(folder, dtype, device)
     rows = _embedding(model).shape[0]
     vocabulary.check_size(tokenizer, rows, folder)
@@ -100,38 +95,43 @@ def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, wher
             )
 
 
-def check(folder: str | Path) -> None:
+def check(folder: str | Path) -> Family:
     """Refuse at once what `load` would refuse later; no weights are read.
 
     Raises:
-        AnchorscopeError: no config, a family without adapter, no tokenizer, no safetensors.
+        AnchorscopeError: no folder, no config, a family without adapter, no tokenizer, no
+            safetensors.
     """
-    path = Path(folder)
-    _family(path)
-    _check_tokenizer_files(path)
-    _check_safetensors(path, path)
-
-
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of a checkpoint folder alone, for chat templates."""
-    return _tokenizer(Path(folder))
-
-
-def _embedding(model: PreTrainedModel) -> torch.Tensor:
-    """The weights of the input embedding, [ids, width]."""
-    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
-    return weights
+    folder = Path(folder)
+    if not folder.is_dir():
+        do = "check `local` in config.yaml"
+        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
+            do += (
+                "; for a hub model the cache may have been pruned: "
+                "delete results/models/<model>.json and run again"
+            )
+        raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
+    family = _family(folder)
+    _check_tokenizer_files(folder)
+    _check_safetensors(folder, folder)
+    return family
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
     """Where the input ids belong: where the embedding is, or is put for its turn."""
     import torch
 
+    weights = _embedding(model)
     hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
     runs_on = getattr(hook, "execution_device", None)
-    if _embedding(model).device.type == "meta" and runs_on is not None:
-        return torch.device(runs_on)
-    return _embedding(model).device
+    waits = weights.device.type == "meta" and runs_on is not None
+    return torch.device(runs_on) if waits else weights.device
+
+
+def _embedding(model: PreTrainedModel) -> torch.Tensor:
+    """The weights of the input embedding, [ids, width]."""
+    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
+    return weights
 
 
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
@@ -164,18 +164,11 @@ def _family(folder: Path) -> Family:
     path = folder / "config.json"
     try:
         model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
-    except FileNotFoundError:
-        raise AnchorscopeError(
-            "the model folder holds no config.json",
-            folder,
-            "save it with `save_pretrained`",
-            see="no-checkpoint",
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise AnchorscopeError(
             f"config.json cannot be read or names no model_type ({type(error).__name__})",
             path,
-            "save the model again with `save_pretrained`",
+            "save the model with `save_pretrained`",
             see="no-checkpoint",
         ) from error
     return _known_family(model_type, path)
@@ -193,9 +186,15 @@ def _known_family(model_type: str, where: object) -> Family:
     )
 
 
-def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
+def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
+    """The tokenizer of a checkpoint folder alone.
+
+    Raises:
+        AnchorscopeError: there is none, it cannot be read, or it has only the slow form.
+    """
     from transformers import AutoTokenizer
 
+    folder = Path(folder)
     _check_tokenizer_files(folder)
     try:
         tokenizer: Any = AutoTokenizer.from_pretrained(
@@ -230,13 +229,22 @@ def _check_tokenizer_files(folder: Path) -> None:
         )
 
 
-def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) -> PreTrainedModel:
+def _check_safetensors(folder: Path, where: object) -> None:
+    if not any(folder.glob("*.safetensors")):
+        raise AnchorscopeError(
+            "the model has no weights in safetensors format",
+            where,
+            "save it with `save_pretrained`, which writes model.safetensors; "
+            "pickled weights (.bin, .pt) are not read because they can run code",
+            see="no-safetensors",
+        )
+
+
+def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
-    _check_safetensors(folder, folder)
     _check_device(device)
-    spread, room = _spread(device)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -246,11 +254,15 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
-            device_map=spread,
-            max_memory=room,
+            **_placed(device),
         )
     except torch.cuda.OutOfMemoryError as error:
-        raise _too_large(folder) from error
+        raise AnchorscopeError(
+            "the model does not fit on the GPU",
+            folder,
+            "ask for more GPUs, or dtype: bfloat16",
+            see="out-of-memory",
+        ) from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         first_line = next(iter(str(error).strip().splitlines()), "")[:200]
         raise AnchorscopeError(
@@ -261,17 +273,6 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
         ) from error
     model, info = loaded
     _check_complete(info, folder)
-    ready: Any = model.eval().requires_grad_(False)
-    _say_if_waiting(ready)
-    try:
-        # What is spread has been placed already, module by module.
-        return ready if spread else ready.to(device)
-    except torch.cuda.OutOfMemoryError as error:
-        raise _too_large(folder) from error
-
-
-def _say_if_waiting(model: Any) -> None:
-    """A model part of which found no room on the GPUs: slow, and not without a word."""
     places = list(getattr(model, "hf_device_map", {}).values())
     waiting = sum(place in ("cpu", "disk") for place in places)
     if 0 < waiting < len(places):
@@ -280,34 +281,34 @@ def _say_if_waiting(model: Any) -> None:
             waiting,
             len(places),
         )
+    ready: PreTrainedModel = model.eval().requires_grad_(False)
+    return ready
 
 
-def _spread(
-    device: str | Mapping[str, str | int],
-) -> tuple[str | dict[str, str | int] | None, dict[int | str, int] | None]:
-    """What accelerate is told: how the layers are spread, and the room of each place in bytes."""
+def _placed(device: Device) -> dict[str, Any]:
+    """What accelerate is told: where the layers go, and how many bytes some places hold.
+
+    One device gets its weights straight from the files, not through all of main memory. Of several
+    GPUs a share of each is kept free for the passes.
+    """
     import psutil
     import torch
 
     if not isinstance(device, str):
-        return dict(device), None
+        return {"device_map": dict(device)}
     kind, _, numbers = device.partition(":")
+    if kind == "cpu":
+        return {}
     if kind != "auto":
-        return None, None
-    if not numbers:
-        return "auto", None
-    room: dict[int | str, int] = {"cpu": psutil.virtual_memory().available}
-    gpus = [int(number) for number in numbers.split(",")]
-    return "auto", {gpu: torch.cuda.mem_get_info(gpu)[0] for gpu in gpus} | room
-
-
-def _too_large(folder: Path) -> AnchorscopeError:
-    return AnchorscopeError(
-        "the model does not fit on the GPU",
-        folder,
-        "ask for more GPUs, or dtype: bfloat16",
-        see="out-of-memory",
-    )
+        return {"device_map": {"": device}}
+    gpus = [int(n) for n in numbers.split(",")] if numbers else range(torch.cuda.device_count())
+    most: dict[int | str, int] = {
+        gpu: int((1 - KEPT_FREE) * torch.cuda.mem_get_info(gpu)[0]) for gpu in gpus
+    }
+    return {
+        "device_map": "auto",
+        "max_memory": most | {"cpu": psutil.virtual_memory().available},
+    }
 
 
 def _check_complete(info: dict[str, Any], folder: Path) -> None:
@@ -323,19 +324,7 @@ def _check_complete(info: dict[str, Any], folder: Path) -> None:
         )
 
 
-def _check_safetensors(folder: Path, where: object) -> None:
-    if any(folder.glob("*.safetensors")):
-        return
-    raise AnchorscopeError(
-        "the model has no weights in safetensors format",
-        where,
-        "save it with `save_pretrained`, which writes model.safetensors; "
-        "pickled weights (.bin, .pt) are not read because they can run code",
-        see="no-safetensors",
-    )
-
-
-def _check_device(device: str | Mapping[str, str | int]) -> None:
+def _check_device(device: Device) -> None:
     import torch
 
     places = {device} if isinstance(device, str) else set(device.values())

@@ -51,6 +51,10 @@ class Intervention:
         """Whether only some of the samples are measured so."""
         return self.own_batch or self.prompt is not None
 
+    def acts_in(self, layer: int) -> bool:
+        """Whether it cuts, or weighs, in this layer."""
+        return self.layers is None or self.layers[0] <= layer < self.layers[1]
+
 
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
 REGISTRY = (
@@ -115,22 +119,6 @@ def uncut(one: Intervention) -> Intervention | None:
     return next((other for other in alike if not other.own_batch), None)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """The token indices that an intervention acts on in one sample.
-
-    Attributes:
-        tokens: in rising order.
-        complete: False if `random` found too few.
-        weight, layers: see `Intervention`.
-    """
-
-    tokens: tuple[int, ...]
-    complete: bool = True
-    weight: float = 0.0
-    layers: tuple[int, int] | None = None
-
-
 def cut(
     one: Intervention,
     question_tokens: Sequence[int],
@@ -138,16 +126,19 @@ def cut(
     *,
     key: str,
     draw: int = 0,
-) -> Cut:
-    """What an intervention acts on in one sample.
+) -> tuple[tuple[int, ...], bool]:
+    """The tokens that an intervention acts on in one sample, in rising order.
 
     `question_tokens` and `eq_tokens` are indices in the model's input. The random placement depends
     on `key`, seed and sample id, and on the number of the draw.
+
+    Returns:
+        The indices, and False if `random` found too few.
     """
     if one.tokens is None:
-        return Cut(())
+        return (), True
     tokens, complete = TOKENS[one.tokens](question_tokens, eq_tokens, f"{draw}/{key}")
-    return Cut(tuple(tokens), complete, one.weight, one.layers)
+    return tuple(tokens), complete
 
 
 def random_tokens(

@@ -113,7 +113,10 @@ def interchange(
     """
     asked, source = known(answers)
     found: dict[str, dict[str, str]] = {arm: {} for arm in arms}
-    for group in _by_relation(asked, folds_of):
+    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
+    for one in asked:
+        groups[one.relation, folds_of[one.id] if folds_of else 0].append(one)
+    for group in groups.values():
         for arm, id_, candidates in _candidates(group, arms):
             found[arm][id_] = seeded(f"{seed}/{id_}").choice(candidates)
     right = [one.id for one in asked if one.label == 0]
@@ -190,16 +193,6 @@ def _one(row: Mapping[Any, Any]) -> Asked | None:
 
 def _given(value: Any) -> bool:
     return value is not None and not pd.isna(value)
-
-
-def _by_relation(
-    asked: Iterable[Asked], folds_of: Mapping[str, int] | None
-) -> Iterable[list[Asked]]:
-    """The samples of each relation and, where folds are given, of each fold."""
-    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
-    for one in asked:
-        groups[one.relation, folds_of[one.id] if folds_of else 0].append(one)
-    return groups.values()
 
 
 class Question(Protocol):

@@ -94,18 +94,15 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
 def _kept(answers: pd.DataFrame, limits: Mapping[str, int | None]) -> tuple[pd.DataFrame, Counts]:
     """The rows that are measured; `limits` are most tokens by the reason to drop more."""
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
-    dropped = Counter(reason for reason in reasons if reason is not None)
+    dropped = Counter(reason for reason in reasons if reason)
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     return table, Counts(len(answers), len(table), dict(dropped))
 
 
 def _unusable(record: Mapping[Any, Any], limits: Mapping[str, int | None]) -> str | None:
-    reason = record.get("dropped")
-    if isinstance(reason, str):
-        return reason
-    if not len(record["eq_tokens"]):
-        return NOT_ANCHORED
-    return _over(len(record["input_ids"]), limits)
+    if isinstance(record.get("dropped"), str):
+        return str(record["dropped"])
+    return _over(len(record["input_ids"]), limits) if len(record["eq_tokens"]) else NOT_ANCHORED
 
 
 def _over(length: int, limits: Mapping[str, int | None]) -> str | None:
@@ -128,11 +125,6 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
         eq_tokens=tuple(map(int, record["eq_tokens"])),
         answer_start=int(record["prompt_length"]),
     )
-    _check_indices(sample)
-    return sample
-
-
-def _check_indices(sample: Sample) -> None:
     indices = [*sample.positions.values(), *sample.question_tokens, *sample.eq_tokens]
     if min(indices) < 0 or max(indices) >= len(sample.input_ids):
         raise AnchorscopeError(
@@ -141,6 +133,7 @@ def _check_indices(sample: Sample) -> None:
             "delete the answers of this cell and run again",
             see="stale-product",
         )
+    return sample
 
 
 def _interchange(
@@ -200,37 +193,30 @@ def _few_shot(samples: Sequence[Sample], table: pd.DataFrame) -> dict[str, Sampl
     """Id → the same question behind other worked examples; only its prompt counts."""
     if "replicate_ids" not in table:
         return {}
-    return {
-        sample.id: replace(
-            sample,
-            id=FEW_SHOT,
-            input_ids=tuple(map(int, ids)),
-            question_tokens=tuple(map(int, question)),
-            eq_tokens=tuple(map(int, anchors)),
-            answer_start=len(ids),
-        )
-        for sample, ids, question, anchors in zip(
-            samples,
-            table["replicate_ids"],
-            table["replicate_question_tokens"],
-            table["replicate_eq_tokens"],
-            strict=True,
-        )
-        if len(ids)
-    }
+    names = ("replicate_ids", "replicate_question_tokens", "replicate_eq_tokens")
+    found = {}
+    for sample, *columns in zip(samples, *(table[name] for name in names), strict=True):
+        ids, question, anchors = (tuple(map(int, column)) for column in columns)
+        if ids:
+            found[sample.id] = replace(
+                sample,
+                id=FEW_SHOT,
+                input_ids=ids,
+                question_tokens=question,
+                eq_tokens=anchors,
+                answer_start=len(ids),
+            )
+    return found
 
 
 def _behind(sample: Sample, other: Sample) -> Sample:
     """The frozen answer of one sample behind the prompt of another."""
     shift = other.answer_start - sample.answer_start
-    moved = Sample(
+    return replace(
+        other,
         id=sample.id,
         input_ids=other.input_ids[: other.answer_start] + sample.input_ids[sample.answer_start :],
         positions={name: place + shift for name, place in sample.positions.items()},
-        question_tokens=other.question_tokens,
-        eq_tokens=other.eq_tokens,
-        answer_start=other.answer_start,
         partner=other.id,
+        others={},
     )
-    _check_indices(moved)
-    return moved

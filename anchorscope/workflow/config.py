@@ -15,7 +15,6 @@ from anchorscope.config.catalogue import Dataset, Figure, Model
 from anchorscope.config.sections import Section
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
-from anchorscope.models import budget
 from anchorscope.questions.hub import is_id
 from anchorscope.questions.reading import data_files, local_files
 from anchorscope.storage.errors import AnchorscopeError, nearest
@@ -181,7 +180,6 @@ def _cross_mistakes(config: Config) -> Iterator[Mistake]:
     """What no single key shows."""
     yield from _folder_mistakes(config)
     yield from _place_mistakes(config)
-    yield from _budget_mistakes(config)
     for name, model in config.models.items():
         yield from _model_mistakes(f"models.{name}", model, config)
     for name, dataset in config.datasets.items():
@@ -192,18 +190,6 @@ def _cross_mistakes(config: Config) -> Iterator[Mistake]:
     yield from _study_mistakes(config)
     yield from _repeated("readouts", config.readouts)
     yield from _repeated("probe.grid", config.probe.grid)
-
-
-def _budget_mistakes(config: Config) -> Iterator[Mistake]:
-    """A budget that no prompt and its answer can keep to."""
-    least = budget.least(config.generation.max_new_tokens)
-    if config.batch_tokens < least:
-        what = (
-            f"{config.batch_tokens} tokens hold no prompt beside an answer of up to "
-            f"{config.generation.max_new_tokens} (generation.max_new_tokens)"
-        )
-        do = f"set it to {least} at the very least; 8192 suits most GPUs"
-        yield Mistake("batch_tokens", what, do, "small-budget")
 
 
 def _folder_mistakes(config: Config) -> Iterator[Mistake]:

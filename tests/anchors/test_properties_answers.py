@@ -17,7 +17,6 @@ from anchorscope.anchors import answer_anchors, labels, tokens
 from anchorscope.models import answers, inputs
 from anchorscope.models.generation import Ending
 from anchorscope.questions import prompts, questions
-from anchorscope.storage.errors import AnchorscopeError
 
 STYLES = st.sampled_from(prompts.STYLES)
 
@@ -189,18 +188,6 @@ def test_control_tokens_in_a_response_before_its_end_are_counted_out(
     found, counts = answers.answer(built, frame, Scripted(), marked, answers.Settings(style))
     assert list(found["dropped"]) == [dropped]
     assert counts.dropped == ({dropped: 1} if dropped else {})
-
-
-def test_control_tokens_in_a_worked_example_end_the_run(byte_level: Any) -> None:
-    fields = {"question": "q", "answers": ["a"]}
-    rows = [{"q": "Who wrote The Red House?", "a": "Anna"}]
-    shown = [{"q": "Who <|endoftext|> wrote Emma?", "a": "Jane"}]
-    frame, _ = questions.normalise(rows, fields, split=None)
-    examples, _ = questions.normalise(shown, fields, split=None)
-    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
-    with pytest.raises(AnchorscopeError, match="worked example spells .*endoftext") as caught:
-        answers.answer(built, frame, Scripted(), byte_level, answers.Settings("few_shot"))
-    assert "wrote Emma" in str(caught.value.where) and caught.value.see == "few-shot"
 
 
 @pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])

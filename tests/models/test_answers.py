@@ -251,23 +251,10 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
 
 
-def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(llama: Any) -> None:
-    prompts, questions = _tables()
-    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in prompts["prompt"]]
-    tight = Settings("plain", max_new_tokens=12, batch_tokens=max(lengths) + 11)
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("a pass was made")
-
-    handle = llama.model.register_forward_pre_hook(refuse)
-    try:
-        with pytest.raises(AnchorscopeError, match="batch_tokens") as caught:
-            answer(prompts, questions, llama.model, llama.tokenizer, tight)
-    finally:
-        handle.remove()
-    longest = prompts["id"].iloc[lengths.index(max(lengths))]
-    assert f"sample {longest}" in str(caught.value)
-    assert f"set batch_tokens to {max(lengths) + 12}" in str(caught.value)
+def test_a_prompt_larger_than_the_budget_is_passed_by_itself(llama: Any) -> None:
+    whole, _ = _run(llama, max_new_tokens=12)
+    alone, _ = _run(llama, max_new_tokens=12, batch_tokens=1)
+    pd.testing.assert_frame_equal(whole, alone)
 
 
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,7 +470,7 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
 
 
 def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "_generate_batch", lambda *_: pytest.fail("generated"))
+    monkeypatch.setattr(generation, "_greedy", lambda *_: pytest.fail("generated"))
     frame, counts = _run(llama, rows=[{"response": "Paris"} for _ in ASKED])
     assert counts.kept == len(frame) == counts.notes["n_right"]
     assert counts.notes["n_wrong"] == 0

@@ -201,15 +201,17 @@ def test_a_special_token_without_an_embedding_is_refused(beginning, file, name):
 
 
 def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
-    """Where loading itself goes through main memory, moving it is what fails."""
+    placed = {}
 
-    def full(self, *_, **__):
+    def full(*_, **settings):
+        placed.update(settings["device_map"])
         raise torch.cuda.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr("transformers.PreTrainedModel.to", full)
+    monkeypatch.setattr("transformers.AutoModelForCausalLM.from_pretrained", full)
     error = refused(folder, device="cuda:0")
     assert "does not fit on the GPU" in error and "#out-of-memory" in error
+    assert placed == {"": "cuda:0"}, "straight to its device"
 
 
 def test_weights_under_other_names_are_refused(folder):
@@ -237,7 +239,7 @@ def cut_short(folder):
         (lambda folder: edit(folder / "config.json", model_type="gpt2"), "adapter .* 'gpt2'"),
         (lambda folder: (folder / "config.json").write_text("{}"), "names no model_type"),
         (lambda folder: (folder / "config.json").write_text("{"), "config.json cannot be read"),
-        (lambda folder: (folder / "config.json").unlink(), "no config.json"),
+        (lambda folder: (folder / "config.json").unlink(), "config.json cannot be read"),
         (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer"),
         (lambda folder: (folder / "tokenizer.json").write_text("{"), "tokenizer cannot be loaded"),
         (lambda folder: edit(folder / "config.json", intermediate_size=WIDTH), "cannot be loaded"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import pandas as pd
@@ -94,7 +95,7 @@ def test_shared_passes_equal_the_unshared_one(load, family, blocks):
     plan = planned(
         behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
     )
-    assert min(plan.heads) > 5 and plan.heads[0] != plan.heads[1]
+    assert plan.head > 5
     expected, found = unshared(loaded, plan), measured(loaded, plan)
     assert expected.keys() == found.keys()
     conditions = {name.partition(".")[0] for _, name in found}
@@ -133,9 +134,9 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     for key, states in found.items():
         torch.testing.assert_close(states, every[key], **CLOSE)
     calls = ran["attn"]
-    assert calls >= 3  # the heads, the rows without a cut, those with
+    assert calls >= 3  # the head, the rows without a cut, those with
     assert ran["mlp"] == (1 if sites == ("attn",) else calls)
-    assert ran["norm"] == 1  # the heads' own pass, once a cell
+    assert ran["norm"] == 1  # the head's own pass, once a cell
 
 
 @pytest.mark.parametrize("blocks", BLOCKS)
@@ -151,7 +152,7 @@ def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_c
         assert sorted(passed) == list(range(len(batch.rows)))
         for number, start in zip(first.rows, first.starts, strict=True):
             row = batch.rows[number]
-            assert not row.cut.tokens and start == plan.shared(plan.passed(row))
+            assert not row.tokens and start == plan.shared(plan.passed(row))
         for step in others:
             for number, start, base in zip(step.rows, step.starts, step.bases, strict=True):
                 row, whole = batch.rows[number], batch.rows[first.rows[base]]
@@ -162,30 +163,29 @@ def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_c
                 blind = [
                     token
                     for token in range(late, len(sample.input_ids))
-                    if token not in row.cut.tokens and any(cut < token for cut in row.cut.tokens)
+                    if token not in row.tokens and any(cut < token for cut in row.tokens)
                 ]
                 assert start == min([*blind, *sample.positions.values()])
 
 
-def test_heads_end_before_the_first_token_of_any_question(byte_level):
+def test_the_head_ends_before_the_first_token_of_any_question(byte_level):
     table = behind_heads(byte_level)
     plan = planned(table, conditions=CUTS)
-    own, second = plan.heads
-    assert own == len(byte_level(HEAD)["input_ids"]) == min(map(min, table["question_tokens"])) - 1
-    assert second == len(byte_level(SECOND)["input_ids"])
+    own = len(byte_level(HEAD)["input_ids"])
+    assert plan.head == own == min(map(min, table["question_tokens"])) - 1
+    second = next(one for one in plan.samples if "replicate" in one.others).others["replicate"]
+    assert plan.shared(plan.samples[0]) == own and plan.shared(second) == 0
     same = pd.concat([table.head(1)] * 3, ignore_index=True).assign(id=["a", "b", "c"])
     alike = planned(same, conditions={"knockout": {}})
-    assert alike.heads == (min(same["question_tokens"][0]), 0)
-    none = planned(table, conditions={"knockout": {}})
-    assert none.heads == (own, 0)
+    assert alike.head == min(same["question_tokens"][0])
 
 
-def test_a_cell_without_anything_in_common_has_no_heads(load):
+def test_a_cell_without_anything_in_common_has_no_head(load):
     loaded = load("qwen3")
     table = answers_table(loaded.tokenizer)
     table["input_ids"] = [[3 + n, *ids[1:]] for n, ids in enumerate(table["input_ids"])]
     plan = planned(table)
-    assert plan.heads == (0, 0) and sharing.head_rows(plan) == []
+    assert plan.head == 0
     found, expected = measured(loaded, plan), unshared(loaded, plan)
     for key, states in found.items():
         torch.testing.assert_close(states, expected[key], **CLOSE)
@@ -229,17 +229,12 @@ def test_the_seal_is_exactly_zero_behind_shared_keys(load):
             assert same == key[1].startswith("knockout"), (family, key)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=7),
-    st.integers(0, 60),
-)
-def test_items_are_split_into_the_runs_that_cost_least(items, price):
-    widths, rows = zip(*items, strict=True)
-
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(0, 60))
+def test_rows_are_split_into_the_runs_that_cost_least(widths, price):
     def cost(runs):
-        return sum(max(widths[i:j]) * sum(rows[i:j]) + price for i, j in runs)
+        return sum(max(widths[i:j]) * (j - i) + price for i, j in runs)
 
-    found = cache.split(widths, rows, price)
+    found = [(run.start, run.stop) for run in cache.split(widths, price)]
     assert [place for i, j in found for place in range(i, j)] == list(range(len(widths)))
     every = [
         list(itertools.pairwise([0, *cuts, len(widths)]))
@@ -259,7 +254,7 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, 
     plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
     assert len(sharing.parts(plan, plan.batches[0])) > 1
     found = measured(loaded, plan)
-    monkeypatch.setattr(sharing, "parts", lambda planned, batch, **_: [batch.samples])
+    monkeypatch.setattr(sharing, "parts", lambda planned, batch: [batch.samples])
     expected = measured(loaded, plan)
     assert expected.keys() == found.keys()
     for key, states in found.items():
@@ -296,7 +291,7 @@ def test_samples_at_the_window_are_shared_exactly_too(load):
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(generation, "WORTH_A_CALL", price)
+    monkeypatch.setattr(generation, "split", functools.partial(cache.split, price=price))
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -324,7 +319,7 @@ def test_answers_up_to_the_sliding_window_are_a_plain_greedy_loops(load):
 
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
-    monkeypatch.setattr(generation, "WORTH_A_CALL", 10**6)  # all rows in one call
+    monkeypatch.setattr(generation, "split", lambda widths: [slice(None)])  # all in one call
     loaded, shapes = load("llama"), []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
     free = [greedy(loaded, ids, (), 12) for ids in prompts]
@@ -382,8 +377,7 @@ def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(byte_level
     for batch in plan.batches:
         if batch.masked:
             (step,) = sharing.steps(plan, batch, forked=False)
-            assert step.bases is None
-            assert step.rows == tuple(range(len(batch.rows)))
+            assert not step.bases and [*step.rows] == [*range(len(batch.rows))]
 
 
 ORIGINAL = 64
@@ -414,7 +408,7 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
 
     def differs(rows):
         plan = planned(rows.reset_index(drop=True), conditions={"knockout": {}})
-        assert min(plan.heads[0], len(plan.samples)) > 1
+        assert min(plan.head, len(plan.samples)) > 1
         alone = {
             key: states
             for number in range(len(rows))
