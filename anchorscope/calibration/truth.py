@@ -191,7 +191,7 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
         if one.group is not None:
             groups[one.group].append(one)
     right = {
-        (group, answer): partners.answered(answer, asked)
+        (group, answer): partners.answered(answer, {one.id: one.golds for one in asked})
         for group, asked in groups.items()
         for answer in {one.answer for one in asked}
     }

@@ -48,9 +48,8 @@ class Settings:
     Attributes:
         style: `plain` (an answer ends with a full stop), `few_shot` (with an empty line) or `chat`
             (with an end-of-sequence token; the prompt's text holds its special tokens).
-        max_new_tokens: most tokens of an answer.
+        max_new_tokens, batch_tokens: see `generate`.
         max_prompt_tokens: longer prompts are dropped.
-        batch_tokens: see `generate`.
     """
 
     style: str
@@ -75,7 +74,7 @@ class Trimmed:
 
     said: str
     ids: tuple[int, ...] = ()
-    response: str | None = None
+    response: str = ""
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None
     split: bool = False
@@ -122,26 +121,27 @@ def answer(
     asked = inputs.tokenised(rows, tokenizer, ending, limits, notes)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
     memory = Room()
-    written = generate(
-        [prompt.ids for prompt in waiting],
-        model,
-        tokenizer,
-        ending,
-        max_new_tokens=settings.max_new_tokens,
-        batch_tokens=settings.batch_tokens,
-        keep=keep,
-        room=memory,
-        names=[prompt.row["id"] for prompt in waiting],
+    written = iter(
+        generate(
+            [prompt.ids for prompt in waiting],
+            model,
+            tokenizer,
+            ending,
+            max_new_tokens=settings.max_new_tokens,
+            batch_tokens=settings.batch_tokens,
+            keep=keep,
+            room=memory,
+            names=[prompt.row["id"] for prompt in waiting],
+        )
     )
     if memory.halved:
         notes["batches halved to fit in memory"] = memory.halved
-    said, records = iter(written), []
+    records = []
     for prompt in asked:
-        trimmed = None
+        records.append(_empty(prompt))
         if prompt.dropped is None:
-            answered = next(said) if prompt.response is None else prompt.response
-            trimmed = trim(prompt.ids, answered, tokenizer, ending)
-        records.append(_record(prompt, trimmed, notes))
+            said = next(written) if prompt.response is None else prompt.response
+            records[-1] |= _answered(prompt, trim(prompt.ids, said, tokenizer, ending), notes)
     if "replicate_prompt" in prompts:
         seconds = inputs.second_prompts(rows, tokenizer, ending, limits, notes)
         for record, second in zip(records, seconds, strict=True):
@@ -236,10 +236,10 @@ def _first_turn(text: str, style: str) -> str:
     return text if style == "chat" or not breaks else text[: breaks[0]]
 
 
-def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dict[str, Any]:
-    """One row of the answers table."""
+def _empty(prompt: Prompt) -> dict[str, Any]:
+    """One row of the answers table, before anything is said."""
     row = prompt.row
-    record = dict[str, Any](dict.fromkeys(COLUMNS)) | {
+    return dict[str, Any](dict.fromkeys(COLUMNS)) | {
         "id": row["id"],
         "question": row["question"],
         "input_ids": [],
@@ -250,16 +250,21 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "from_user": given(row.get("response")),
         "dropped": prompt.dropped,
     }
-    if trimmed is None:
-        return record
+
+
+def _answered(prompt: Prompt, trimmed: Trimmed, notes: Counter[str]) -> dict[str, Any]:
+    """The columns of a prompt that was answered."""
+    row, shift = prompt.row, len(prompt.ids)
     label = _label(row, trimmed)
-    _note(notes, trimmed, label)
-    dropped = NO_ANCHOR if trimmed.anchor is None else NO_GOLD if label is None else None
-    record |= {"answer": trimmed.said, "dropped": dropped}
+    if label is not None:
+        found = "found" if trimmed.anchor else "not found"
+        notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
+    notes["last answer token tokenised anew"] += trimmed.split
     if trimmed.anchor is None:
-        return record
-    shift = len(prompt.ids)
-    return record | {
+        return {"answer": trimmed.said, "dropped": NO_ANCHOR}
+    return {
+        "answer": trimmed.said,
+        "dropped": NO_GOLD if label is None else None,
         "input_ids": [*prompt.ids, *trimmed.ids],
         "prompt_length": shift,
         "ea_start": shift + trimmed.anchor[0],
@@ -270,7 +275,7 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "eq_tokens": list(prompt.eq_tokens),
         "question_tokens": list(prompt.question_tokens),
         "label": label,
-        "repeats_subject": labels.repeats_subject(trimmed.response or "", row.get("subject")),
+        "repeats_subject": labels.repeats_subject(trimmed.response, row.get("subject")),
     }
 
 
@@ -294,13 +299,6 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     if golds is None or not len(golds):
         return None
     return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
-
-
-def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
-    if label is not None:
-        found = "found" if trimmed.anchor else "not found"
-        notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
-    notes["last answer token tokenised anew"] += trimmed.split
 
 
 def _table(records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -138,3 +138,17 @@ def padded(
     # No token is at a place beyond its row's: some models scale by the last place they see.
     last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
     return {"input_ids": ids.to(device), "position_ids": places.minimum(last).to(device)}
+
+
+def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Numbers of items in groups, items × largest size at most so many; one item always fits.
+
+    The largest come first: what does not fit in memory fails at once.
+    """
+    groups: list[list[int]] = []
+    for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):
+        if groups and (len(groups[-1]) + 1) * sizes[groups[-1][0]] <= most:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups

@@ -7,16 +7,16 @@ passed together, rows that have ended leave, and no scores are kept.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from anchorscope.anchors import answer_anchors, tokens
+from anchorscope.anchors import answer_anchors
 from anchorscope.models import loading
-from anchorscope.models.cache import Layers, common, pass_head, split
+from anchorscope.models.cache import Layers, common, grouped, pass_head, split
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -58,25 +58,20 @@ def generate(
     room: Room | None = None,
     names: Sequence[str] | None = None,
 ) -> list[tuple[int, ...]]:
-    """Greedy answers, in batches of like length, each row up to its own end.
+    """Greedy answers, as token ids, each up to its own end.
 
     Each step takes the likeliest token, whatever the checkpoint's own generation defaults are: a
     repetition penalty or a temperature of an instruct model would otherwise be merged into ours.
-    A batch that does not fit in memory is halved.
 
     Args:
         prompts: token ids.
-        model, tokenizer: of one checkpoint.
-        ending: how an answer ends.
+        model, tokenizer, ending: of one checkpoint, and how an answer ends.
         max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch; a longer prompt is passed
-            by itself.
+            by itself, and a batch that does not fit in memory is halved.
         keep: folder where finished batches wait; those that lie there are not passed again.
         room: counts the batches halved, those in `keep` included.
         names: of the prompts, for errors; their numbers if not given.
-
-    Returns:
-        The new token ids of each prompt, in the order of the prompts.
 
     Raises:
         AnchorscopeError: one answer alone does not fit in memory; logits that are not finite.
@@ -87,11 +82,11 @@ def generate(
     # Every row passes a token of its own, from which its first new one is read.
     shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
     head = pass_head(model, prompts[0][:shared], loading.device_of(model))
-    stopper = _Stopper(tokenizer, ending)
 
     def some(batch: Sequence[int]) -> list[list[int]]:
         rows, said = [prompts[number] for number in batch], [names[number] for number in batch]
-        return _greedy(rows, said, model, head, shared, stopper, max_new_tokens)
+        ended = functools.partial(_ended, tokenizer=tokenizer, ending=ending)
+        return _greedy(rows, said, model, head, shared, ended, max_new_tokens)
 
     def made(batch: Sequence[int]) -> dict[str, torch.Tensor]:
         """The new ids of all rows, one behind the other, their lengths, and batches halved."""
@@ -104,8 +99,8 @@ def generate(
 
     written: dict[int, tuple[int, ...]] = {}
     with Progress(total=len(prompts), unit="answers") as progress:
-        batches = _batches([len(ids) for ids in prompts], max_new_tokens, batch_tokens)
-        for number, batch in enumerate(batches):
+        sizes = [len(ids) + max_new_tokens for ids in prompts]
+        for number, batch in enumerate(grouped(sizes, batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
             signed = partial.signature([str([*prompts[row]]) for row in batch])
             before = memory.halved
@@ -115,17 +110,6 @@ def generate(
             written.update(zip(batch, (tuple(ids.tolist()) for ids in rows), strict=True))
             progress.update(len(batch))
     return [written[row] for row in sorted(written)]
-
-
-def _batches(lengths: Sequence[int], max_new_tokens: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Numbers of the prompts of each batch, longest first: what does not fit fails at once."""
-    batch: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda n: (-lengths[n], n)):
-        if batch and (len(batch) + 1) * (lengths[batch[0]] + max_new_tokens) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(number)
-    yield batch
 
 
 @dataclass
@@ -186,7 +170,7 @@ def _greedy(
     model: PreTrainedModel,
     head: Layers,
     shared: int,
-    stopper: _Stopper,
+    ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
 ) -> list[list[int]]:
     """The new tokens of each row of a batch, padded on the left behind the head of all."""
@@ -211,7 +195,7 @@ def _greedy(
             for row, token in zip(rows, ids[:, 0].tolist(), strict=True):
                 if row in going:
                     said[row].append(token)
-                    if stopper.done(said[row], prompts[row][-CONTEXT:]):
+                    if ended(said[row], prompts[row]):
                         going.remove(row)
             if not going:
                 break
@@ -268,32 +252,20 @@ def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
     return likeliest
 
 
-@dataclass
-class _Stopper:
-    """Ends a row once nothing written later could change its trimmed answer.
-
-    `marks` says of a token whether it may hold a line break or full stop.
-    """
-
-    tokenizer: PreTrainedTokenizerFast
-    ending: Ending
-    marks: dict[int, bool] = field(default_factory=dict)
-
-    def done(self, new: Sequence[int], context: Sequence[int]) -> bool:
-        """Whether a row ends with the last of its new tokens, behind the last of its prompt."""
-        if new[-1] in self.ending.eos:
-            return True
-        if self.ending.style == "chat" or not any(map(self._marked, new)):
-            return False  # only a row that has written a mark needs decoding
-        return settled(tokens.char_spans(self.tokenizer, new, context)[0], self.ending.style)
-
-    def _marked(self, token: int) -> bool:
-        if token not in self.marks:
-            text = self.tokenizer.decode([token], clean_up_tokenization_spaces=False)
-            # A mark of several bytes may come in several tokens, each an incomplete character.
-            wanted = answer_anchors.NEWLINES + answer_anchors.FULL_STOPS + "\ufffd"
-            self.marks[token] = any(char in wanted for char in text)
-        return self.marks[token]
+def _ended(
+    new: Sequence[int],
+    prompt: Sequence[int],
+    tokenizer: PreTrainedTokenizerFast,
+    ending: Ending,
+) -> bool:
+    """Whether nothing written after these tokens could change the trimmed answer."""
+    if new[-1] in ending.eos or ending.style == "chat":
+        return new[-1] in ending.eos
+    before, text = (
+        str(tokenizer.decode([*prompt[-CONTEXT:], *ids], clean_up_tokenization_spaces=False))
+        for ids in ((), new)
+    )
+    return settled(text[len(before) :], ending.style)
 
 
 def settled(text: str, style: str) -> bool:

@@ -56,9 +56,8 @@ def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") 
     family = check(folder)
     tokenizer = load_tokenizer(folder)
     model = _weights(folder, dtype, device)
-    rows = _embedding(model).shape[0]
-    vocabulary.check_size(tokenizer, rows, folder)
-    vocabulary.check_ends(tokenizer, rows, folder)
+    vocabulary.check_size(tokenizer, _embedding(model).shape[0], folder)
+    vocabulary.check_begin(tokenizer, folder)
     return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
@@ -124,8 +123,9 @@ def device_of(model: PreTrainedModel) -> torch.device:
     weights = _embedding(model)
     hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
     runs_on = getattr(hook, "execution_device", None)
-    waits = weights.device.type == "meta" and runs_on is not None
-    return torch.device(runs_on) if waits else weights.device
+    if weights.device.type == "meta" and runs_on is not None:
+        return torch.device(runs_on)
+    return weights.device
 
 
 def _embedding(model: PreTrainedModel) -> torch.Tensor:
@@ -244,7 +244,6 @@ def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
-    _check_device(device)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -321,17 +320,4 @@ def _check_complete(info: dict[str, Any], folder: Path) -> None:
             folder,
             "save the whole causal language model (with its LM head) with `save_pretrained`",
             see="made-up-weights",
-        )
-
-
-def _check_device(device: Device) -> None:
-    import torch
-
-    places = {device} if isinstance(device, str) else set(device.values())
-    if not places <= {"cpu", "disk"} and not torch.cuda.is_available():
-        raise AnchorscopeError(
-            "there is no usable GPU",
-            f"device {device if isinstance(device, str) else sorted(map(str, places))}",
-            "run with device cpu, or on a GPU node",
-            see="no-gpu",
         )

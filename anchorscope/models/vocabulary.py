@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,8 +13,6 @@ if TYPE_CHECKING:
 
 LEAST_VOCABULARY = 0.9
 """Share of the embedding's rows that a tokenizer must use; rows are padded by a few per cent."""
-
-log = logging.getLogger(__name__)
 
 
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
@@ -41,49 +38,22 @@ def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> 
         )
 
 
-def check_ends(tokenizer: PreTrainedTokenizerFast, rows: int, folder: Path) -> None:
-    """Hold the tokens that begin and end a text against those that the model's configs name.
-
-    Many a model ends its turns with another token than its texts, so that only begin tokens must
-    agree, where the tokenizer puts one before a text and the configs name one at all.
+def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Hold the token that begins a text against those that the model's configs name, if any.
 
     Raises:
-        AnchorscopeError: another begin token, or a token that has no embedding.
+        AnchorscopeError: the tokenizer puts another one before a text.
     """
-    begin, end = (_stated(folder, name) for name in ("bos_token_id", "eos_token_id"))
-    beyond = sorted(token for token in begin | end if token >= rows)
-    if beyond:
-        raise AnchorscopeError(
-            f"the model's config names the token {beyond[0]}, the embedding has only {rows} rows",
-            folder,
-            "take config.json, generation_config.json and weights of one model",
-            see="other-vocabulary",
-        )
-    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
-    if begin and bos is not None and bos not in begin and tokenizer("a")["input_ids"][:1] == [bos]:
+    named: set[int] = set()
+    for file in ("config.json", "generation_config.json"):
+        said = read_json(folder / file).get("bos_token_id") if (folder / file).is_file() else None
+        named |= {said} if isinstance(said, int) else set()
+    bos = tokenizer.bos_token_id
+    if named and bos is not None and bos not in named and tokenizer("a")["input_ids"][:1] == [bos]:
         raise AnchorscopeError(
             f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "
-            f"the model's config names {_numbers(begin)}",
+            f"the model's config names {' or '.join(map(str, sorted(named)))}",
             folder,
             "use the tokenizer that the model was trained with",
             see="other-vocabulary",
         )
-    if end and eos is not None and eos not in end:
-        log.warning(
-            "%s: the tokenizer ends a text with %r, its token %d; the model's config names %s",
-            *(folder, tokenizer.eos_token, eos, _numbers(end)),
-        )
-
-
-def _stated(folder: Path, name: str) -> set[int]:
-    """The ids that the configs of a checkpoint give for a special token, if any."""
-    found: set[int] = set()
-    for file in ("config.json", "generation_config.json"):
-        said = read_json(folder / file).get(name) if (folder / file).is_file() else None
-        several = said if isinstance(said, list) else [said]
-        found |= {token for token in several if isinstance(token, int) and token >= 0}
-    return found
-
-
-def _numbers(ids: set[int]) -> str:
-    return " or ".join(map(str, sorted(ids)))

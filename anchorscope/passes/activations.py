@@ -23,7 +23,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
-    from anchorscope.passes.batches import Batch, Plan, Sample
+    from anchorscope.passes.batches import Batch, Plan
     from anchorscope.passes.features import Features
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
@@ -38,8 +38,7 @@ def write(
     Args:
         folder: made if it is not there. Batches that lie there from an earlier try are not passed
             again; so give a folder of `partial.folder_for`.
-        loaded: the model.
-        planned: the passes.
+        loaded, planned: the model and the passes.
         readouts: such as `mlp/final`.
 
     Returns:
@@ -52,42 +51,41 @@ def write(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     paths = [partial.batch(folder, number) for number in range(len(planned.batches))]
-    signed = [partial.signature(_ids(planned, batch)) for batch in planned.batches]
+    ids = [[planned.samples[at].id for at in batch.samples] for batch in planned.batches]
+    signed = [partial.signature(of) for of in ids]
     todo = [n for n, path in enumerate(paths) if not partial.finished(path, signed[n])]
     room, seconds, halved = Room(), 0.0, 0
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
-    rest = {sample for number in todo for sample in planned.batches[number].samples}
+    rest = {id_ for number in todo for id_ in ids[number]}
     # Closed: an error while a batch is written leaves the model without hooks, too.
     with closing(passes), Progress(total=len(rest)) as progress:
-        for number, (batch, tensors) in zip(todo, passes, strict=True):
-            took, parted = progress.seconds - seconds, room.halved - halved
+        for number, (_, tensors) in zip(todo, passes, strict=True):
+            notes = {
+                "samples": signed[number],
+                "ids": json.dumps(ids[number]),
+                "seconds": f"{progress.seconds - seconds:.6f}",
+                "halved": str(room.halved - halved),
+            }
             seconds, halved = progress.seconds, room.halved
-            notes = {"seconds": f"{took:.6f}", "halved": str(parted)}
-            notes["ids"] = json.dumps(_ids(planned, batch))
-            partial.save(tensors, paths[number], samples=signed[number], **notes)
-            progress.update(len(rest.intersection(batch.samples)))
-            rest.difference_update(batch.samples)
+            partial.save(tensors, paths[number], **notes)
+            progress.update(len(rest.intersection(ids[number])))
+            rest.difference_update(ids[number])
     write_parquet(index(planned), folder / "index.parquet")
     dtype = str(loaded.model.dtype).removeprefix("torch.")
-    costs = _costs(planned, [partial.notes(path) for path in paths])
-    return costs | {"device": loaded.device.type, "dtype": dtype}
+    costs = _costs(planned.batches, [partial.notes(path) for path in paths])
+    return costs | {"samples": len(planned.samples), "device": loaded.device.type, "dtype": dtype}
 
 
-def _ids(planned: Plan, batch: Batch) -> list[str]:
-    return [planned.samples[at].id for at in batch.samples]
-
-
-def _costs(planned: Plan, notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _costs(batches: Sequence[Batch], notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """What the passes cost, from the plan and the notes of each batch."""
-    rows = [row for batch in planned.batches for row in batch.rows]
-    by_condition = Counter(row.condition for row in rows)
-    samples = Counter(name for name, _ in {(row.condition, row.sample) for row in rows})
+    rows = Counter(row.condition for batch in batches for row in batch.rows)
+    pairs = {(row.condition, row.sample) for batch in batches for row in batch.rows}
+    samples = Counter(name for name, _ in pairs)
     return {
-        "rows": len(rows),
-        "samples": len(planned.samples),
-        "rows_by_condition": dict(by_condition),
-        "rows_per_sample": {name: number / samples[name] for name, number in by_condition.items()},
-        "batches": len(planned.batches),
+        "rows": rows.total(),
+        "rows_by_condition": dict(rows),
+        "rows_per_sample": {name: number / samples[name] for name, number in rows.items()},
+        "batches": len(batches),
         "halved_batches": sum(int(note["halved"]) > 0 for note in notes),
         "seconds": round(sum(float(note["seconds"]) for note in notes), 3),
     }
@@ -103,32 +101,26 @@ def index(planned: Plan) -> pd.DataFrame:
     the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
     where there is none; partner_source, see `anchorscope.passes.partners.Interchange`.
     """
-    rows = pd.DataFrame(
-        [
-            (row.sample, row.condition, len(row.tokens), row.complete)
-            for batch in planned.batches
-            for row in batch.rows
-        ],
-        columns=["sample", "condition", "tokens", "complete"],
-    )
-    cut = rows.pivot_table("tokens", "sample", "condition", aggfunc="mean")
+    rows = [
+        (row.sample, row.condition, len(row.tokens), row.complete)
+        for batch in planned.batches
+        for row in batch.rows
+    ]
+    table = pd.DataFrame(rows, columns=["sample", "condition", "tokens", "complete"])
+    cut = table.pivot_table("tokens", "sample", "condition", aggfunc="mean")
     found = pd.DataFrame({"id": [sample.id for sample in planned.samples]})
     found["noop"] = cut["noop"].notna() if "noop" in cut else False
     for name in ("knockout", "random", "question"):
         found[f"n_blocked_{name}"] = cut.get(name, float("nan"))
-    random = rows[rows["condition"] == "random"].groupby("sample")["complete"].all()
+    random = table[table["condition"] == "random"].groupby("sample")["complete"].all()
     found["random_complete"] = random.reindex(found.index, fill_value=True)
     for name in planned.prompts:
-        partners = [_partner(sample, name) for sample in planned.samples]
+        behind = [sample.others.get(name) for sample in planned.samples]
+        partners = [None if one is None else one.partner for one in behind]
         found[f"{name}_partner"] = pd.Series(partners, dtype=object)
     if {*planned.prompts} & {*interventions.ARMS}:
         found["partner_source"] = pd.Series([planned.partner_source] * len(found), dtype=object)
     return found
-
-
-def _partner(sample: Sample, prompt: str) -> str | None:
-    """Whose prompt one sample's answer was put behind."""
-    return sample.others[prompt].partner if prompt in sample.others else None
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
@@ -176,11 +168,14 @@ def read(
     folder = Path(folder)
     ((site, position),) = parse([readout])
     name = f"{condition}.{draw}/{site}.{position}"
-    ids = _covered(read_parquet(folder / "index.parquet"), condition)
-    if ids == []:
-        _, clean = read(folder, readout, "clean")
-        return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
-    stored = Stored.find(folder, name, ids) if ids else None
+    one, where = interventions.BY_NAME[condition], read_parquet(folder / "index.parquet")
+    if (partner := f"{one.prompt}_partner") in where:
+        where = where[where[partner].notna()]
+        if where.empty:
+            _, clean = read(folder, readout, "clean")
+            return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
+    ids = where["id"][where["noop"] | (not one.own_batch)].tolist()
+    stored = Stored.find(folder, name, ids)
     if stored is None:
         raise AnchorscopeError(
             f"{name} was not measured",
@@ -188,14 +183,4 @@ def read(
             "add the read-out or the condition to config.yaml and run snakemake again",
             see="not-measured",
         )
-    return stored.samples, stored
-
-
-def _covered(where: pd.DataFrame, condition: str) -> list[str] | None:
-    """The ids of the samples measured under a condition; None if it was not run."""
-    one = interventions.BY_NAME[condition]
-    if one.prompt is None:
-        ids = where["id"][where["noop"] | (not one.own_batch)].tolist()
-        return ids or None
-    partner = f"{one.prompt}_partner"
-    return where["id"][where[partner].notna()].tolist() if partner in where else None
+    return ids, stored

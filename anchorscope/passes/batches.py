@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anchorscope.models.cache import common
+from anchorscope.models.cache import common, grouped
 from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
@@ -39,7 +39,7 @@ class Sample:
     eq_tokens: tuple[int, ...]
     answer_start: int
     partner: str | None = None
-    others: Mapping[str, Sample] = field(default_factory=dict)
+    others: dict[str, Sample] = field(default_factory=dict)
 
     def under(self, one: Intervention) -> Sample:
         """The answer behind the prompt that an intervention wants."""
@@ -141,11 +141,9 @@ def arrange(
     batches, and a sample is passed under the interventions whose prompt it has.
 
     Args:
-        samples: with their answers behind the other prompts where there are such.
+        samples, counts, blocks, prompts, partner_source: see `Plan`.
         chosen: the interventions, each with its draws in turn; `clean` among them.
-        counts: samples in, measured and dropped.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        blocks, prompts, partner_source: see `Plan`.
         seed: of the random control.
         noop: how many samples are measured under interventions with a batch of their own.
     """
@@ -166,15 +164,8 @@ def arrange(
         if one[0].own_batch:
             batches += _batches(samples, some, [one], batch_tokens, seed)
     _warn_of_budget(samples, batches, batch_tokens)
-    return Plan(
-        tuple(samples),
-        tuple(batches),
-        counts,
-        blocks,
-        tuple(prompts),
-        _head(samples),
-        partner_source,
-    )
+    every, all_of = tuple(samples), tuple(batches)
+    return Plan(every, all_of, counts, blocks, tuple(prompts), _head(samples), partner_source)
 
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
@@ -210,36 +201,21 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
 
 def _batches(
     samples: Sequence[Sample],
-    chosen: Iterable[int],
+    chosen: Sequence[int],
     columns: Sequence[Drawn],
     batch_tokens: int,
     seed: int,
 ) -> list[Batch]:
-    """Batches of samples of like length. Longest first: what does not fit fails at once."""
-    lengths = {
-        number: max(len(samples[number].under(one).input_ids) for one, _ in columns)
-        for number in chosen
-    }
-    groups: list[list[int]] = []
-    for number in sorted(lengths, key=lambda number: (-lengths[number], number)):
-        longest = lengths[groups[-1][0]] if groups else 0
-        if groups and (len(groups[-1]) + 1) * len(columns) * longest <= batch_tokens:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return [_batch(samples, group, columns, lengths[group[0]], seed) for group in groups]
-
-
-def _batch(
-    samples: Sequence[Sample],
-    group: Sequence[int],
-    columns: Sequence[Drawn],
-    length: int,
-    seed: int,
-) -> Batch:
-    rows = []
-    for (one, draw), number in itertools.product(columns, group):
-        passed, key = samples[number].under(one), f"{seed}/{samples[number].id}"
-        tokens, complete = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
-        rows.append(Row(number, one, draw, tokens, complete))
-    return Batch(tuple(group), tuple(columns), tuple(rows), length)
+    """Batches of samples of like length, the longest first."""
+    lengths = [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in chosen]
+    found = []
+    for group in grouped(lengths, batch_tokens // len(columns)):
+        rows = []
+        for (one, draw), place in itertools.product(columns, group):
+            sample = samples[chosen[place]]
+            passed, key = sample.under(one), f"{seed}/{sample.id}"
+            acts = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
+            rows.append(Row(chosen[place], one, draw, *acts))
+        numbers = tuple(chosen[place] for place in group)
+        found.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
+    return found

@@ -78,8 +78,7 @@ def run(
     with which they replace, drop or exchange the question (`Sample.others`).
 
     Args:
-        loaded, planned: the model, and the plan of the batch.
-        batch: the rows; `narrowed` takes some samples of one.
+        loaded, planned, batch: the model, and rows of its plan; `narrowed` takes some samples.
         read: read-outs such as `mlp/final`.
         write: states put in place of a module's output; what is read there and behind sees them.
         grad: keep the graph from embeddings to states, see `Passed`.
@@ -87,25 +86,8 @@ def run(
     Raises:
         AnchorscopeError: see `measure`.
     """
-    pairs, step = parse(read), sharing.whole(batch)
-    rows = [planned.passed(row) for row in batch.rows]
-    given: dict[str, Any] = {**inputs(loaded, planned, batch)}
-    embeddings = None
-    if grad:
-        embed = loaded.model.get_input_embeddings()
-        embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
-        eager = loaded.model.config._attn_implementation == "eager"
-        given |= {"inputs_embeds": embeddings, "output_attentions": eager}
-    with (
-        writing(loaded, write, rows),
-        _masked(loaded, planned, batch, step, ()),
-        recording(loaded, pairs) as recorder,
-        torch.enable_grad() if grad else torch.inference_mode(),
-    ):
-        recorder.start(rows, step.starts, early=False)
-        out = loaded.model.base_model(**given, use_cache=False)
-        states = _named(planned, batch, pairs, recorder.states())
-    return Passed(states, embeddings, getattr(out, "attentions", None) or ())
+    with writing(loaded, write, [planned.passed(row) for row in batch.rows]):
+        return _passed(loaded, planned, batch, parse(read), [sharing.whole(batch)], grad=grad)
 
 
 def measure(
@@ -121,8 +103,7 @@ def measure(
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
 
     Args:
-        loaded, planned: the model and the passes.
-        readouts: such as `mlp/final`.
+        loaded, planned, readouts: the model, the passes, and such as `mlp/final`.
         numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
 
@@ -156,14 +137,12 @@ def _fitting(
     size = len(batch.columns) * batch.length  # tokens of a sample, padding included
 
     def some_of(samples: Sequence[int]) -> States:
-        some = narrowed(batch, samples)
-        parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
-        return _joined(
-            [
-                _shared(loaded, planned, narrowed(batch, part), pairs, head, forked=forked)
-                for part in parts
-            ]
-        )
+        some, found = narrowed(batch, samples), []
+        for part in sharing.parts(planned, some) if forked and batch.masked else [samples]:
+            here = narrowed(batch, part)
+            steps = sharing.steps(planned, here, forked=forked)
+            found.append(_passed(loaded, planned, here, pairs, steps, head, early=batch.masked))
+        return _joined([one.states for one in found])
 
     return _joined(room.run(batch.samples, lambda some: len(some) * size, some_of))
 
@@ -173,39 +152,48 @@ def _joined(parts: Sequence[States]) -> States:
     return {name: torch.cat([part[name].cpu() for part in parts]) for name in parts[0]}
 
 
-def _shared(
+def _passed(
     loaded: Loaded,
     planned: Plan,
     batch: Batch,
     pairs: Sequence[Pair],
-    head: cache.Layers,
+    steps: Sequence[Step],
+    head: cache.Layers | None = None,
     *,
-    forked: bool,
-) -> States:
-    """The passes of one batch: rows without a cut first, then the others from where they differ."""
-    todo = sharing.steps(planned, batch, forked=forked)
-    first: cache.Layers = []
+    early: bool = False,
+    grad: bool = False,
+) -> Passed:
+    """The passes of one batch, step after step; `early` ends each with the last module read."""
     found: dict[str, list[torch.Tensor]] = {}
+    first: cache.Layers = []
+    out = embeddings = None
     with recording(loaded, pairs) as recorder:
-        for step in todo:
-            before = sharing.earlier(planned, batch, step, head, first)
-            own = cache.Cache(before, keep=len(todo) > 1 and not first)
-            cached = {"past_key_values": own} if before or own.keep else {}
+        for step in steps:
+            before = sharing.earlier(planned, batch, step, head or [], first)
+            own = cache.Cache(before, keep=len(steps) > 1 and not first)
+            given: dict[str, Any] = {**inputs(loaded, planned, batch, step, before)}
+            cached = bool(before) or own.keep
+            given |= {"past_key_values": own} if cached else {}
+            if grad:
+                embed = loaded.model.get_input_embeddings()
+                embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
+                eager = loaded.model.config._attn_implementation == "eager"
+                given |= {"inputs_embeds": embeddings, "output_attentions": eager}
             rows = [planned.passed(batch.rows[number]) for number in step.rows]
-            recorder.start(rows, step.starts, early=batch.masked)
-            given = inputs(loaded, planned, batch, step, before)
+            recorder.start(rows, step.starts, early=early)
             with (
                 _masked(loaded, planned, batch, step, before),
-                torch.inference_mode(),
+                torch.enable_grad() if grad else torch.inference_mode(),
                 suppress(Finished),
             ):
-                loaded.model.base_model(**given, **cached, use_cache=bool(cached))
+                out = loaded.model.base_model(**given, use_cache=cached)
             first = first or own.own
             for site, states in recorder.states().items():
                 found.setdefault(site, []).append(states)
-    order = torch.tensor([number for step in todo for number in step.rows]).argsort()
+    order = torch.tensor([number for step in steps for number in step.rows]).argsort()
     seen = {site: torch.cat(some)[order.to(some[0].device)] for site, some in found.items()}
-    return _named(planned, batch, pairs, seen)
+    named = _named(planned, batch, pairs, seen)
+    return Passed(named, embeddings, getattr(out, "attentions", None) or ())
 
 
 def inputs(

@@ -258,7 +258,7 @@ def test_a_prompt_larger_than_the_budget_is_passed_by_itself(llama: Any) -> None
 
 
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With tokens that the model does write declared to be marks, rows stop early, each its own."""
+    """With texts that the model does write declared to be settled, rows stop early."""
     tokenizer = llama.tokenizer
     ending = answers._ending(llama.model, tokenizer, "few_shot")
     prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
@@ -268,7 +268,6 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
         tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
         for ids, new, size in zip(prompts, full, wanted, strict=True)
     ]
-    monkeypatch.setattr(generation._Stopper, "_marked", lambda self, token: True)
     monkeypatch.setattr(generation, "settled", lambda text, style: text in texts)
     found = generation.generate(
         prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000

@@ -183,23 +183,6 @@ def test_a_begin_token_that_is_never_used_will_do(checkpoint, tmp_path, byte_lev
     loading.load(folder)
 
 
-@pytest.mark.parametrize(("eos", "warns"), [(5, True), ([5, 6], True), ("own", False)])
-def test_another_end_token_is_a_warning_only(beginning, metaspace, caplog, eos, warns):
-    """Instruct models end a turn with another token than a text."""
-    known = [5, metaspace.eos_token_id] if eos == "own" else eos
-    edit(beginning / "config.json", eos_token_id=known)
-    edit(beginning / "generation_config.json", eos_token_id=known)
-    loading.load(beginning)
-    assert ("ends a text with '</s>'" in caplog.text) is warns
-
-
-@pytest.mark.parametrize("name", ["bos_token_id", "eos_token_id"])
-@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
-def test_a_special_token_without_an_embedding_is_refused(beginning, file, name):
-    edit(beginning / file, **{name: 100_000})
-    assert "names the token 100000" in refused(beginning)
-
-
 def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
     placed = {}
 
@@ -212,6 +195,18 @@ def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkey
     error = refused(folder, device="cuda:0")
     assert "does not fit on the GPU" in error and "#out-of-memory" in error
     assert placed == {"": "cuda:0"}, "straight to its device"
+
+
+def test_layers_are_spread_over_the_chosen_gpus_with_a_share_of_each_kept_free(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: ((gpu + 1) * 1000, 9000))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    spread = loading._placed("auto:0,2")
+    assert spread["device_map"] == "auto" and spread["max_memory"].pop("cpu") > 0
+    assert spread["max_memory"] == {0: 850, 2: 2550}
+    assert {*loading._placed("auto")["max_memory"]} == {0, 1, "cpu"}
+    assert loading._placed("cpu") == {}
+    parted = {"model": 0, "lm_head": "disk"}
+    assert loading._placed(parted) == {"device_map": parted}
 
 
 def test_weights_under_other_names_are_refused(folder):
@@ -256,12 +251,6 @@ def test_a_checkpoint_that_lacks_something_is_refused(folder, breaks, said):
 def test_a_hub_models_folder_that_is_gone_says_how_to_fetch_it_again(tmp_path):
     pruned = tmp_path / "models--a--b" / "snapshots" / "c0ffee"
     assert "delete results/models/<model>.json and run again" in refused(pruned)
-
-
-@pytest.mark.parametrize("device", ["cuda", {"model": "cpu", "lm_head": 0}])
-def test_a_device_that_is_not_there_is_refused(folder, device, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "no usable GPU" in refused(folder, device=device)
 
 
 def test_code_in_the_checkpoint_is_never_run(folder):
