@@ -229,15 +229,6 @@ def test_the_plan_depends_on_the_cell_and_the_budget_only(byte_level):
     assert all(fewer[key][1] == cut for key, cut in drawn.items() if key in fewer)
 
 
-def test_positions_are_the_closing_token_and_the_answers_neighbours(byte_level):
-    answers = answers_table(byte_level).head(1)
-    answers[["prompt_length", "ea_start", "ea_end", "final"]] = [9, 11, 14, 16]
-    (sample,) = planned(answers).samples
-    assert sample.positions == {
-        "before_answer": 10, "last_answer": 13, "final": 16, "prompt_end": 8,
-    }  # fmt: skip
-
-
 def test_model_rows_are_one_a_sample_and_condition(load, tmp_path, caplog):
     loaded = load("llama")
     passed = []

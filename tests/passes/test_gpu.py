@@ -116,17 +116,6 @@ def test_probes_are_the_cpus_in_blocks_of_any_size(budget):
     assert torch.allclose(there.logits(x).cpu(), here.logits(x), atol=LOGIT)
 
 
-def test_bfloat16_features_are_solved_in_float32():
-    x, z = learned()
-    half, z = x.bfloat16(), torch.as_tensor(z)
-    masks = torch.ones(1, len(z), dtype=torch.bool)
-    found, exact = (probes.fit(one, z, masks, torch.ones(1), device=DEVICE) for one in (half, x))
-    assert found.weights.dtype == torch.float32
-    expected = probes.fit(half.float(), z, masks, torch.ones(1)).logits(half)
-    assert torch.allclose(found.logits(half).cpu(), expected, atol=LOGIT)
-    assert not torch.allclose(found.logits(half), exact.logits(x), atol=LOGIT / 10)
-
-
 def test_scores_are_the_cpus():
     x, z = learned()
     ids = [f"q{number}" for number in range(len(z))]

@@ -9,7 +9,7 @@ import itertools
 import pandas as pd
 import pytest
 import torch
-from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, config, final_norm
+from conftest import ALL_FAMILIES, CORPUS, config, final_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from instrument import (
@@ -23,7 +23,7 @@ from instrument import (
     planned,
 )
 
-from anchorscope.models import answers, cache, families, generation, inputs, loading
+from anchorscope.models import cache, families, generation, loading
 from anchorscope.passes import planning, runner, sharing
 from anchorscope.passes.batches import BLOCKS, POSITIONS
 
@@ -62,29 +62,12 @@ def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
 
 def unshared(loaded, plan):
     """(id, tensor name) → [layers, width]: every row passed in full, the model run to its end."""
-    found, seen = {}, {}
-    handles = [
-        families.part(loaded, layer, site).register_forward_hook(
-            lambda module, args, output, site=site: seen.setdefault(site, []).append(
-                families.first_tensor(output)
-            )
-        )
-        for layer, site in itertools.product(families.layers(loaded), families.SITES)
-    ]
-    for batch in plan.batches:
-        seen.clear()
-        with torch.inference_mode():
-            loaded.model.base_model(**runner.inputs(loaded, plan, batch), use_cache=False)
-        for number, row in enumerate(batch.rows):
-            sample = plan.passed(row)
-            for (site, layers), (name, place) in itertools.product(
-                seen.items(), sample.positions.items()
-            ):
-                states = torch.stack([layer[number, place] for layer in layers])
-                found[sample.id, f"{row.condition}.{row.draw}/{site}.{name}"] = states
-    for handle in handles:
-        handle.remove()
-    return found
+    return {
+        (plan.samples[number].id, name): states[place]
+        for batch in plan.batches
+        for name, states in runner.run(loaded, plan, batch, read=READOUTS).states.items()
+        for place, number in enumerate(batch.samples)
+    }
 
 
 @pytest.mark.parametrize("blocks", BLOCKS)
@@ -270,21 +253,6 @@ def test_what_rows_have_in_common_is_what_all_begin_with(rows):
     )
 
 
-def test_samples_at_the_window_are_shared_exactly_too(load):
-    loaded = load("gemma3_text")
-    table = behind_heads(loaded.tokenizer).head(1)
-    ids = table["input_ids"][0]
-    table.at[0, "input_ids"] = [*ids[:-3], *ids[-3:-2] * (WINDOW - len(ids)), *ids[-3:]]
-    for name in ("prompt_length", "ea_start", "ea_end", "final"):
-        table[name] += WINDOW - len(ids)
-    plan = planned(table, window=WINDOW)
-    assert plan.counts.kept == 1
-    expected = unshared(loaded, plan)
-    for key, states in measured(loaded, plan, READOUTS).items():
-        assert states.shape[0] == LAYERS
-        torch.testing.assert_close(states, expected[key], **CLOSE)
-
-
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 @pytest.mark.parametrize("head", [HEAD, ""])
 @pytest.mark.parametrize("price", [10**6, 40, 0])
@@ -308,48 +276,29 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     assert len(set(map(len, found))) > 1
 
 
-def test_answers_up_to_the_sliding_window_are_a_plain_greedy_loops(load):
-    loaded = load("mistral", "metaspace")
-    prompts = [loaded.tokenizer(HEAD)["input_ids"], [5] * (WINDOW - 4)]
-    ending = generation.Ending("chat", (0,), frozenset())
-    found = generation.generate(
-        prompts, loaded.model, loaded.tokenizer, ending, max_new_tokens=4, batch_tokens=500
-    )
-    assert found == [greedy(loaded, ids, (), 4) for ids in prompts]
-
-
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
     monkeypatch.setattr(generation, "split", lambda widths: [slice(None)])  # all in one call
-    loaded, shapes = load("llama"), []
+    loaded, rows = load("llama"), []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
-    free = [greedy(loaded, ids, (), 12) for ids in prompts]
-    eos = frozenset(new[2] for new in free[:4])
+    eos = frozenset(greedy(loaded, ids, (), 3)[2] for ids in prompts[:4])
     expected = [greedy(loaded, ids, eos, 12) for ids in prompts]
-    lengths = sorted(map(len, expected))
-    assert lengths[4] <= 3 < lengths[-1]  # most rows end early, one does not
-    handle = loaded.model.register_forward_hook(
-        lambda module, args, kwargs, output: shapes.append(
-            (kwargs["input_ids"].shape, output.logits.shape[1])
-        ),
-        with_kwargs=True,
-    )
+
+    def see(module, args, kwargs, output):
+        assert output.logits.shape[1] == 1
+        rows.append(len(kwargs["input_ids"]))
+
+    handle = loaded.model.register_forward_hook(see, with_kwargs=True)
     found = generation.generate(
         prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), eos),
         max_new_tokens=12, batch_tokens=10**6,
     )  # fmt: skip
     handle.remove()
     assert found == expected
-    rows = [shape[0] for shape, _ in shapes]
-    going = [sum(length > step for length in lengths) for step in range(lengths[-1])]
-    assert len(rows) == lengths[-1] and rows[0] == len(prompts)
+    steps = max(map(len, expected))
+    going = [sum(len(new) > step for new in expected) for step in range(steps)]
+    assert len(rows) == steps and rows[0] == len(prompts) > rows[-1]
     for passed, needed in zip(rows, going, strict=True):
         assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
-    assert rows[-1] < len(prompts)
-    assert {kept for _, kept in shapes} == {1}
-    # The head's tokens, common to all, are not among those of the batch.
-    shared = cache.common(prompts)
-    assert shared >= len(loaded.tokenizer(HEAD)["input_ids"])
-    assert shapes[0][0][1] == max(map(len, prompts)) - shared
 
 
 def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(
@@ -423,19 +372,3 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
 
     assert differs(table[[not far for far in beyond]]) < 1e-5
     assert differs(table) > 1e-3
-
-
-def test_prompts_beyond_the_original_length_of_longrope_are_dropped_and_counted(longrope):
-    texts = [text[: text.index("A:") + 2] for text in CORPUS]
-    sizes = [len(longrope.tokenizer.encode(text)) for text in texts]
-    most = sorted(sizes)[4]
-    longrope.model.config.rope_parameters["original_max_position_embeddings"] = most + 4
-    rows = pd.DataFrame({"id": [str(n) for n in range(8)], "question": texts, "prompt": texts})
-    rows = rows.assign(question_start=3, question_end=8, eq_start=[[3]] * 8, eq_end=[[6]] * 8)
-    asked = rows[["id", "question"]].assign(answers=[["x"]] * 8, subject=None, relation=None)
-    settings = answers.Settings("chat", max_new_tokens=3)
-    found, counts = answers.answer(
-        rows.assign(dropped=None), asked, longrope.model, longrope.tokenizer, settings
-    )
-    assert counts.dropped[inputs.BEYOND_POSITIONS] == sum(size > most for size in sizes) > 0
-    assert found["input_ids"].map(len).max() <= most + 4
