@@ -9,9 +9,9 @@ with stage(snakemake):
     given, chosen = snakemake.input, snakemake.params
     tokenizer = None
     if chosen.style == "chat":
-        from anchorscope.models.loading import load_tokenizer
+        from anchorscope.models import vocabulary
 
-        tokenizer = load_tokenizer(read_json(given[0])["path"])
+        tokenizer = vocabulary.load(read_json(given[0])["path"])
     sampled = read_parquet(given.questions)
     prompts, counts = build(
         of_run(sampled, chosen.limit, chosen.finder),

@@ -14,23 +14,11 @@ from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
-    import pandas as pd
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "spiece.model",
-    "tekken.json",
-)
-NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
-
 KEPT_FREE = 0.15
 """Share of each of several GPUs that no weights take."""
 
@@ -54,7 +42,7 @@ def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") 
     """
     folder = Path(folder).expanduser()
     family = check(folder)
-    tokenizer = load_tokenizer(folder)
+    tokenizer = vocabulary.load(folder)
     model = _weights(folder, dtype, device)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], folder)
     vocabulary.check_begin(tokenizer, folder)
@@ -69,29 +57,10 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
     """
     where = type(model).__name__
     family = _known_family(model.config.model_type, where)
-    _check_fast(tokenizer, where)
+    vocabulary.check_fast(tokenizer, where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
     model = model.eval().requires_grad_(False)
     return Loaded(model, tokenizer, family, window(model.config), device_of(model))
-
-
-def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse frozen answers of which this tokenizer does not read the anchors as they were.
-
-    Raises:
-        AnchorscopeError: an answer's anchor decodes to another text; it names `where`.
-    """
-    kept = answers[answers["dropped"].isna()]
-    for row in kept.head(64).to_dict("records"):
-        ids = list(row["input_ids"])[row["ea_start"] : row["ea_end"]]
-        text = tokenizer.decode(ids)
-        if row["ea_text"] not in text:
-            raise AnchorscopeError(
-                f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer",
-                f"{where}, id {row['id']}",
-                "answers can be read by a model with the same tokenizer only (`answers_of`)",
-                see="other-vocabulary",
-            )
 
 
 def check(folder: str | Path) -> Family:
@@ -105,13 +74,10 @@ def check(folder: str | Path) -> Family:
     if not folder.is_dir():
         do = "check `local` in config.yaml"
         if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
-            do += (
-                "; for a hub model the cache may have been pruned: "
-                "delete results/models/<model>.json and run again"
-            )
+            do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     family = _family(folder)
-    _check_tokenizer_files(folder)
+    vocabulary.check_files(folder)
     _check_safetensors(folder, folder)
     return family
 
@@ -165,79 +131,31 @@ def _family(folder: Path) -> Family:
     try:
         model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AnchorscopeError(
-            f"config.json cannot be read or names no model_type ({type(error).__name__})",
-            path,
-            "save the model with `save_pretrained`",
-            see="no-checkpoint",
-        ) from error
+        what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
+        do = "save the model with `save_pretrained`"
+        raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
     return _known_family(model_type, path)
 
 
 def _known_family(model_type: str, where: object) -> Family:
     if model_type in FAMILIES:
         return FAMILIES[model_type]
-    raise AnchorscopeError(
-        f"there is no adapter for the model family {model_type!r}",
-        where,
+    what = f"there is no adapter for the model family {model_type!r}"
+    do = (
         f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
-        "anchorscope/models/families.py and to the parity tests",
-        see="unknown-family",
+        "anchorscope/models/families.py and to the parity tests"
     )
-
-
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of a checkpoint folder alone.
-
-    Raises:
-        AnchorscopeError: there is none, it cannot be read, or it has only the slow form.
-    """
-    from transformers import AutoTokenizer
-
-    folder = Path(folder)
-    _check_tokenizer_files(folder)
-    try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
-        )
-    except Exception as error:  # converters raise whatever the broken file makes them raise
-        raise AnchorscopeError(
-            f"the tokenizer cannot be loaded ({type(error).__name__})",
-            folder,
-            NEEDS_TOKENIZER,
-            see="tokenizer",
-        ) from error
-    _check_fast(tokenizer, folder)
-    return tokenizer
-
-
-def _check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
-    if not tokenizer.is_fast:
-        raise AnchorscopeError(
-            "the tokenizer has only the slow form, which cannot tell where a token's text lies",
-            where,
-            f"{NEEDS_TOKENIZER} (the fast form)",
-            see="tokenizer",
-        )
-
-
-def _check_tokenizer_files(folder: Path) -> None:
-    # Without files, transformers makes up an empty tokenizer from the model type.
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise AnchorscopeError(
-            "the model folder holds no tokenizer", folder, NEEDS_TOKENIZER, see="tokenizer"
-        )
+    raise AnchorscopeError(what, where, do, see="unknown-family")
 
 
 def _check_safetensors(folder: Path, where: object) -> None:
     if not any(folder.glob("*.safetensors")):
-        raise AnchorscopeError(
-            "the model has no weights in safetensors format",
-            where,
+        do = (
             "save it with `save_pretrained`, which writes model.safetensors; "
-            "pickled weights (.bin, .pt) are not read because they can run code",
-            see="no-safetensors",
+            "pickled weights (.bin, .pt) are not read because they can run code"
         )
+        what = "the model has no weights in safetensors format"
+        raise AnchorscopeError(what, where, do, see="no-safetensors")
 
 
 def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
@@ -256,20 +174,13 @@ def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
             **_placed(device),
         )
     except torch.cuda.OutOfMemoryError as error:
-        raise AnchorscopeError(
-            "the model does not fit on the GPU",
-            folder,
-            "ask for more GPUs, or dtype: bfloat16",
-            see="out-of-memory",
-        ) from error
+        what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
+        raise AnchorscopeError(what, folder, do, see="out-of-memory") from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         first_line = next(iter(str(error).strip().splitlines()), "")[:200]
-        raise AnchorscopeError(
-            f"the weights cannot be loaded ({type(error).__name__}: {first_line})",
-            folder,
-            "download or save the model again; the files may be cut short",
-            see="broken-weights",
-        ) from error
+        what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
+        do = "download or save the model again; the files may be cut short"
+        raise AnchorscopeError(what, folder, do, see="broken-weights") from error
     model, info = loaded
     _check_complete(info, folder)
     places = list(getattr(model, "hf_device_map", {}).values())
@@ -314,10 +225,7 @@ def _check_complete(info: dict[str, Any], folder: Path) -> None:
     """Refuse weights that were made up because the file had none of that name and shape."""
     made_up = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
     if made_up:
-        raise AnchorscopeError(
-            f"{len(made_up)} weights are not in the file and would be random, "
-            f"the first: {', '.join(made_up[:3])}",
-            folder,
-            "save the whole causal language model (with its LM head) with `save_pretrained`",
-            see="made-up-weights",
-        )
+        first = ", ".join(made_up[:3])
+        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
+        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
+        raise AnchorscopeError(what, folder, do, see="made-up-weights")

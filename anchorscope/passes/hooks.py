@@ -23,8 +23,7 @@ TOKENWISE = "mlp"
 class Finished(Exception):
     """Ends a pass: nothing that the model would do now is read. Raised by a hook, after recording.
 
-    Hooks of other makers stay in order: those on modules already run have run, and transformers
-    and accelerate undo per module, not per pass.
+    Hooks of transformers and accelerate undo per module, not per pass: they stay in order.
     """
 
 

@@ -21,16 +21,13 @@ class Intervention:
     """One condition.
 
     Attributes:
-        name: as in the column `condition` of tables.
-        label: in a legend, such as `exact question tokens cut`.
-        when: completes `ΔP when ...`.
+        name, label, when: in tables; in a legend; and what completes `ΔP when ...`.
         settings: keys of the config's `conditions`, all of which must be on.
         tokens: which question tokens it acts on, a key of `TOKENS`; None for none.
         weight: what attention to these is multiplied by before the softmax renormalises it, an
             additive log-weight on the scores; 0 cuts it.
         layers: first layer that it acts in, and the one after the last; None for all.
-        prompt: the prompt that the answer stands behind, a key of `Sample.others`; None for the
-            sample's own.
+        prompt: the prompt that the answer stands behind, a key of `Sample.others`, if not its own.
         control: name of the condition that it is compared with.
         own_batch: passed in a batch of its own, on the model's ordinary path without our mask.
     """
@@ -127,13 +124,10 @@ def cut(
     key: str,
     draw: int = 0,
 ) -> tuple[tuple[int, ...], bool]:
-    """The tokens that an intervention acts on in one sample, in rising order.
+    """The tokens that an intervention acts on in one sample, and False if `random` found too few.
 
-    `question_tokens` and `eq_tokens` are indices in the model's input. The random placement depends
-    on `key`, seed and sample id, and on the number of the draw.
-
-    Returns:
-        The indices, and False if `random` found too few.
+    All are indices in the model's input. The random placement depends on `key`, seed and sample id,
+    and on the number of the draw.
     """
     if one.tokens is None:
         return (), True
@@ -147,8 +141,7 @@ def random_tokens(
     """As many question tokens outside E_Q as E_Q has, in runs of E_Q's lengths, at random places.
 
     The longest run is placed first, apart from the others where there is room. One that fits
-    nowhere fills the longest free stretch, and what is left of it is placed likewise. The same key
-    gives the same tokens on any machine.
+    nowhere fills the longest free stretch, and what is left of it is placed likewise.
 
     Returns:
         The indices in rising order, and whether they are as many as E_Q's.

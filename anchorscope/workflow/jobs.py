@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.models.families import Loaded, positions
-from anchorscope.models.loading import check_tokens, load
+from anchorscope.models.loading import load
+from anchorscope.models.vocabulary import check_tokens
 from anchorscope.passes import activations, planning
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import draws, fitting, floors, scores, stored
