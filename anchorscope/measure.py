@@ -152,7 +152,7 @@ def measure(
 
     cut = _section(Conditions, conditions, "conditions").model_dump()
     settings = {**_section(Probe, probe, "probe").model_dump(), "seed": seed}
-    drawn = {**_section(Bootstrap, bootstrap, "bootstrap").model_dump(), "seed": seed}
+    drawn = _section(Bootstrap, bootstrap, "bootstrap").model_dump()
     runner.parse(readouts)
     loaded = wrapped(model, tokenizer)
     _check_attention(model)
@@ -251,27 +251,15 @@ def _tables(
 ) -> dict[str, pd.DataFrame]:
     """Tables of `Measured` by name, `model` and `dataset` first."""
     from anchorscope.experiments import tables
-    from anchorscope.experiments.interchange import table as interchange
-    from anchorscope.experiments.knockout import controls, curve
+    from anchorscope.experiments.knockout import cell_tables
     from anchorscope.probes import floors
 
     text = floors.floors(measured, settings)
-    few = {name: drawn[name] for name in ("draws", "level", "seed")}
-    balanced = settings["scoring"] == "calibrated" and settings["prior"] == "balanced"
-    beside: dict[str, Any] = {"floors": text, "draws_of_refits": again}
-    frames = {
-        "table": curve.curve(scored, measured, **beside, **drawn),
-        "contrasts": curve.contrasts(scored, measured, **beside, **few),
-        "controls": controls.controls(
-            scored,
-            text,
-            measured,
-            before=controls.before_the_answer(scored),
-            balanced=balanced,
-            **few,
-        ),
-        "interchange": interchange.report(scored, measured, draws_of_refits=again, **drawn),
-    }
+    made = cell_tables.tables(
+        scored, text, measured, again, probe=settings, bootstrap=drawn, seed=settings["seed"]
+    )
+    frames = {"table": made["curve"]}
+    frames |= {name: made[name] for name in ("contrasts", "controls", "interchange")}
     return {name: tables.join([names], [frame]) for name, frame in frames.items()}
 
 

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
 from anchorscope.probes import scores
 
@@ -85,18 +86,18 @@ def intervals(
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
         given: dict[str, Any] = {
-            "draws_of_refits": refits,
+            "refits": refits,
             "draws": times,
             "level": level,
             "seed": seed,
         }
-        found = curve.curve(scored[scored["condition"] != "random"], answers, **given)
+        found = table(curve.curve, scored[scored["condition"] != "random"], answers, **given)
         rows = found[found["grouping"] == "per_layer"].set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():
             row = rows.loc[anchor]
             values = (row[column], row[f"{ends}_low"], row[f"{ends}_high"])
             records.append((quantity, name, *values, row["probe_auc"]))
-        contrasts = curve.contrasts(scored, answers, **given)
+        contrasts = table(curve.contrasts, scored, answers, **given)
         contrasts = contrasts[contrasts["contrast"] == "knockout-random"].set_index("quantity")
         for quantity, column in CONTRASTS.items():
             row = contrasts.loc[column]

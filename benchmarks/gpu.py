@@ -252,9 +252,7 @@ def fitted(device: str, shape: tuple[int, int, int]) -> dict[str, Any]:
     )
     features = Drawn(shape, torch.as_tensor(z), device)
     for _ in range(2):
-        _, taken = timing.timed(
-            lambda: fitting.fit(features, plan, settings, device=device), "wall"
-        )
+        _, taken = timing.timed(lambda: fitting.fit(features, plan, device=device), "wall")
     problems = len(fitting.training_rows(plan)[0]) * len(settings.penalties)
     return {
         "shape": list(shape),

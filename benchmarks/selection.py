@@ -25,6 +25,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
 from anchorscope.storage.files import read_csv
 
@@ -117,8 +118,8 @@ def selection(world: World, n: int = 40_000, seed: int = 0) -> pd.DataFrame:
         A row for each grouping: `share` of flips, `Q`, `A`, `Q - A`, and the layer's `probe_auc`.
     """
     replicate, split, answers = simulate(world, n, seed)
-    found = curve.curve(replicate, answers, draws=2)
-    again = curve.curve(split, answers, draws=2)
+    found = table(curve.curve, replicate, answers, draws=2)
+    again = table(curve.curve, split, answers, draws=2)
     again = again[again["grouping"] == "replicate"].assign(grouping="split")
     both = pd.concat([found, again])
     other = 1 - int(both.loc[both["headline"], "layer"].iloc[0])

@@ -39,7 +39,7 @@ jobs = Jobs(cfg, site, here=on_this_machine)
 # Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}/}.
 shown = Shown(cfg)
 RESULTS, ROOT = cfg.results, cfg.root
-EXPERIMENTS = registry.TARGETS
+EXPERIMENTS = registry.EXPERIMENTS
 # Picture behind a figure's name -> experiment and view.
 VIEWS_OF_EXPERIMENTS = registry.pictures()
 

@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments import strength
 from anchorscope.experiments.interchange import table as interchange
-from anchorscope.experiments.interchange.table import Arm
-from anchorscope.experiments.knockout import strength
+from anchorscope.experiments.pairs import Arm
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout
@@ -223,7 +223,7 @@ def _share(effects: Effects | None, blank: np.ndarray) -> np.ndarray:
 
 
 def _followed(arm: Arm | None, blank: np.ndarray) -> np.ndarray:
-    return blank if arm is None else np.where(arm.counted, arm.follows, np.nan)
+    return blank if arm is None else np.where(arm.counted, arm.values["follows"], np.nan)
 
 
 def _at_one_layer(own: _Moved, layer: int) -> _Moved:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments.knockout.strength import LEAST_AUC
+from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from anchorscope.config.settings import Section
-from anchorscope.passes.interventions import Intervention
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment. Its folder `anchorscope/experiments/<name>/` holds three modules more,
-    unless it has rules of its own.
+    """An experiment that is a target of its own, served by the generic rules.
+
+    Its folder `anchorscope/experiments/<name>/` holds three modules more:
 
     - `measure.measure(cell, settings)` passes a cell's samples, see `scored.Cell`, and returns a
       row for each sample, condition, read-out and layer.
@@ -24,30 +24,18 @@ class Experiment:
 
     Attributes:
         name: of its target, its section of the config's `experiments`, and its products.
-        label: as a title.
         about: what it does and what controls it, in a sentence or two.
-        interventions: its conditions beside `clean`.
         settings: the model of its section in the config.
         views: view → title of the picture; the first is `<figure>.<name>`, the others
             `<figure>.<name>-<view>`.
-        columns: column of its table → what it holds.
-        own_rules: whether rules of its own make its products, part of the main run, and no target
-            is named after it.
+        columns: of a cell's table; docs/experiments.md explains them.
     """
 
     name: str
-    label: str
     about: str
-    interventions: tuple[Intervention, ...]
     settings: type[Section]
     views: Mapping[str, str]
-    columns: Mapping[str, str]
-    own_rules: bool = False
-
-    @property
-    def cell_columns(self) -> tuple[str, ...]:
-        """The columns of one cell's table: without those that name the cell."""
-        return tuple(name for name in self.columns if name not in ("model", "dataset"))
+    columns: tuple[str, ...]
 
     def module(self, part: str) -> ModuleType:
         """`measure`, `table` or `figure` of its folder, imported when needed."""

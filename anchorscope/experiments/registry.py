@@ -1,20 +1,16 @@
-"""The experiments, in the order of the report."""
+"""The experiments beside the main run, in the order of the report."""
 
 from __future__ import annotations
 
 from pydantic import ValidationError
 
 from anchorscope.config.settings import Config, Section
-from anchorscope.experiments import interchange, knockout, patching
+from anchorscope.experiments import patching
 from anchorscope.experiments.experiment import Experiment
 from anchorscope.storage.errors import AnchorscopeError
 
-EXPERIMENTS: dict[str, Experiment] = {
-    one.name: one for one in (knockout.EXPERIMENT, interchange.EXPERIMENT, patching.EXPERIMENT)
-}
+EXPERIMENTS: dict[str, Experiment] = {one.name: one for one in (patching.EXPERIMENT,)}
 """Name → record. A new experiment is a folder and its record here."""
-TARGETS = {name: one for name, one in EXPERIMENTS.items() if not one.own_rules}
-"""Those that run beside the main run: targets that the generic rules serve."""
 
 
 def settings_of(config: Config, name: str) -> Section:
@@ -41,14 +37,15 @@ def check(config: Config) -> None:
     """
     for name in config.experiments:
         if name not in EXPERIMENTS:
-            known = ", ".join(EXPERIMENTS) or "none"
-            what, where = f"there is no experiment {name!r}", f"experiments.{name}"
-            raise AnchorscopeError(what, where, f"use one of: {known}", see="config")
+            what, where = f"no experiment {name!r} takes settings", f"experiments.{name}"
+            raise AnchorscopeError(
+                what, where, f"use one of: {', '.join(EXPERIMENTS)}", see="config"
+            )
         settings_of(config, name)
 
 
 def pictures() -> dict[str, tuple[str, str]]:
     """What stands behind a figure's name in a picture's → experiment and view."""
     return {
-        stem: (one.name, view) for one in TARGETS.values() for view, stem in one.stems().items()
+        stem: (one.name, view) for one in EXPERIMENTS.values() for view, stem in one.stems().items()
     }

@@ -1,14 +1,14 @@
-"""Bands: intervals of a read-out's quantities that carry the variance of its probes.
+"""Bands: intervals that carry the variance of the probes.
 
 A percentile bootstrap holds the probes fixed: a draw changes who is averaged, not who was learned
-from. Where probes were learned anew from some of the draws (`draws`), every interval is
-stretched about its estimate by how much more a quantity then varies.
+from. Where probes were learned anew from some of the draws (`draws`), every interval is stretched
+about its estimate by how much more a quantity then varies.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,18 +19,8 @@ from anchorscope.probes.samples import Readout
 RELATIVE = 1e-9
 """Standard deviation over size below which a quantity does not vary."""
 
-
-@dataclass(frozen=True)
-class Refits:
-    """Draws from which probes were learned anew.
-
-    Attributes:
-        drawn: the draws.
-        readouts: the read-out as the probes learned from each see it.
-    """
-
-    drawn: Bootstrap
-    readouts: Iterable[Readout]
+Refits = tuple[Bootstrap, Iterable[Readout]]
+"""Draws, and the read-out as the probes learned anew from each of them see it."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +43,7 @@ class Means:
 
     def replicates(self, drawn: Bootstrap) -> np.ndarray:
         """The means in each draw, of placements drawn with it, [draws, layers]."""
-        by_way = drawn.means(self.values, self.members)
-        return drawn.of_placements(by_way, self.placements)
+        return drawn.of_placements(drawn.means(self.values, self.members), self.placements)
 
     def of_all_placements(self, drawn: Bootstrap) -> np.ndarray:
         """The means in each draw, of every placement, [draws, layers]."""
@@ -92,24 +81,22 @@ def spreads(
     drawn: Bootstrap,
     refits: Refits | None = None,
 ) -> list[Spread]:
-    """The quantities of a read-out, whose groups are formed anew as each draw's probes see them.
+    """What `measure` finds of a read-out, and how it spreads over the draws.
 
-    Args:
-        measure: the quantities of any read-out, as many for each.
-        readout: as its own probes see it.
-        drawn: the bootstrap.
-        refits: None leaves every interval as the fixed probes make it.
+    With `refits` the quantities are measured anew as each draw's probes see the read-out; without,
+    every interval is as the fixed probes make it.
     """
     found = measure(readout)
     if not found:
         return []
     factors = np.ones((len(found), len(readout.clean)))
     if refits is not None:
-        fixed = np.stack([means.of_all_placements(refits.drawn) for means in found], axis=1)
-        moved = [
-            [means.of_all_placements(one)[0] for means in measure(again)]
-            for one, again in zip(refits.drawn.each(), refits.readouts, strict=True)
-        ]
+        learned_from, readouts = refits
+        fixed = np.stack([means.of_all_placements(learned_from) for means in found], axis=1)
+        moved = []
+        for weights, again in zip(learned_from.weights, readouts, strict=True):
+            one = replace(learned_from, weights=weights[None])
+            moved.append([means.of_all_placements(one)[0] for means in measure(again)])
         factors = inflation(fixed, np.array(moved))
     estimates = [means.estimate() for means in found]
     return [
@@ -121,9 +108,8 @@ def spreads(
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
     """How much more quantities vary when the probes are learned anew, at least 1, [...].
 
-    Args:
-        fixed, refitted: over the same draws, [draws, ...]. Draws in which a quantity does not
-            exist both ways are left out; 1 where fewer than two are left or nothing varies.
+    Both are over the same draws, [draws, ...]. Draws in which a quantity does not exist both ways
+    are left out; 1 where fewer than two are left or nothing varies.
     """
     known = ~np.isnan(fixed) & ~np.isnan(refitted)
     sd_fixed, sd_refit = (_sd(np.where(known, one, np.nan)) for one in (fixed, refitted))

@@ -5,8 +5,7 @@ The bands of a curve need the variance of its probes; scores of refitted probes 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from anchorscope.probes import samples
 from anchorscope.probes.bands import Refits
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
-from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import atomic
+from anchorscope.storage.files import read_arrays, write_arrays
 
 
 @dataclass(frozen=True)
@@ -65,33 +63,28 @@ class Draws:
         Raises:
             AnchorscopeError: draws and answers are not of the same samples.
         """
-        name = f"{readout.site}/{readout.position}"
         places = samples.places(pd.DataFrame({"id": self.ids}), answers)
         if places is None:
-            raise samples.mismatch("refitted probes scored other samples", f"read-out {name}")
-        found = self._scores_of(name, {*readout.effects}.intersection(conditions))
+            raise samples.mismatch(
+                "refitted probes scored other samples", f"read-out {readout.name}"
+            )
+        wanted = {"clean", *readout.effects.keys() & conditions}
+        wanted |= {f"replicate-{condition}" for condition in wanted}
+        found: dict[tuple[str, int], np.ndarray] = {}
+        for key, s in self.scores.items():
+            of, condition, draw = key.rsplit("/", 2)
+            if of == readout.name and condition in wanted:
+                found[condition, int(draw)] = s
         if not found:
             return None
 
         def seen(number: int) -> Readout:
-            own = {key: s[number][:, places].astype(np.float64) for key, s in found.items()}
-            return samples.seen_by(readout, own)
+            return readout.seen_by(
+                {key: s[number][:, places].astype(np.float64) for key, s in found.items()}
+            )
 
         weights = self.weights[:, places].astype(np.float64)
-        return Refits(Bootstrap(np.arange(len(places)), weights), map(seen, range(len(self))))
-
-    def _scores_of(
-        self, readout: str, conditions: Collection[str]
-    ) -> dict[tuple[str, int], np.ndarray]:
-        """(condition, its draw) → scores of a read-out, on either prompt's clean pass too."""
-        wanted = {"clean", *conditions}
-        wanted |= {f"replicate-{condition}" for condition in wanted}
-        found = {}
-        for key, s in self.scores.items():
-            of, condition, draw = key.rsplit("/", 2)
-            if of == readout and condition in wanted:
-                found[condition, int(draw)] = s
-        return found
+        return Bootstrap(np.arange(len(places)), weights), map(seen, range(len(self)))
 
 
 def none() -> Draws:
@@ -105,36 +98,5 @@ def read(path: str | Path) -> Draws:
     Raises:
         AnchorscopeError: the file cannot be read.
     """
-    ids, found = read_arrays(path, "the scores of refitted probes")
+    ids, found = read_arrays(path, "scores of refitted probes")
     return Draws(ids, found.pop("weights"), found)
-
-
-def write_arrays(path: str | Path, ids: Iterable[object], arrays: dict[str, np.ndarray]) -> None:
-    """Write arrays of some samples as safetensors; the ids stand in the file's metadata."""
-    from safetensors.numpy import save_file
-
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    with atomic(path) as draft:
-        save_file(whole, draft, metadata={"ids": json.dumps([str(one) for one in ids])})
-
-
-def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The ids and arrays that `write_arrays` wrote.
-
-    Raises:
-        AnchorscopeError: the file cannot be read; it says `what` it holds.
-    """
-    from safetensors import SafetensorError, safe_open
-
-    try:
-        with safe_open(path, framework="np") as file:
-            ids = json.loads(file.metadata()["ids"])
-            found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, KeyError, TypeError) as error:
-        raise AnchorscopeError(
-            f"cannot read {what}: {error}",
-            path,
-            "delete the file and run snakemake again",
-            see="unreadable-product",
-        ) from error
-    return np.array(ids, dtype=object), found

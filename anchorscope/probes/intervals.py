@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -26,11 +25,6 @@ class Bootstrap:
     weights: np.ndarray
     seed: int = 0
 
-    def each(self) -> Iterator[Bootstrap]:
-        """The draws one by one."""
-        for weights in self.weights:
-            yield replace(self, weights=weights[None])
-
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over each cluster, [..., clusters], of values [..., n]."""
         order = np.argsort(self.clusters, kind="stable")
@@ -44,23 +38,16 @@ class Bootstrap:
         return flat.reshape(len(self.weights), *sums.shape[:-1])
 
     def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Means over the members of a group in each draw, [draws, ...]; NaN where it is empty.
+        """Means over the members, 0 or 1, of a group in each draw; NaN where it is empty.
 
-        The group is weighed anew in every draw: a member drawn twice counts twice.
-
-        Args:
-            values: [..., n].
-            members: 1 for members, else 0; [..., n].
+        Values and members are [..., n]; gives [draws, ...]. A member drawn twice counts twice.
         """
-        counts = self.totals(members)
-        return ratio(self.totals(np.where(members, values, 0.0)), counts)
+        return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Means over ways, where each draw also draws among the placements; [draws, layers].
+        """Means over the ways of `each`, [draws, ways, layers], as [draws, layers]; without NaN.
 
-        Args:
-            each: [draws, ways, layers]; NaN, where a way has no value, is left out.
-            placements: the ways are so many, once or several times over.
+        Each draw also draws among the placements: the ways are so many, once or several times over.
         """
         if placements == 1:
             return mean_known(each, 1)
@@ -72,19 +59,14 @@ class Bootstrap:
         return ratio(np.where(known, weights * each, 0.0).sum(1), (weights * known).sum(1))
 
     def aucs(self, s: np.ndarray, z: np.ndarray) -> np.ndarray:
-        """Area under the ROC curve in each draw, [draws, layers]; NaN without both classes.
+        """AUC of scores s [layers, n] in each draw, [draws, layers]; NaN without both classes.
 
-        A sample drawn twice counts twice; ties count half. One layer at a time, so that memory
-        grows with draws × samples only. Every sum is a whole number: exact.
-
-        Args:
-            s: scores, [layers, n]; a sample that is NaN at a layer is left out of it.
-            z: labels, [n].
+        Ties count half; a sample that is NaN at a layer is left out of it. One layer at a time, so
+        that memory grows with draws × samples only. Every sum is a whole number: exact.
         """
         return np.stack([self._aucs(layer, z == 1) for layer in s], axis=1)
 
     def _aucs(self, s: np.ndarray, wrong: np.ndarray) -> np.ndarray:
-        """`aucs` of one layer, [draws]."""
         low, high = (np.flatnonzero(~np.isnan(s) & found) for found in (~wrong, wrong))
         low = low[np.argsort(s[low], kind="stable")]
         below = np.zeros((len(self.weights), len(low) + 1))
@@ -123,10 +105,7 @@ def mean_known(values: np.ndarray, axis: int) -> np.ndarray:
 
 
 def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of statistics [...], from replicates [draws, ...].
-
-    Draws in which a statistic does not exist (NaN, an empty group) are left out.
-    """
+    """Low and high of statistics [...], from replicates [draws, ...]; draws with NaN left out."""
     tails = [(1 - level) / 2, (1 + level) / 2]
     never = np.isnan(replicates).all(0)
     usable = np.where(never, 0.0, replicates)
@@ -138,16 +117,10 @@ def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.nda
 def simultaneous(
     estimate: np.ndarray, replicates: np.ndarray, level: float, used: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Max-t band: covers the whole curve at once with probability `level`.
+    """Max-t band, low and high [layers]: covers a whole curve at once with probability `level`.
 
-    Args:
-        estimate: one curve, [layers].
-        replicates: [draws, layers].
-        level: of the band.
-        used: layers that the band is to cover, bool [layers]; others get NaN.
-
-    Returns:
-        Low and high, [layers].
+    Of the curve's `estimate` [layers] and `replicates` [draws, layers]. It covers the layers
+    `used`, bool [layers]; the others get NaN.
     """
     empty = np.full(len(estimate), np.nan)
     used = used & ~np.isnan(estimate) & (~np.isnan(replicates)).any(0)
@@ -163,14 +136,11 @@ def simultaneous(
 
 
 def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Means over the members [layers], for each draw first; NaN where no draw has any.
+    """Means over the members, bool [draws, layers, n], for each draw first; NaN where none has any.
 
-    Args:
-        values: [draws, layers, n] or what broadcasts to it.
-        members: bool [draws, layers, n].
+    Values are [draws, layers, n] or what broadcasts to it; gives [layers].
     """
-    sums = np.where(members, values, 0.0).sum(-1)
-    return mean_known(ratio(sums, members.sum(-1)), axis=0)
+    return mean_known(ratio(np.where(members, values, 0.0).sum(-1), members.sum(-1)), axis=0)
 
 
 def auc(s: np.ndarray, z: np.ndarray) -> float:

@@ -15,7 +15,7 @@ SURE = 30.0
 SLOPE_KEPT = 0.3
 SEARCH_STEPS = 10
 WORTH_DROPPING = 0.8
-"""Share of problems still open below which those that are solved are left out."""
+"""Share of problems still open below which the solved ones are left out."""
 
 
 @dataclass(frozen=True)
@@ -145,18 +145,13 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
 class _Past:
     """The last steps, from which L-BFGS knows the curvature; a new one takes the oldest's place.
 
-    Attributes:
-        s: steps, [layers, problems, MEMORY, width + 1], 0 where there is none yet.
-        y: what the gradient changed by at each.
-        product: s · y of each, [layers, problems, MEMORY, 1].
-        inverse: of the upper triangle of s yᵀ, steps in the order in which they came, whatever
-            their places; [layers, problems, MEMORY, MEMORY]; 0 in row and column of a step that
-            tells nothing.
-        steps: how many came.
+    Steps s and changes of the gradient y are [layers, problems, MEMORY, width + 1], 0 where there
+    is none yet; product is s · y of each. `inverse` is that of the upper triangle of s yᵀ, steps in
+    the order in which they came, whatever their places; 0 in row and column of one that tells
+    nothing; [layers, problems, MEMORY, MEMORY].
     """
 
     def __init__(self, w: Tensor) -> None:
-        """Before the first step, of weights such as `w`."""
         layers, problems, width = w.shape
         self.s = w.new_zeros((layers, problems, MEMORY, width))
         self.y = torch.zeros_like(self.s)
@@ -165,14 +160,11 @@ class _Past:
         self.steps = 0
 
     def keep(self, here: tuple[Tensor, Tensor]) -> None:
-        """Those of some layers and problems alone."""
         self.s, self.y = self.s[here], self.y[here]
         self.product, self.inverse = self.product[here], self.inverse[here]
 
     def add(self, s: Tensor, y: Tensor) -> None:
-        """A step whose curvature rounding has eaten tells nothing, nor does that of a problem which
-        is solved.
-        """
+        """One that rounding has eaten tells nothing, nor does that of a solved problem."""
         place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
         corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
@@ -201,10 +193,7 @@ class _Past:
 
 
 def _times(steps: Tensor, one: Tensor) -> Tensor:
-    """Products [layers, problems, steps, 1] of steps with a vector of each problem.
-
-    Several times as fast as `steps @ one[..., None]`, which asks for a product a problem.
-    """
+    """`steps @ one[..., None]`, several times as fast: that asks for a product a problem."""
     return (steps * one[..., None, :]).sum(-1, keepdim=True)
 
 
@@ -224,8 +213,7 @@ def _line_search(
     """Step lengths [layers, problems] and the residuals there.
 
     Logits are linear in the step and the objective is convex: all it takes is the root of a rising
-    slope, by safeguarded secants, and no further look at the features. Accepted once the slope is
-    down to 0.3 of itself.
+    slope, by safeguarded secants, without the features. Accepted at 0.3 of the slope.
     """
     start = (gradient * direction).sum(-1)
     head = direction[..., :-1]

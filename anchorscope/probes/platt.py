@@ -10,17 +10,10 @@ LEAST_SLOPE = 1e-3
 
 
 def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """The smallest C whose log-loss is within one standard error of the best.
+    """The smallest C whose log-loss is within one standard error of the best, int64 [layers].
 
-    Loss and standard error (Hastie, Tibshirani & Friedman, section 7.10) over the inner folds.
-
-    Args:
-        logits: inner out-of-fold logits, [layers, penalties, n], penalties ascending.
-        z: labels, [n].
-        inner: inner fold of each sample, [n].
-
-    Returns:
-        Index of the penalty, int64 [layers].
+    Over the inner folds `inner` [n] (Hastie, Tibshirani & Friedman, section 7.10), of inner
+    out-of-fold logits [layers, penalties, n], penalties ascending.
     """
     loss = np.logaddexp(0, np.where(z == 1, -logits, logits))
     by_fold = np.stack([loss[..., inner == i].mean(-1) for i in range(inner.max() + 1)], axis=-1)
@@ -34,62 +27,67 @@ def choose(logits: np.ndarray, z: np.ndarray, inner: np.ndarray) -> np.ndarray:
 def calibrate(
     logits: np.ndarray, z: np.ndarray, weights: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Slope and offset that make σ(slope · logit + offset) a probability.
+    """Slope and offset, [layers] each, that make σ(slope · logit + offset) a probability.
 
     Maximum likelihood with Platt's targets (1999, section 2.2), which keep the slope finite where
     the logits separate the classes. A slope is at least 0.001: a probe that does worse than
-    chance inside the training fold knows nothing, and is not turned round.
-
-    Args:
-        logits: [layers, n].
-        z: labels, [n].
-        weights: how often each sample counts, [n] or [layers, n]; None for once.
-
-    Returns:
-        Slope and offset, float64 [layers] each.
+    chance inside the training fold knows nothing, and is not turned round. Of logits [layers, n];
+    `weights` [n] or [layers, n] say how often each sample counts, None for once.
     """
     weights = np.broadcast_to(1.0 if weights is None else weights, logits.shape)
     wrong, right = ((weights * one).sum(-1, keepdims=True) for one in (z, 1 - z))
     target = np.where(z == 1, (wrong + 1) / (wrong + 2), 1 / (right + 2))
     spread = logits.std(-1, keepdims=True)
     spread = np.where(spread > 0, spread, 1.0)
-    design_matrix = np.stack([logits / spread, np.ones_like(logits)], axis=-1)
-    start = np.zeros((len(logits), 2))
-    found = _newton(design_matrix, target, weights, start)
+    rows = np.stack([logits / spread, np.ones_like(logits)], axis=1)
+    found = _newton(rows, target, weights)
     slope = found[:, 0] / spread[:, 0]
     slope, floored = np.maximum(slope, LEAST_SLOPE), slope < LEAST_SLOPE
     if floored.any():
         fixed = slope[floored, None] * logits[floored]
-        ones = design_matrix[floored][..., 1:]
-        given = (ones, target[floored], weights[floored])
-        found[floored, 1:] = _newton(*given, np.zeros((len(ones), 1)), fixed)
+        found[floored, 1:] = _newton(rows[floored, 1:], target[floored], weights[floored], fixed)
     return slope, found[:, 1]
 
 
-def _newton(
-    x: np.ndarray,
-    target: np.ndarray,
-    weights: np.ndarray,
-    w: np.ndarray,
-    fixed: np.ndarray | float = 0.0,
-) -> np.ndarray:
-    """Logistic regressions [layers, k] of targets on [layers, n, k], by damped Newton steps.
+def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
+    """What to add to each sample's logit so that the other folds' logits fit their labels.
 
-    Targets and weights are [n], or [layers, n] where each layer has its own.
+    Maximum likelihood of the one parameter, at natural prior; a sample's own fold has no say.
+    Of out-of-fold logits [layers, n]; gives float64 [layers, n], equal within a fold.
+    """
+    moved = np.empty(logits.shape)
+    for k in np.unique(fold):
+        others = fold != k
+        ones = np.ones((len(logits), 1, others.sum()))
+        equal = np.ones(others.sum())
+        moved[:, fold == k] = _newton(ones, z[others], equal, logits[:, others])
+    return moved
+
+
+def _newton(
+    rows: np.ndarray, target: np.ndarray, weights: np.ndarray, fixed: np.ndarray | float = 0.0
+) -> np.ndarray:
+    """Logistic regressions [layers, k] of targets on [layers, k, n], by damped Newton steps.
+
+    Targets and weights are [n], or [layers, n] where each layer has its own; `fixed` is added to
+    the logits.
     """
 
-    rows = np.ascontiguousarray(x.swapaxes(-1, -2))
+    def logit(w: np.ndarray) -> np.ndarray:
+        return (w[..., None, :] @ rows)[..., 0, :] + fixed
 
     def loss(w: np.ndarray) -> np.ndarray:
-        logit = (w[..., None, :] @ rows)[..., 0, :] + fixed
-        return ((_softplus(logit) - target * logit) * weights).sum(-1)
+        found = logit(w)  # np.logaddexp(0, x) is several times as slow
+        softplus = np.maximum(found, 0) + np.log(1 + np.exp(-np.abs(found)))
+        return ((softplus - target * found) * weights).sum(-1)
 
+    w = np.zeros(rows.shape[:2])
     now = loss(w)
     for _ in range(100):
-        p = sigmoid((w[..., None, :] @ rows)[..., 0, :] + fixed)
+        p = sigmoid(logit(w))
         gradient = (rows @ (weights * (p - target))[..., None])[..., 0]
         hessian = (rows * (weights * p * (1 - p))[..., None, :]) @ rows.swapaxes(-1, -2)
-        hessian += 1e-9 * np.eye(x.shape[-1])
+        hessian += 1e-9 * np.eye(rows.shape[1])
         step = np.linalg.solve(hessian, gradient[..., None])[..., 0]
         if np.abs(step).max() < 1e-9:
             break
@@ -102,30 +100,3 @@ def _newton(
             length = np.where(worse, length / 2, length)
         w, now = w - length[:, None] * step, after
     return w
-
-
-def _softplus(x: np.ndarray) -> np.ndarray:
-    """log(1 + exp(x)); several times as fast as `np.logaddexp(0, x)`."""
-    return np.maximum(x, 0) + np.log(1 + np.exp(-np.abs(x)))
-
-
-def offset_refit(logits: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """What to add to each sample's logit so that the other folds' logits fit their labels.
-
-    Maximum likelihood of the one parameter, at natural prior; a sample's own fold has no say.
-
-    Args:
-        logits: out-of-fold logits under the condition, [layers, n].
-        z: labels, [n].
-        fold: outer fold, [n].
-
-    Returns:
-        float64 [layers, n], equal within a fold.
-    """
-    moved = np.empty(logits.shape)
-    for k in np.unique(fold):
-        others = fold != k
-        ones = np.ones((len(logits), others.sum(), 1))
-        start, equal = np.zeros((len(logits), 1)), np.ones(others.sum())
-        moved[:, fold == k] = _newton(ones, z[others], equal, start, logits[:, others])
-    return moved

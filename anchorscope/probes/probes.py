@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,15 +28,16 @@ from anchorscope.passes.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
 from anchorscope.probes.standardising import COLUMNS, Standardised, standardise
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.room import ABREAST_BYTES, tried
+from anchorscope.storage.room import tried
 
 TOLERANCE = 1e-4
+"""A problem is solved when a full quasi-Newton step would change no row's logit by more; of logits
+beyond ±30, which are sure in float32, by more in proportion."""
 MAX_ITERATIONS = 500
-MOST_BYTES = 16 << 30
-"""Most that the layers solved at once take of a GPU: among more, all wait for the slowest."""
-SHARE = 0.5
-"""Of a GPU's memory; the solver's workspaces take more. Not of what happens to be free: how many
-layers are solved at once shows in the last digits."""
+CPU_BYTES = 64 << 20
+GPU_BYTES = 16 << 30
+"""Most that the layers solved at once take: among more, all wait for the slowest. Of a GPU at most
+half of all its memory, free or not: how many layers are solved at once shows in the last digits."""
 
 log = logging.getLogger(__name__)
 
@@ -59,8 +61,8 @@ class Probes:
     def take(self, problems: Tensor) -> Probes:
         """The probes numbered `problems`, int64 [layers, chosen]: at each layer its own."""
         index = problems.to(self.weights.device)
-        wide = index[..., None].expand(-1, -1, self.weights.shape[2])
-        return replace(self, weights=self.weights.gather(1, wide), bias=self.bias.gather(1, index))
+        layers = torch.arange(len(index), device=index.device)[:, None]
+        return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
 
     def part(self, layers: Sequence[int] | slice, problems: slice = slice(None)) -> Probes:
         """The probes of some layers, and of those some problems."""
@@ -89,16 +91,14 @@ def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
 
 def fit(
     x: Features,
-    z: Tensor,
-    train_masks: Tensor,
-    c: Tensor,
+    z: Tensor | np.ndarray,
+    train_masks: Tensor | np.ndarray,
+    c: Tensor | np.ndarray,
     *,
-    tolerance: float = TOLERANCE,
-    max_iterations: int = MAX_ITERATIONS,
     device: str | torch.device = "cpu",
     budget_bytes: int | None = None,
 ) -> Probes:
-    """Fit every problem at every layer.
+    """Fit every problem at every layer, on `device`.
 
     Args:
         x: features, float [layers, n, width]; only the layers being solved are asked for.
@@ -106,32 +106,25 @@ def fit(
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
             A weight of two is the row twice, in mean and spread too.
         c: inverse penalty of each problem, [problems] or [layers, problems].
-        tolerance: a problem is solved when a full quasi-Newton step would change no row's logit
-            by more; of logits beyond ±30, which are sure in float32, by more in proportion.
-        max_iterations: most steps; problems beyond are counted in `Probes.unconverged`.
         device: where to solve.
         budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
             64 MB on a CPU, half the memory of a GPU. What does not fit after all is halved.
 
-    Returns:
-        The probes, on `device`.
-
     Raises:
         AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
             a single problem does not fit.
-        ValueError: a weight below 0.
     """
     device = torch.device(device)
-    masks = train_masks.to(device, torch.float32)
-    z, c = z.to(device, torch.float32), c.to(device, torch.float32).expand(len(x), len(masks))
+    masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
+    c = c.expand(len(x), len(masks))
     _check(z, masks)
-    layers, problems = _at_once(x.shape, len(masks), _budget(device, budget_bytes))
-    first = x.layers.start if isinstance(x, Part) else 0
-    todo, parts = range(len(x)), list[Probes]()
+    layers, problems = _at_once(x.shape, len(masks), budget_bytes or _budget(device))
+    whole, todo = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
+    parts: list[Probes] = []
     while todo:
-        some = todo[:layers]
-        solver = _Solver(z, masks, c[some.start : some.stop], tolerance, max_iterations, problems)
-        found = tried(partial(solver.solve, Part(x, some), first + some.start))
+        some = Part(whole, todo[:layers])
+        here = c[len(x) - len(todo) :][: len(some)]
+        found = tried(partial(_solve, some, z, masks, here, problems))
         if found is None:
             layers, problems = _halved(len(some), min(problems, len(masks)))
             continue
@@ -139,71 +132,56 @@ def fit(
         todo = todo[layers:]
     fitted = join(parts)
     if fitted.unconverged:
-        log.warning("%d probes were stopped after %d steps", fitted.unconverged, max_iterations)
+        log.warning("%d probes were stopped after %d steps", fitted.unconverged, MAX_ITERATIONS)
     return fitted
 
 
-@dataclass(frozen=True)
-class _Solver:
-    """Solves every problem at some layers, `problems` at once; the rest: see `fit`."""
-
-    z: Tensor
-    masks: Tensor
-    c: Tensor
-    tolerance: float
-    max_iterations: int
-    problems: int
-
-    @torch.inference_mode()
-    def solve(self, x: Part, first: int) -> Probes:
-        """The probes of these layers; the first of them is numbered `first` in errors."""
-        layers = standardise(x, self.masks, first)
-        weights = self.z.new_empty((len(x), len(self.masks), x.shape[2]))
-        bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
-        for here, block in self._blocks(layers):
-            for some in torch.arange(len(self.masks), device=weights.device).split(self.problems):
-                problems = block.take(some)
-                w, steps, unsolved = minimise(problems, self.tolerance, self.max_iterations)
-                weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
-                iterations, unconverged = max(iterations, steps), unconverged + unsolved
-        weights /= layers.scale[:, None]
-        centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
-        return Probes(weights, bias.double() - centred, iterations, unconverged)
-
-    def _blocks(self, layers: Standardised) -> Iterator[tuple[Tensor, Block]]:
-        """Layers that are solved together, those with eigenvectors and those without."""
-        weighted = bool(((self.masks != 0) & (self.masks != 1)).any())
-        ranks = [len(values) for _, values in layers.eigen]
-        for rank in sorted({*ranks}):
-            some = [layer for layer, found in enumerate(ranks) if found == rank]
-            here = torch.tensor(some, device=self.z.device)
-            eigen = zip(*(layers.eigen[layer] for layer in some), strict=True)
-            vectors, values = map(torch.stack, eigen)
-            yield (
-                here,
-                Block(
-                    x=layers.x if len(some) == len(ranks) else layers.x[here],
-                    z=self.z,
-                    mask=self.masks,
-                    root=torch.where(self.masks > 0, self.masks.rsqrt(), 0.0) if weighted else None,
-                    c=self.c[here][..., None],
-                    size=self.masks.sum(-1, keepdim=True),
-                    mean=layers.mean[here][:, layers.same],
-                    inv_std=layers.inv_std[here][:, layers.same],
-                    vectors=vectors,
-                    values=values[:, None],
-                ),
-            )
+@torch.inference_mode()
+def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
+    """The probes of some layers, so many problems at once; arguments as those of `fit`."""
+    layers = standardise(x, masks)
+    weights = z.new_empty((len(x), len(masks), x.shape[2]))
+    bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
+    for here, block in _blocks(layers, z, masks, c):
+        for some in torch.arange(len(masks), device=z.device).split(at_once):
+            problems = block.take(some)
+            w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
+            weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
+            iterations, unconverged = max(iterations, steps), unconverged + unsolved
+    weights /= layers.scale[:, None]
+    centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
+    return Probes(weights, bias.double() - centred, iterations, unconverged)
 
 
-def _budget(device: torch.device, budget_bytes: int | None) -> int:
-    if budget_bytes is not None:
-        return budget_bytes
+def _blocks(
+    layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
+) -> Iterator[tuple[Tensor, Block]]:
+    """Layers that are solved together, those with eigenvectors and those without."""
+    weighted = bool(((masks != 0) & (masks != 1)).any())
+    ranks = [len(values) for _, values in layers.eigen]
+    for rank in sorted({*ranks}):
+        some = [layer for layer, found in enumerate(ranks) if found == rank]
+        here = torch.tensor(some, device=z.device)
+        vectors, values = zip(*(layers.eigen[layer] for layer in some), strict=True)
+        block = Block(
+            x=layers.x if len(some) == len(ranks) else layers.x[here],
+            z=z,
+            mask=masks,
+            root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
+            c=c[here][..., None],
+            size=masks.sum(-1, keepdim=True),
+            mean=layers.mean[here][:, layers.same],
+            inv_std=layers.inv_std[here][:, layers.same],
+            vectors=torch.stack(vectors),
+            values=torch.stack(values)[:, None],
+        )
+        yield here, block
+
+
+def _budget(device: torch.device) -> int:
     if device.type == "cpu":
-        return ABREAST_BYTES
-    if device.type != "cuda":
-        return MOST_BYTES
-    return min(MOST_BYTES, int(SHARE * torch.cuda.mem_get_info(device)[1]))
+        return CPU_BYTES
+    return min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
 
 
 def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int]:
@@ -216,11 +194,7 @@ def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:
-    """Half of the layers that did not fit; of a single layer half of the problems.
-
-    Raises:
-        AnchorscopeError: it was one problem of one layer.
-    """
+    """Half of the layers that did not fit; of a single layer half of the problems."""
     if layers == problems == 1:
         raise AnchorscopeError(
             "one probe of one layer does not fit by itself",
@@ -233,8 +207,6 @@ def _halved(layers: int, problems: int) -> tuple[int, int]:
 
 
 def _check(z: Tensor, masks: Tensor) -> None:
-    if bool((masks < 0).any()):
-        raise ValueError("a training row cannot weigh less than nothing")
     wrong, rows = masks @ z, masks.sum(-1)
     bad = ((wrong == 0) | (wrong == rows)).nonzero()
     if len(bad):

@@ -84,6 +84,14 @@ class Readout:
         """The clean score at the layer that each sample's own outer fold chose, float64 [n]."""
         return self.clean[self.layer_of_fold[self.fold], np.arange(len(self.fold))]
 
+    def seen_by(self, found: Mapping[tuple[str, int], np.ndarray]) -> Readout:
+        """As other probes see it; headline layer and AUC stay its own.
+
+        `found` holds their scores [layers, n] by condition and draw, NaN where not measured.
+        """
+        effects, replicate = _all_effects(found, f"read-out {self.name}")
+        return replace(self, clean=found["clean", 0], effects=effects, replicate=replicate)
+
 
 def deepest_layer(auc: np.ndarray) -> int:
     """The deepest layer with an AUC [layers] within 0.01 of the best; the last if none is known."""
@@ -130,15 +138,10 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def in_order(answers: pd.DataFrame) -> pd.DataFrame:
-    """The kept answers by id: the order of a table's rows must not decide who is drawn.
-
-    Raises:
-        AnchorscopeError: see `kept`.
-    """
+    """The kept answers by id: the order of a table's rows must not decide who is drawn."""
     found = kept(answers)
-    return found.iloc[np.argsort(found["id"].astype(str).to_numpy(dtype=object))].reset_index(
-        drop=True
-    )
+    order = np.argsort(found["id"].astype(str).to_numpy(dtype=object))
+    return found.iloc[order].reset_index(drop=True)
 
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
@@ -177,6 +180,13 @@ def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     return known.get_indexer(ids)
 
 
+def mismatch(what: str, where: str) -> AnchorscopeError:
+    """Tables of a cell that do not belong together."""
+    return AnchorscopeError(
+        what, where, "delete the cell's scores and run snakemake again", see="stale-product"
+    )
+
+
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """The read-outs of a cell, in the order in which the scores first name them.
 
@@ -190,36 +200,49 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """
     ids = pd.Index(answers["id"].astype(str))
     z = answers["label"].to_numpy(dtype=np.int64)
-    probe = scores["probe"].astype(str) if "probe" in scores else pd.Series("clean", scores.index)
+    probe = scores["probe"].astype(str) if "probe" in scores else "clean"
     keys = ["probe", "condition", "draw"]
     for name, part in scores.assign(probe=probe).groupby("readout", sort=False, observed=True):
-        site, position = str(name).split("/")
-        found: dict[tuple[str, str, int], np.ndarray] = {}
+        where = f"read-out {name}"
+        own: dict[tuple[str, int], np.ndarray] = {}
+        others: dict[tuple[str, str], np.ndarray] = {}
         for (made, condition, draw), rows in part.groupby(keys, observed=True):
-            where = f"read-out {name}, {condition}"
-            partial = interventions.BY_NAME[str(condition)].partial
-            found[str(made), str(condition), int(str(draw))] = _matrix(rows, ids, where, partial)
-        yield _readout(site, position, found, z, _folds(part, ids))
+            s = _matrix(rows, ids, str(condition), where)
+            if made == "clean":
+                own[str(condition), int(str(draw))] = s
+            else:
+                others.setdefault((str(made), str(condition)), s)
+        if ("clean", 0) not in own:
+            raise mismatch("the clean pass has no scores", where)
+        clean = own["clean", 0]
+        fold, inner = _folds(part, ids)
+        chosen = layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
+        by_layer = np.array([intervals.auc(layer, z) for layer in clean])
+        site, position = str(name).split("/")
+        effects = _all_effects(own, where)
+        yield Readout(site, position, clean, by_layer, fold, chosen, *effects, others)
 
 
-def _readout(
-    site: str,
-    position: str,
-    found: dict[tuple[str, str, int], np.ndarray],
-    z: np.ndarray,
-    cut: tuple[np.ndarray, np.ndarray | None],
-) -> Readout:
-    where = f"read-out {site}/{position}"
-    if ("clean", "clean", 0) not in found:
-        raise mismatch("the clean pass has no scores", where)
-    clean = found["clean", "clean", 0]
-    by_probe = {key[1:]: s for key, s in found.items() if key[0] == "clean"}
-    effects, replicate = _all_effects(by_probe, where)
-    by_layer = np.array([intervals.auc(layer, z) for layer in clean])
-    others = {key[:2]: s for key, s in found.items() if key[0] != "clean" and key[2] == 0}
-    fold, inner = cut
-    chosen = layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
-    return Readout(site, position, clean, by_layer, fold, chosen, effects, replicate, others)
+def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
+    """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
+    where = f"{where}, {condition}"
+    named, layers = pd.Index(part["id"].astype(str)), part["layer"].to_numpy()
+    places = ids.get_indexer(named)
+    if (places < 0).any():
+        raise mismatch(f"a sample is scored without answer, id {named[places < 0][0]}", where)
+    values = part["s"].to_numpy(dtype=np.float64)
+    if len(bad := np.flatnonzero(~np.isfinite(values))):
+        at = f"layer {layers[bad[0]]}, id {named[bad[0]]}"
+        raise mismatch("a score is not finite", f"{where}, {at}")
+    s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
+    s[layers, places] = values
+    missing = np.isnan(s)
+    if len(part) > s.size - missing.sum() or (missing.any(0) != missing.all(0)).any():
+        raise mismatch("a sample is scored twice, or not at every layer", where)
+    if missing.any() and not interventions.BY_NAME[condition].partial:
+        gone = ids[missing[0]]
+        raise mismatch(f"no scores of {len(gone)} samples, id {gone[0]} first", where)
+    return s
 
 
 def _folds(scores: pd.DataFrame, ids: pd.Index) -> tuple[np.ndarray, np.ndarray | None]:
@@ -228,9 +251,9 @@ def _folds(scores: pd.DataFrame, ids: pd.Index) -> tuple[np.ndarray, np.ndarray 
     Scores without a column `fold` are of one fold.
     """
     clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
-    if "fold" not in clean:
-        return np.zeros(len(ids), dtype=np.int64), None
     fold = np.zeros(len(ids), dtype=np.int64)
+    if "fold" not in clean:
+        return fold, None
     fold[ids.get_indexer(pd.Index(clean["id"].astype(str)))] = clean["fold"].to_numpy()
     if "inner_auc" not in clean or clean["inner_auc"].isna().any():
         return fold, None
@@ -244,65 +267,25 @@ def _outside(clean: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
     return np.array([[intervals.auc(layer[some], z[some]) for some in rows] for layer in clean])
 
 
-def seen_by(readout: Readout, found: Mapping[tuple[str, int], np.ndarray]) -> Readout:
-    """The read-out as other probes see it; headline layer and AUC stay its own.
-
-    Args:
-        readout: one of `readouts`.
-        found: (condition, draw) → their scores, float64 [layers, n]; NaN where not measured.
-    """
-    where = f"read-out {readout.site}/{readout.position}"
-    effects, replicate = _all_effects(found, where)
-    return replace(readout, clean=found["clean", 0], effects=effects, replicate=replicate)
-
-
 def _all_effects(
     found: Mapping[tuple[str, int], np.ndarray], where: str
 ) -> tuple[dict[str, Effects], dict[str, Effects]]:
     """Effects of every condition but `clean`, and of those behind a second prompt."""
-    clean = found["clean", 0]
     effects: dict[str, Effects] = {}
     replicate: dict[str, Effects] = {}
-    names = {name for name, _ in found}
-    for condition in [name for name in interventions.BY_NAME if name in names - {"clean"}]:
+    names = {name for name, _ in found} - {"clean"}
+    for condition in [name for name in interventions.BY_NAME if name in names]:
         moved = [found[key] for key in sorted(found) if key[0] == condition]
         one = interventions.BY_NAME[condition]
         second = interventions.uncut(one)
         if condition not in interventions.REPLICATE:
-            effects[condition] = _effects(clean, moved, f"{where}, {condition}")
+            effects[condition] = _effects(found["clean", 0], moved, f"{where}, {condition}")
         elif second is not None:
             if (second.name, 0) not in found:
                 raise mismatch("the second prompt's clean pass has no scores", where)
             own = condition.removeprefix(f"{one.prompt}-")
             replicate[own] = _effects(found[second.name, 0], moved, f"{where}, {condition}")
     return effects, replicate
-
-
-def _matrix(part: pd.DataFrame, ids: pd.Index, where: str, partial: bool) -> np.ndarray:
-    """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
-    named, layers = pd.Index(part["id"].astype(str)), part["layer"].to_numpy()
-    values = part["s"].to_numpy(dtype=np.float64)
-    if len(strange := named.difference(ids)):
-        raise mismatch(f"the scores hold a sample without answer, id {strange[0]}", where)
-    if not np.isfinite(values).all():
-        bad = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise mismatch("a score is not finite", f"{where}, layer {layers[bad]}, id {named[bad]}")
-    s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
-    s[layers, ids.get_indexer(named)] = values
-    missing = np.isnan(s)
-    if len(part) > s.size - missing.sum() or (missing.any(0) != missing.all(0)).any():
-        raise mismatch("a sample is scored twice, or not at every layer", where)
-    if missing.any() and not partial:
-        gone = ids[missing[0]]
-        raise mismatch(f"no scores of {len(gone)} samples, id {gone[0]} first", where)
-    return s
-
-
-def mismatch(what: str, where: str) -> AnchorscopeError:
-    """Tables of a cell that do not belong together."""
-    return AnchorscopeError(
-        what, where, "delete the cell's scores and run snakemake again", see="stale-product"
-    )
 
 
 def _effects(clean: np.ndarray, moved: Sequence[np.ndarray], where: str) -> Effects:

@@ -33,6 +33,7 @@ CLEAN = ("clean", 0)
 REFITTED = (("knockout", 0), ("random", 0))
 OFFSET_REFITTED = (*REFITTED, ("question", 0))
 
+Device = str | torch.device
 Activations = Callable[[str, int], tuple[Sequence[str], Features]]
 Found = dict[str, tuple[Fitted, np.ndarray]]
 """Probes by name, and their scores [layers, n], or of several draws [layers, draws, n]."""
@@ -42,13 +43,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Cell:
-    """What the scores of one read-out have in common.
-
-    Attributes:
-        ids: of the samples that count, [n].
-        plan: who learns and is scored where.
-        readout: its name.
-    """
+    """The samples of one read-out that count: their ids [n], and who learns and is scored where."""
 
     ids: np.ndarray
     plan: Design
@@ -70,35 +65,34 @@ def frames(
     extras: bool = True,
     draws: Draws | None = None,
     fitted: dict[str, Fitted] | None = None,
-    device: str | torch.device = "cpu",
+    device: Device = "cpu",
 ) -> Iterator[pd.DataFrame]:
     """Fit the probes of one read-out on the clean pass and score every condition.
 
     Features are read once, by blocks of layers: all that needs a block is done while it is held.
 
     Args:
-        activations: `(condition, draw)` → ids and float [layers, len(ids), width], a tensor or
-            what reads layers when they are asked for; called once for each. A condition may cover
-            some of the samples only, `clean` covers all.
+        activations: `(condition, draw)` → ids and features [layers, len(ids), width]; called once
+            for each. A condition may cover some of the samples only, `clean` covers all.
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: written into the table.
         conditions: (condition, draw) to score; `clean` comes first in any case.
         settings: see `Settings`.
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
-        draws: takes the scores of probes learned from each of its draws (`fitting.refit`), under
-            every condition; they are not in the table.
+        draws: takes the scores of probes learned from each of its draws, under every condition;
+            they are not in the table.
         fitted: takes the probes of the clean pass, by read-out.
         device: where probes are fitted.
 
     Yields:
-        For each condition and probe, when it is asked for, a row for each sample and layer with the
-        columns `COLUMNS`: fold, c, t and offset are those of the probe, `inner_auc` the AUC of the
-        logits held out inside its training fold; s the score and p = σ(s), float32. A sample is
-        scored by the probe of its own fold, whatever its prompt was. Probes: `clean`, of every
-        condition. `refit`: fitted to the condition's own activations, same folds, C of the clean
-        probe; knockout and draw 0 of random. `offset`: see `platt.offset_refit`; those and
-        question. `shuffled`: fitted to `shuffled(labels, seed)` on the clean pass with C of the
-        clean probe, at balanced prior, not calibrated (p is NaN); not with `published`.
+        For each condition and probe a row for each sample and layer with the columns `COLUMNS`:
+        fold, c, t and offset are those of the probe, `inner_auc` the AUC of the logits held out
+        inside its training fold; s the score and p = σ(s), float32. A sample is scored by the probe
+        of its own fold, whatever its prompt was. Probes: `clean`, of every condition. `refit`:
+        fitted to the condition's own activations, same folds, C of the clean probe; knockout and
+        draw 0 of random. `offset`: see `platt.offset_refit`; those and question. `shuffled`: fitted
+        to `shuffled(labels, seed)` on the clean pass with C of the clean probe, at balanced prior,
+        not calibrated (p is NaN); not with `published`.
 
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
@@ -107,29 +101,26 @@ def frames(
     cell = cell_of(answers, settings, readout)
     everyone = np.arange(len(cell.ids))
     draws = draws if draws is not None and len(draws) else None
-    work = _Work(cell.plan, settings, device, None if draws is None else draws.weights)
-    null = _null(cell.plan, settings) if extras else None
-    own = _by_block(of_everyone(activations, CLEAN, cell), partial(work.learn, null))
-    clean, s = own.pop("clean")
+    null = _null(cell.plan) if extras else None
+    learn = partial(_learn, cell.plan, null, draws, device)
+    own = _by_block(of_everyone(activations, CLEAN, cell), learn)
+    clean, s = own["clean"]
     if fitted is not None:
         fitted[readout] = clean
     yield _frame(clean, s, everyone, cell, CLEAN)
-    redrawn = None
     if draws is not None:
-        redrawn, s = own.pop("draws")
-        draws.add(readout, CLEAN, everyone, s)
-    for other in own.values():
-        frame = _frame(*other, everyone, cell, CLEAN, "shuffled")
+        draws.add(readout, CLEAN, everyone, own["draws"][1])
+    if null is not None:
+        frame = _frame(*own["shuffled"], everyone, cell, CLEAN, "shuffled")
         yield frame.assign(p=np.float32("nan"))
     for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
         rows, x = _rows(activations, condition, cell)
-        fold = cell.plan.fold[rows]
-        found = {"clean": (clean, fold)}
-        if draws is not None and redrawn is not None:
-            found["draws"] = redrawn, fitting.of_draws(fold, settings, len(draws))
+        found = {"clean": (clean, cell.plan.fold[rows])}
+        if draws is not None:
+            found["draws"] = own["draws"][0], cell.plan.of_draws(len(draws))[:, rows]
         again = extras and condition in REFITTED
         whole = _complete(rows, x, cell, condition) if again else None
-        moved = _by_block(x, partial(work.say, found, whole))
+        moved = _by_block(x, partial(_say, found, cell.plan, whole, device))
         s = moved["clean"][1]
         yield _frame(clean, s, rows, cell, condition)
         if draws is not None:
@@ -144,9 +135,6 @@ def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draw
     """Draw clusters of the samples, `settings.refits` times, as every interval does.
 
     A draw that leaves a fold one class only is left out, and counted in the log.
-
-    Args:
-        answers, settings: see `score`.
     """
     settings = settings if isinstance(settings, Settings) else Settings(**settings)
     answers = kept(answers)
@@ -179,8 +167,6 @@ def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell
 def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
     """What some work finds for all layers, done while a block of them is held."""
     parts = [work(block) for block in blocks(x)]
-    if len(parts) == 1:
-        return parts[0]
     return {
         name: (fitting.join([part[name][0] for part in parts]),
                np.concatenate([part[name][1] for part in parts]))
@@ -188,68 +174,51 @@ def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
     }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class _Work:
-    """What is done with a block of layers while it is held.
+def _learn(
+    plan: Design, null: Design | None, draws: Draws | None, device: Device, x: Part
+) -> Found:
+    """The clean probes, those of the draws, and those of shuffled labels if there is a design."""
+    own = fitting.fit(x, plan, device=device)
+    found = {"clean": (own, out_of_fold(own, x, plan.fold))}
+    if draws is not None:
+        again = fitting.fit(x, plan, own.c, draws.weights, across=True, device=device)
+        found["draws"] = again, out_of_fold(again, x, plan.of_draws(len(draws)))
+    if null is not None:
+        other = fitting.fit(x, null, own.c, device=device)
+        found["shuffled"] = other, out_of_fold(other, x, plan.fold)
+    return found
 
-    Attributes:
-        plan, settings, device: see `fitting.fit`.
-        weights: how often each sample was drawn, [draws, n]; None without draws.
+
+def _say(probes: Found, plan: Design, whole: Features | None, device: Device, x: Part) -> Found:
+    """What probes say of a condition, x [layers, rows, width], and probes `refit` to it.
+
+    Probes are of all layers, with which of them scores each row; `whole`, all samples in the
+    order of the cell, is None for no refit.
     """
-
-    plan: Design
-    settings: Settings
-    device: str | torch.device
-    weights: np.ndarray | None
-
-    def learn(self, null: Design | None, x: Part) -> Found:
-        """The clean probes, those of the draws, and those of shuffled labels if there is a design.
-
-        The last are not calibrated: a slope would have to be learned from logits that know nothing.
-        The shift to balanced classes stays: folds differ in their shares of a label that they were
-        not cut by, and their complements differ the other way, so that scores of all folds together
-        would rank the samples backwards.
-        """
-        plan, settings, device = self.plan, self.settings, self.device
-        own = fitting.fit(x, plan, settings, device=device)
-        found = {"clean": (own, out_of_fold(own, x, plan.fold))}
-        if self.weights is not None:
-            given = (x, plan, settings, own.c, self.weights)
-            again = fitting.refit(*given, across=True, device=device)
-            where = fitting.of_draws(plan.fold, settings, len(self.weights))
-            found["draws"] = again, out_of_fold(again, x, where)
-        if null is not None:
-            balanced = replace(settings, prior="balanced")
-            other = fitting.refit(x, null, balanced, own.c, device=device)
-            found["shuffled"] = other, out_of_fold(other, x, plan.fold)
-        return found
-
-    def say(self, probes: Found, whole: Features | None, x: Part) -> Found:
-        """What probes say of a condition, and probes `refit` to it.
-
-        Args:
-            probes: name → probes of all layers, and which of them scores each row.
-            whole: all samples in the order of the cell; None for no refit.
-            x: activations of the samples measured, [layers, rows, width].
-        """
-        here = {name: (of.at(x.layers), fold) for name, (of, fold) in probes.items()}
-        found = {name: (of, out_of_fold(of, x, fold)) for name, (of, fold) in here.items()}
-        if whole is not None:
-            rows, c = Part(whole, x.layers), here["clean"][0].c
-            again = fitting.refit(rows, self.plan, self.settings, c, device=self.device)
-            found["refit"] = again, out_of_fold(again, rows, self.plan.fold)
-        return found
+    here = {name: (of.at(x.layers), fold) for name, (of, fold) in probes.items()}
+    found = {name: (of, out_of_fold(of, x, fold)) for name, (of, fold) in here.items()}
+    if whole is not None:
+        rows = Part(whole, x.layers)
+        again = fitting.fit(rows, plan, here["clean"][0].c, device=device)
+        found["refit"] = again, out_of_fold(again, rows, plan.fold)
+    return found
 
 
-def _null(plan: Design, settings: Settings) -> Design | None:
-    """The design with shuffled labels; None where a fold gets one class only, or `published`."""
-    if settings.scoring != "calibrated":
+def _null(plan: Design) -> Design | None:
+    """The design with shuffled labels; None where a fold gets one class only, or `published`.
+
+    Its probes are not calibrated: a slope would have to be learned from logits that know nothing.
+    The shift to balanced classes stays: folds differ in their shares of a label that they were not
+    cut by, and their complements differ the other way, so that scores of all folds together would
+    rank the samples backwards.
+    """
+    if plan.settings.scoring != "calibrated":
         return None
-    z = shuffled(plan.z, settings.seed)
-    if any(len(np.unique(z[plan.fold != k])) < 2 for k in range(settings.folds)):
+    z = shuffled(plan.z, plan.settings.seed)
+    if any(len(np.unique(z[rows])) < 2 for rows in plan.outer):
         log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
-    return Design(z, plan.fold, np.full_like(plan.inner, -1))
+    return replace(plan.uncalibrated, z=z, settings=replace(plan.settings, prior="balanced"))
 
 
 def _offset(

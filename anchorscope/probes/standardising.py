@@ -1,8 +1,4 @@
-"""Features standardised for the probes, layer after layer.
-
-Every layer is taken less its centre and by its scale. What is left for each problem is the mean and
-the spread of its own rows, and for all problems of a layer its correlation matrix, taken apart.
-"""
+"""Features standardised for the probes, layer after layer."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Features
+from anchorscope.passes.features import Part
 from anchorscope.storage.errors import AnchorscopeError
 
 FEW = 16
@@ -51,15 +47,11 @@ class Standardised:
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 
-def standardise(features: Features, masks: Tensor, first: int) -> Standardised:
-    """Features [layers, n, width], for problems that weigh their rows by `masks`.
+def standardise(features: Part, masks: Tensor) -> Standardised:
+    """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
 
-    Few probes of a layer that is nearly uncorrelated do with eigenvectors of rank 0.
-
-    Args:
-        features: one layer is asked for after the other.
-        masks: weights of the rows, float32 [problems, n], where they are to lie.
-        first: number of the first layer, by which an error names it.
+    One layer is asked for after the other. Few probes of a layer that is nearly uncorrelated do
+    with eigenvectors of rank 0.
 
     Raises:
         AnchorscopeError: features that are not finite.
@@ -76,7 +68,7 @@ def standardise(features: Features, masks: Tensor, first: int) -> Standardised:
         if not bool(torch.isfinite(found[-1][0]).all()):
             raise AnchorscopeError(
                 "activations are not finite, no probe can be fitted",
-                f"layer {first + layer}",
+                f"layer {features.layers[layer]}",
                 "measure them again, with dtype: float32 for this model",
                 see="not-finite",
             )
@@ -89,21 +81,15 @@ def standardise(features: Features, masks: Tensor, first: int) -> Standardised:
 def _columns(
     rows: Tensor, weights: Tensor, out: Tensor, columns: slice
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Write some features of a layer to `out`, less their centre and by their scale.
+    """Write some features of `rows` [n, width] to `out`, less their centre and by their scale.
 
     A row far off draws the mean away from all others, and leaves few digits to tell them apart:
     features that have one are centred by their other rows alone. A constant feature is its own
     centre, to the last bit. One that is constant among a problem's rows gets weight 0 by way of an
     infinite std: that is what the penalty would make of it.
 
-    Args:
-        rows, out: [n, width].
-        weights: of the rows, [problems, n].
-        columns: which features.
-
-    Returns:
-        Centre and scale, float64 [features]; mean and 1 / std of each problem's rows in units of
-        `out`, float64 [problems, features].
+    Returns centre and scale, float64 [features], and the mean and 1 / std of each problem's rows,
+    weighed by `weights` [problems, n], in units of `out`, float64 [problems, features].
     """
     x = rows[:, columns].double()
     x, first = x - x[0], x[0]

@@ -15,11 +15,11 @@ import pandas as pd
 import torch
 
 from anchorscope.passes.features import Features
-from anchorscope.probes.draws import read_arrays, write_arrays
 from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
 from anchorscope.probes.probes import Probes
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_arrays, write_arrays
 
 
 @dataclass(frozen=True)
@@ -37,15 +37,12 @@ class Stored:
     fitted: Mapping[str, Fitted]
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """Scores s, calibrated logits at the prior that the probes were fitted for.
+        """Scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
 
         Args:
             states: hidden states as they come, float [layers, rows, width].
             readout: such as `mlp/final`.
             ids: the sample of each row; one may have several.
-
-        Returns:
-            float64 [layers, rows].
 
         Raises:
             AnchorscopeError: an id or a read-out that the probes were not fitted to.
@@ -88,11 +85,10 @@ def read(path: str | Path) -> Stored:
     Raises:
         AnchorscopeError: the file cannot be read.
     """
-    ids, arrays = read_arrays(path, "the stored probes")
+    ids, arrays = read_arrays(path, "stored probes")
     fold, fitted = arrays.pop("fold"), {}
     for readout in dict.fromkeys(name.rpartition("/")[0] for name in arrays):
         weights, bias = (torch.as_tensor(arrays[f"{readout}/{n}"]) for n in ("weights", "bias"))
-        fitted[readout] = Fitted(
-            Probes(weights, bias), *(arrays[f"{readout}/{name}"] for name in ARRAYS)
-        )
+        of_readout = (arrays[f"{readout}/{name}"] for name in ARRAYS)
+        fitted[readout] = Fitted(Probes(weights, bias), *of_readout)
     return Stored(ids, fold, fitted)

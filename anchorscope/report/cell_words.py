@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import Any
 
-from anchorscope.experiments.knockout.strength import LEAST_AUC
+from anchorscope.experiments.strength import LEAST_AUC
 
 FLOORS = {
     "answer": "the answer alone",

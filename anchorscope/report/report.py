@@ -23,7 +23,7 @@ from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
-from anchorscope.experiments.registry import TARGETS
+from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.figures.figure_data import true
 from anchorscope.figures.figures import GROUPINGS
 from anchorscope.report import report_samples, run_facts
@@ -184,7 +184,7 @@ def _pictures(config: Config, funnels: Sequence[Mapping[str, Any]]) -> list[dict
             stem = f"{figure}.{view}" if view else figure
             found.append({"stem": stem, "figure": figure, "view": view, "readout": readout})
             found[-1] |= of_figure
-        for experiment in TARGETS.values():
+        for experiment in EXPERIMENTS.values():
             for view, stem in experiment.stems().items():
                 said = {"title": experiment.views[view], "about": experiment.about}
                 said |= {"readout": drawn}

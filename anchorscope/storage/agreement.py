@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,6 @@ def check_inputs(paths: Iterable[str | Path]) -> None:
 
     Every record lists the identity of each product on its way. Where two of the inputs' records,
     or a record and an input itself, name different identities for one product, one is stale.
-
-    Raises:
-        AnchorscopeError: one is, with the product and both that were made from it.
     """
     known: dict[str, tuple[str, str]] = {}
     for path in map(str, paths):
@@ -58,61 +55,46 @@ def _of_a_world(record_: Mapping[str, Any]) -> bool:
 def check_settings(products: Iterable[str | Path]) -> None:
     """Refuse cells that were made with different settings: one was copied, or is of another config.
 
-    Every record on the way to each of the products is compared with those of the same rule.
-
-    Args:
-        products: one of each cell; those without a record are passed over.
-
-    Raises:
-        AnchorscopeError: a setting differs, with both values and products.
+    Every record on the way to each product, one of each cell, is compared with those of the same
+    rule; the error names a setting that differs, both values and both products.
     """
     known: dict[str, tuple[dict[str, Any], str]] = {}
     for product in products:
         for rule, found, path in settings_of(product):
             first, other = known.setdefault(rule, (found, path))
-            _compare(rule, first, found, f"{other} and {path}")
+            for key in {**first, **found}:
+                if first.get(key) == found.get(key):
+                    continue
+                raise AnchorscopeError(
+                    f"the cells were made with different settings: `{key}` of {rule} is "
+                    f"{first.get(key)!r} and {found.get(key)!r}",
+                    f"{other} and {path}",
+                    "delete the one that is not of this config and run snakemake again; results "
+                    "of another config belong into a root of their own",
+                    see="stale-product",
+                )
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
     """Of every record on the way to a product: its rule, settings by dotted key, and product.
 
-    Without what a model or a dataset has of its own; nothing of a product without a record.
+    Without what a model or a dataset has of its own; a product without a record has none.
     """
     if not beside(product).is_file():
         return
     whole = read(product)
     for path, record in {**whole.get("inputs", {}), str(product): whole}.items():
         if (rule := record.get("rule")) in MAKE_NUMBERS:
-            yield rule, settings_by_key(record.get("settings", {}), OWN), path
+            settings = record.get("settings", {}).items()
+            yield rule, _by_key({name: of for name, of in settings if name not in OWN}), path
 
 
-def _compare(rule: str, one: Mapping[str, Any], other: Mapping[str, Any], where: str) -> None:
-    if (key := first_difference(one, other)) is not None:
-        raise AnchorscopeError(
-            f"the cells were made with different settings: `{key}` of {rule} is "
-            f"{one.get(key)!r} and {other.get(key)!r}",
-            where,
-            "delete the one that is not of this config and run snakemake again; results of "
-            "another config belong into a root of their own",
-            see="stale-product",
-        )
-
-
-def settings_by_key(
-    settings: Mapping[str, Any], without: Collection[str] = (), at: str = ""
-) -> dict[str, Any]:
-    """Each setting by its dotted key; `without` names some at the top that are left out."""
+def _by_key(settings: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    """Each setting by its dotted key."""
     found: dict[str, Any] = {}
     for name, value in settings.items():
-        if name in without:
-            continue
         if isinstance(value, Mapping) and value:
-            found |= settings_by_key(value, at=f"{at}{name}.")
+            found |= _by_key(value, f"{at}{name}.")
         else:
             found[f"{at}{name}"] = value
     return found
-
-
-def first_difference(one: Mapping[str, Any], other: Mapping[str, Any]) -> str | None:
-    """The first key of two sets of settings whose values differ; None if none does."""
-    return next((key for key in {**one, **other} if one.get(key) != other.get(key)), None)

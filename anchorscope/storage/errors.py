@@ -4,8 +4,7 @@ import difflib
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 PAGE = "docs/what-goes-wrong.md"
@@ -19,12 +18,8 @@ class AnchorscopeError(Exception):
 
     Stages raise it instead of a traceback; `stage` prints it and exits non-zero. The
     user's hub token is taken out of all that it says, and what a terminal would obey is spelled.
-
-    Args:
-        what: what happened.
-        where: the file, key, row, sample or layer.
-        do: what to do next.
-        see: the anchor of `docs/what-goes-wrong.md` that says more.
+    `where` is the file, key, row, sample or layer, `do` what to do next, and `see` the anchor of
+    `docs/what-goes-wrong.md` that says more.
     """
 
     def __init__(
@@ -33,14 +28,9 @@ class AnchorscopeError(Exception):
         what, do = _shown(what), _shown(do) if do else do
         where = where if where is None or _shown(str(where)) == str(where) else _shown(str(where))
         self.what, self.where, self.do, self.see = what, where, do, see
-        lines = [what]
-        if where is not None:
-            lines.append(f"  where: {where}")
-        if do is not None:
-            lines.append(f"  do:    {do}")
-        if see is not None:
-            lines.append(f"  see:   {PAGE}#{see}")
-        super().__init__("\n".join(lines))
+        more = {"where": where, "do": do, "see": see and f"{PAGE}#{see}"}
+        said = (f"  {name + ':':<7}{text}" for name, text in more.items() if text is not None)
+        super().__init__("\n".join([what, *said]))
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
@@ -66,8 +56,6 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
 # A token has 34 characters after its prefix; a folder `hf_experiments` is none.
 _TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
-
-
 # All but the line feed; and what turns the direction of the text around it.
 _OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
@@ -79,56 +67,20 @@ def _shown(text: str) -> str:
 
 def redacted(text: str) -> str:
     """Text without the user's hub token, anything that looks like one, or the login in a URL."""
-    return _without(text, _secrets())
+    text = _LOGIN.sub("<token>@", text)
+    given = {os.environ.get(name, "").strip() for name in SECRETS}
+    for secret in sorted(given, key=len, reverse=True):  # those that hold others first
+        text = text.replace(secret, "<token>") if len(secret) >= SHORTEST else text
+    return _TOKEN.sub("<token>", text)
 
 
 def redacted_in(value: Any) -> Any:
     """Nested mappings and lists with every text in them `redacted`, keys too."""
-    return _without_in(value, _secrets())
-
-
-def _without_in(value: Any, secrets: list[str]) -> Any:
     if isinstance(value, str):
-        return _without(value, secrets)
+        return redacted(value)
     if isinstance(value, Mapping):
-        pairs = value.items()
-        return {_without_in(key, secrets): _without_in(inner, secrets) for key, inner in pairs}
-    if isinstance(value, list | tuple):
-        return [_without_in(inner, secrets) for inner in value]
-    return value
-
-
-def _without(text: str, secrets: list[str]) -> str:
-    text = _LOGIN.sub("<token>@", text)
-    for secret in secrets:
-        text = text.replace(secret, "<token>")
-    return _TOKEN.sub("<token>", text)
-
-
-def _secrets() -> list[str]:
-    """The user's tokens, those that hold others first."""
-    found = {os.environ.get(name, "").strip() for name in SECRETS} | set(_logged_in())
-    return sorted((one for one in found if len(one) >= SHORTEST), key=len, reverse=True)
-
-
-def _logged_in() -> Iterator[str]:
-    """What `hf auth login` keeps; read here, since the client may ask the hub for a fresh one."""
-    try:
-        from huggingface_hub import constants
-    except ImportError:  # nothing is set up yet, so there is nothing to ask with
-        return
-    yield from map(str.strip, _lines(constants.HF_TOKEN_PATH))
-    for line in _lines(constants.HF_STORED_TOKENS_PATH):
-        name, _, value = line.partition("=")
-        if name.strip().endswith("token"):
-            yield value.strip()
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return []
+        return {redacted_in(key): redacted_in(inner) for key, inner in value.items()}
+    return [redacted_in(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:

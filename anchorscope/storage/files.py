@@ -4,15 +4,17 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
 
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -37,14 +39,6 @@ def atomic(path: str | Path) -> Iterator[Path]:
         _remove(draft)
 
 
-def move(folder: Path, path: str | Path) -> None:
-    """Let a finished folder take the place of `path`."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _remove(path)
-    folder.replace(path)
-
-
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path)
@@ -54,11 +48,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Say of a file that a library cannot read which one it is, and what to do.
-
-    Args:
-        path: the file.
-        what: it is, such as `table`.
+    """Say of a file that a library cannot read which one it is, and what (`table`), and what to do.
 
     Raises:
         AnchorscopeError: the block cannot read it.
@@ -84,15 +74,12 @@ def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
 def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
     """Write a table of which one part at a time is in memory, each as a group of rows.
 
-    Args:
-        frames: the parts, at least one, with the columns of the first; the first has rows.
-        path: of the table.
+    There is at least one part; all have the columns of the first, which has rows.
     """
     parts = iter(frames)
     first = pa.Table.from_pandas(next(parts), preserve_index=False)
     with atomic(path) as draft, pq.ParquetWriter(draft, first.schema) as writer:
         writer.write_table(first)
-        del first
         for part in parts:
             rows = pa.Table.from_pandas(part, schema=writer.schema, preserve_index=False)
             writer.write_table(rows)
@@ -122,9 +109,10 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
     gets an apostrophe before it, which `read_csv` takes off again; numbers stay as they are. What
     CSV readers stumble over is replaced: carriage returns by line feeds, NUL by U+FFFD.
     """
-    safe = _each_text(frame, _inert)
     with atomic(path) as draft:
-        safe.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
+        _each_text(frame, _inert).to_csv(
+            draft, index=False, float_format="%.6g", lineterminator="\n"
+        )
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
@@ -149,25 +137,13 @@ def _inert(text: str) -> str:
 
 
 def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """The table with every text in it, names of columns too, changed; numbers stay numbers."""
-
-    def changed(value: Any) -> Any:
-        return change(value) if isinstance(value, str) else value
-
-    safe = frame.copy()
-    for name in frame:
-        if not pd.api.types.is_numeric_dtype(frame[name]):
-            safe[name] = frame[name].map(changed)
-    return safe.rename(columns=changed)
+    """The table with every text in it changed; numbers stay numbers."""
+    texts = frame.select_dtypes(exclude="number")
+    return frame.assign(**texts.map(lambda one: change(one) if isinstance(one, str) else one))
 
 
 def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:
-    """Whether a path, links and `..` followed, lies in one of the folders or is one.
-
-    Args:
-        path: relative ones count from the working directory; `~` is the home folder.
-        folders: likewise.
-    """
+    """Whether a path lies in one of the folders or is one; `~`, links and `..` are followed."""
     place = Path(path).expanduser().resolve()
     return any(place.is_relative_to(Path(f).expanduser().resolve()) for f in folders)
 
@@ -189,17 +165,32 @@ def read_json(path: str | Path) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
 
-def sha256(path: Path) -> str:
-    """SHA-256 of a file's content, read in pieces."""
-    with path.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+def write_arrays(path: str | Path, ids: Iterable[object], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays of some samples as safetensors; the ids stand in the file's metadata."""
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    with atomic(path) as draft:
+        save_file(whole, draft, metadata={"ids": json.dumps([str(one) for one in ids])})
+
+
+def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """The ids and arrays that `write_arrays` wrote.
+
+    Raises:
+        AnchorscopeError: the file cannot be read; it says `what` it holds.
+    """
+    with readable(path, what), safe_open(path, framework="np") as file:
+        ids = json.loads(file.metadata()["ids"])
+        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return np.array(ids, dtype=object), found
 
 
 def digest(paths: Iterable[str | Path]) -> str:
     """SHA-256 over names and content of files, wherever their folder lies; read in pieces."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
-        whole.update(f"{path.name} {path.stat().st_size} {sha256(path)}\n".encode())
+        with path.open("rb") as opened:
+            content = hashlib.file_digest(opened, "sha256").hexdigest()
+        whole.update(f"{path.name} {path.stat().st_size} {content}\n".encode())
     return whole.hexdigest()
 
 

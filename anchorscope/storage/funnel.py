@@ -19,18 +19,10 @@ ORDER = (
 
 
 def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object) -> None:
-    """Refuse samples of which too large a share was lost on the way, and say to what.
+    """Refuse samples of which a share larger than `most` was lost over all stages of `funnel`.
 
-    The share is of all that came in, over all stages. What is left out by choice (`BY_CHOICE`) is
-    not lost: it could have been kept, or (`BEYOND_LIMIT`) was never looked at.
-
-    Args:
-        stages: what came in and was dropped at each stage, as `funnel` returns it.
-        most: largest share that may be lost, 0 to 1.
-        where: what the error names, such as the product.
-
-    Raises:
-        AnchorscopeError: more was lost.
+    What is left out by choice (`BY_CHOICE`) is not lost: it could have been kept, or
+    (`BEYOND_LIMIT`) was never looked at. `where` is named in the error.
     """
     left, told = 1.0, []
     for stage in stages:
@@ -38,9 +30,8 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
         if lost:
             given = stage["in"] - stage["dropped"].get(BEYOND_LIMIT, 0)
             left *= 1 - sum(lost.values()) / given
-            reasons = ", ".join(
-                f"{why} {n}" for why, n in sorted(lost.items(), key=lambda i: -i[1])
-            )
+            most_first = sorted(lost.items(), key=lambda one: -one[1])
+            reasons = ", ".join(f"{why} {n}" for why, n in most_first)
             told.append(f"{sum(lost.values())} of {given} at {stage['rule']} ({reasons})")
     if left >= 1 - most - 1e-9:
         return
@@ -63,7 +54,7 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
         `dropped` and `notes`. Of a product of many cells, none: each cell has its own.
 
     Raises:
-        AnchorscopeError: counts that do not add up, within a stage or from one to the next.
+        AnchorscopeError: counts that do not add up from one stage to the next.
     """
     whole = read(product)
     every = {**whole.get("inputs", {}), str(product): whole}
@@ -71,7 +62,6 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
     at: str | None = str(product)
     while at is not None:
         if counts := every[at].get("counts"):
-            _check_sum(counts, at)
             stages.insert(0, {"product": at, "rule": every[at].get("rule"), **counts})
         at = _before(at, every)
     return [_own(stage, before) for before, stage in pairwise([None, *stages]) if stage]
@@ -80,25 +70,15 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 def _before(path: str, every: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The product with counts that a product's samples come from; None where there is not one."""
     named = every[path].get("made_from", every)
-    found = [name for name in named if name in every and every[name].get("counts")]
-    ranked = {name: _rank(every[name]) for name in found}
-    earlier = [name for name in found if ranked[name] < _rank(every[path])]
-    last = [name for name in earlier if ranked[name] == max(ranked[n] for n in earlier)]
+    ranks = {name: _rank(every[name]) for name in named if every.get(name, {}).get("counts")}
+    earlier = {name: rank for name, rank in ranks.items() if rank < _rank(every[path])}
+    last = [name for name, rank in earlier.items() if rank == max(earlier.values())]
     return last[0] if len(last) == 1 else None
 
 
 def _rank(record_: Mapping[str, Any]) -> int:
     rule = record_.get("rule")
     return ORDER.index(rule) if rule in ORDER else len(ORDER)
-
-
-def _check_sum(counts: Mapping[str, Any], product: str) -> None:
-    if counts["in"] != counts["kept"] + sum(counts["dropped"].values()):
-        raise _miscounted(
-            f"counts do not add up: {counts['in']} in, {counts['kept']} kept, "
-            f"{sum(counts['dropped'].values())} dropped",
-            product,
-        )
 
 
 def _own(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -108,23 +88,16 @@ def _own(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, A
     dropped = stage["dropped"]
     passed = {why: n for why, n in before["dropped"].items() if dropped.get(why, 0) >= n}
     if stage["in"] != before["kept"] + sum(passed.values()):
-        raise _miscounted(
+        raise AnchorscopeError(
             f"{stage['in']} samples came in where {before['kept']} were kept before",
-            stage["product"],
+            beside(stage["product"]),
+            "delete the product and run snakemake again",
+            see="stale-product",
         )
     own = {why: n - passed.get(why, 0) for why, n in dropped.items()}
     return {**stage, "in": before["kept"], "dropped": {why: n for why, n in own.items() if n}}
 
 
-def _miscounted(what: str, product: str) -> AnchorscopeError:
-    do = "delete the product and run snakemake again"
-    return AnchorscopeError(what, beside(product), do, see="stale-product")
-
-
 def check_funnel(product: str | Path, most: float) -> None:
-    """`check_drops` of all stages on the way to a product.
-
-    Raises:
-        AnchorscopeError: more than that share was lost, or counts do not add up.
-    """
+    """`check_drops` of all stages on the way to a product."""
     check_drops(funnel(product), most, product)

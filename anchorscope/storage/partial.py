@@ -10,14 +10,17 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from safetensors import safe_open
+
 from anchorscope.storage import provenance
-from anchorscope.storage.files import atomic, move, readable
+from anchorscope.storage.files import atomic, readable
 from anchorscope.storage.identity import identity
 
 if TYPE_CHECKING:
@@ -57,16 +60,18 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 def publish(folder: Path, product: str | Path) -> None:
     """Put what waits in a folder into a finished product, by links.
 
-    The batches wait on: a job that is killed in its last moment loses its product, not them. On a
-    file system without hard links they are moved.
+    The batches wait on: a job that is killed in its last moment loses its product, not them.
     """
+    with atomic(product) as draft:
+        shutil.copytree(folder, draft, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    """A hard link, or a copy where the file system has none."""
     try:
-        with atomic(product) as draft:
-            draft.mkdir()
-            for path in folder.iterdir():
-                (draft / path.name).hardlink_to(path)
+        os.link(source, target)
     except OSError:
-        move(folder, product)
+        shutil.copyfile(source, target)
 
 
 def drop(products: Iterable[str | Path]) -> None:
@@ -107,8 +112,6 @@ def opened(path: Path) -> Iterator[Any]:
     Raises:
         AnchorscopeError: it is not there or cannot be read.
     """
-    from safetensors import safe_open
-
     with readable(path, "batch"), safe_open(path, framework="pt") as file:
         yield file
 
@@ -133,17 +136,13 @@ def finished(path: Path, samples: str) -> bool:
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """A batch that an earlier try has finished; else what is made now, and waits for the next try.
+    """A batch of `samples` that an earlier try has finished; else what is made now, and kept.
 
-    Args:
-        path: the file; None keeps nothing.
-        make: the work.
-        samples: what it is of, see `signature`.
+    Without a path nothing is kept.
     """
-    if path is None:
-        return make()
-    if finished(path, samples):
+    if path is not None and finished(path, samples):
         return read(path)
     found = make()
-    save(found, path, samples=samples)
+    if path is not None:
+        save(found, path, samples=samples)
     return found

@@ -50,14 +50,10 @@ class Progress(tqdm):
         if self.pos != 0:  # within another that is open
             return
         rate = self.n / self.seconds
-        of = left = ""
-        if self.total is not None:
-            of = f" of {self.total:,}"
-            left = (
-                f", {self.format_interval(round((self.total - self.n) / rate))} left"
-                if rate
-                else ""
-            )
+        of = f" of {self.total:,}" if self.total is not None else ""
+        left = ""
+        if self.total is not None and rate:
+            left = f", {self.format_interval(round((self.total - self.n) / rate))} left"
         desc = f"{self.desc.removesuffix(': ')}: " if self.desc else ""
         log.info("%s", f"{desc}{self.n:,}{of}{self.unit}, {rate:,.1f}{self.unit}/s{left}")
 

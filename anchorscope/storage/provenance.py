@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterable, Iterator, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,7 @@ LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "
 
 def libraries() -> dict[str, str]:
     """Versions of Python and of the libraries that numbers depend on."""
-    found = {"python": platform.python_version()}
-    for name in LIBRARIES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def beside(product: str | Path) -> Path:
@@ -44,14 +38,8 @@ def record(
     counts: Counts | Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> None:
-    """Write `<product>.provenance.json`.
-
-    Args:
-        product: path of the file or folder described.
-        identity: run identity, a hash of the settings that change numbers.
-        settings: the resolved settings the stage was given.
-        counts: samples in, kept and dropped by reason.
-        facts: whatever else the stage knows (model revision, device, dtype, row counter, ...).
+    """Write `<product>.provenance.json`: its run identity, the settings that the stage was given,
+    samples in, kept and dropped by reason, and whatever else the stage knows.
     """
     content = {
         "product": Path(product).name,
@@ -103,9 +91,6 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
 
     It grows with those of the inputs: two products of one identity were made from the same
     settings and the same content all the way up. Labels and places do not count.
-
-    Args:
-        content: as for `of_stage`.
     """
     made_from = {
         "rule": snakemake.rule,

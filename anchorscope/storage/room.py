@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -13,17 +14,11 @@ from anchorscope.storage.errors import AnchorscopeError
 
 Result = TypeVar("Result")
 
-ABREAST_BYTES = 64 << 20
-"""Features that all threads of a CPU that fit probes may hold at once, each its own layers: so much
-at most does memory grow with the samples, until a single layer is more."""
-
 NO_ROOM = (
-    ("DefaultCPUAllocator", "allocate"),
-    ("CUBLAS_STATUS_ALLOC_FAILED",),
-    ("CUDNN_STATUS_ALLOC_FAILED",),
-    ("CUDA error: out of memory",),
-)
-"""Words of errors that say it in words only; all of one line."""
+    "DefaultCPUAllocator.*allocate", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
+    "CUDA error: out of memory",
+)  # fmt: skip
+"""Errors that say it in words only."""
 
 log = logging.getLogger(__name__)
 
@@ -47,15 +42,9 @@ class Room:
         tokens: Callable[[Sequence[int]], int],
         work: Callable[[Sequence[int]], Result],
     ) -> list[Result]:
-        """Do a batch's work, in as many parts as it takes to fit.
+        """What `work` gives for a batch's samples, in as many parts as it takes to fit, in order.
 
-        Args:
-            samples: of the batch, in order.
-            tokens: what some of them pass, padding included.
-            work: what is to be done with some of them.
-
-        Returns:
-            What each part gave, in order.
+        `tokens` says how many some of the samples pass, padding included.
 
         Raises:
             AnchorscopeError: a single sample does not fit.
@@ -77,10 +66,8 @@ class Room:
             log.warning("a batch of %d tokens does not fit in memory: it is halved", size)
         self.halved += 1
         middle = len(samples) // 2
-        return [
-            *self.run(samples[:middle], tokens, work),
-            *self.run(samples[middle:], tokens, work),
-        ]
+        halves = samples[:middle], samples[middle:]
+        return [part for half in halves for part in self.run(half, tokens, work)]
 
 
 def tried(work: Callable[[], Result]) -> Result | None:
@@ -103,7 +90,5 @@ def out_of_memory(error: RuntimeError) -> bool:
     """Whether a device, one of its libraries, or the allocator of the CPU had no more memory."""
     import torch
 
-    said = str(error)
-    return isinstance(error, torch.OutOfMemoryError) or any(
-        all(part in said for part in parts) for parts in NO_ROOM
-    )
+    in_words = any(re.search(words, str(error)) for words in NO_ROOM)
+    return in_words or isinstance(error, torch.OutOfMemoryError)

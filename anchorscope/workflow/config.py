@@ -28,13 +28,13 @@ RESERVED = frozenset(
     "all calibration controls null-controls report reproduction resume retrain retrain-seeds"
     " sensitivity ship dataset model train prompts answers activations scores truth refits table"
     " figure view".split()
-) | frozenset(registry.TARGETS)
+) | frozenset(registry.EXPERIMENTS)
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 
 FILE_SUFFIXES = frozenset(
     "contrasts controls csv density html interchange json log parquet pdf png probes provenance"
     " readouts strata svg tsv vl".split()
-) | frozenset(registry.TARGETS)
+) | frozenset(registry.EXPERIMENTS)
 PROJECT_FOLDERS = frozenset(
     "anchorscope benchmarks docs envs examples resources rules scripts slurm tests".split()
 )

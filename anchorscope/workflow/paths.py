@@ -138,7 +138,7 @@ class Paths:
         """Experiment, model and dataset of every cell of the calibration, empty ones included."""
         nulls = [(null.model, null.dataset) for null in self.config.calibration.nulls.values()]
         cells = dict.fromkeys([*self.config.calibrated(), *nulls])
-        return [(name, *cell) for name in registry.TARGETS for cell in cells]
+        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
 
     def of_experiments(self, stage: str, end: str) -> list[str]:
         """A product of each of `cells_of_experiments`."""

@@ -99,7 +99,7 @@ def varies(root: str) -> bool:
 TARGETS = (
     *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
     *("retrain", "retrain-seeds"),
-    *registry.TARGETS,
+    *registry.EXPERIMENTS,
 )
 """What Snakemake builds by name beside the figures."""
 
@@ -117,7 +117,7 @@ def cells_of(config: Config, target: str) -> list[Cell]:
     main, known = Study(config.root, config), of(config)
     if target in config.figures:
         return _cells(main, config.cells(target))
-    if target in ("all", "controls", "report", *registry.TARGETS):
+    if target in ("all", "controls", "report", *registry.EXPERIMENTS):
         return _cells(main, (cell for figure in config.targets for cell in config.cells(figure)))
     if target in ("calibration", "null-controls"):
         nulls = [(null.model, null.dataset) for null in config.calibration.nulls.values()]

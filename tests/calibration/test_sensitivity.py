@@ -12,8 +12,8 @@ import yaml
 
 from anchorscope.calibration import sensitivity
 from anchorscope.calibration.sensitivity import Study
-from anchorscope.experiments.knockout import controls, curve, strata
-from anchorscope.probes import floors, scores
+from anchorscope.experiments.knockout import cell_tables
+from anchorscope.probes import draws, floors, scores
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_csv, write_parquet
@@ -188,15 +188,14 @@ def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
     write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), tmp_path / "scores.parquet")
     write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), tmp_path / "floors.parquet")
     none, text = (read_parquet(tmp_path / f"{name}.parquet") for name in ("scores", "floors"))
-    made = curve.by_readout(
+    made = cell_tables.tables(
         none,
-        {
-            "curve": lambda s: curve.curve(s, answers, floors=text, draws=5),
-            "contrasts": lambda s: curve.contrasts(s, answers, floors=text, draws=5),
-            "controls": lambda s: controls.controls(s, text, answers, draws=5),
-            "strata": lambda s: strata.report(s, answers, floors=text, draws=5),
-        },
+        text,
+        answers,
+        draws.none(),
+        probe={"scoring": "calibrated", "prior": "balanced"},
+        bootstrap={"draws": 5},
+        seed=0,
     )
-    expected = (curve.CURVE, curve.CONTRASTS, controls.CONTROLS, strata.STRATA)
-    for table, columns in zip(made.values(), expected, strict=True):
-        assert table.empty and tuple(table.columns) == columns
+    for name, table in made.items():
+        assert table.empty and tuple(table.columns) == cell_tables.COLUMNS[name]

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import curve
 from anchorscope.models import answers, checkpoints, loading
 from anchorscope.models.families import Loaded
@@ -77,7 +78,7 @@ def _measure(model: str, dataset: str, folder: Path) -> Cell:
         planning.conditions_of(conditions),
         {**CONFIG.probe.model_dump(), "seed": CONFIG.seed},
     )
-    table = curve.curve(scored, measured, draws=20, seed=CONFIG.seed)
+    table = analysis.table(curve.curve, scored, measured, draws=20, seed=CONFIG.seed)
     planted = questions[["id", "planned"]]
     return Cell(questions, measured.merge(planted, on="id"), table, passes)
 

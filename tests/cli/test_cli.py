@@ -218,7 +218,7 @@ def test_every_target_that_snakemake_knows_is_accepted(
     monkeypatch.chdir(PROJECT)
     rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
     named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
-    assert sorted(studies.TARGETS) == sorted(["all", *named, *registry.TARGETS])
+    assert sorted(studies.TARGETS) == sorted(["all", *named, *registry.EXPERIMENTS])
     helped = " ".join(run("check", "--help").out.split())
     found = run("check", *studies.TARGETS, "--json").json["targets"]
     assert [target["target"] for target in found] == list(studies.TARGETS)

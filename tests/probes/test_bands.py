@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.passes.interventions import ARMS
@@ -79,7 +80,7 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
     ratio = np.maximum(1, np.std(moved, axis=0) / np.std(fixed, axis=0))
     assert ratio[0] > 1.1
     narrow, wide = (
-        curve.curve(table(), answers(), draws=100, draws_of_refits=one).query(
+        analysis.table(curve.curve, table(), answers(), draws=100, refits=one).query(
             f"condition == 'knockout' and grouping == 'per_layer' and anchor == 'Q' and "
             f"layer == {layer}"
         )
@@ -100,21 +101,21 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
 @pytest.mark.parametrize("made", [curve.curve, curve.contrasts])
 def test_refits_that_say_what_the_probes_say_change_no_number(made: Any) -> None:
     same = refitted(shift=0.0)
-    found = [made(table(), answers(), draws=40, draws_of_refits=d) for d in (None, same)]
+    found = [analysis.table(made, table(), answers(), draws=40, refits=d) for d in (None, same)]
     pd.testing.assert_frame_equal(*found, rtol=1e-5)
 
 
 def test_contrasts_widen_too_and_the_order_of_rows_does_not_matter() -> None:
     draws = refitted()
-    narrow = curve.contrasts(table(), answers(), draws=100)
-    wide = curve.contrasts(table(), answers(), draws=100, draws_of_refits=draws)
+    narrow = analysis.table(curve.contrasts, table(), answers(), draws=100)
+    wide = analysis.table(curve.contrasts, table(), answers(), draws=100, refits=draws)
     for low, high in (("ci_low", "ci_high"), ("ci90_low", "ci90_high"), ("band_low", "band_high")):
         width = (narrow[high] - narrow[low]) * wide["inflation"]
         assert np.allclose(wide[high] - wide[low], width)
     assert (wide["inflation"] >= 1).all() and wide["inflation"].max() > 1.1
     back = Draws(draws.ids[::-1], draws.weights[:, ::-1])
     back.scores.update({key: s[..., ::-1] for key, s in draws.scores.items()})
-    again = curve.contrasts(table()[::-1], answers()[::-1], draws=100, draws_of_refits=back)
+    again = analysis.table(curve.contrasts, table()[::-1], answers()[::-1], draws=100, refits=back)
     pd.testing.assert_frame_equal(wide, again)
 
 
@@ -123,7 +124,7 @@ def tables_with_refits(
 ) -> list[pd.DataFrame]:
     """Curve, contrasts and interchange."""
     made = (curve.curve, curve.contrasts, interchange.report)
-    return [one(measured, given, draws=40, draws_of_refits=draws) for one in made]
+    return [analysis.table(one, measured, given, draws=40, refits=draws) for one in made]
 
 
 def test_arms_in_which_nobody_has_a_partner_change_no_table() -> None:
@@ -149,7 +150,7 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
     assert bands.inflation(gone, np.array([[50.0], [0.0], [4.0]])) == pytest.approx([2])
     rounding = np.array([[-21.0], [-21.0 * (1 + 1e-16)], [np.nextafter(-21.0, 0)]])
     assert bands.inflation(rounding, np.array([[-20.0], [-25.0], [3.0]])) == 1.0
-    wide = curve.curve(table(), answers(), draws=100, draws_of_refits=refitted(shift=5.0))
+    wide = analysis.table(curve.curve, table(), answers(), draws=100, refits=refitted(shift=5.0))
     shares = wide[["share_ci_low", "share_ci_high", "flip_low", "flip_high"]]
     assert shares.min(axis=None) == 0 and shares.max(axis=None) == 1
 

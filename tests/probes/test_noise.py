@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 import torch
 
-from anchorscope.experiments.knockout import strength
+from anchorscope.experiments import strength
 from anchorscope.probes import samples, scores
 
 TRIES, LAYERS, WIDTH = 200, 3, 16
@@ -32,11 +32,11 @@ def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> No
     inner = scored.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
     aucs = inner.to_numpy(dtype=np.float64).reshape(TRIES, LAYERS, -1)
     (every,) = samples.readouts(scored, answers)
-    drawn = samples.bootstrap(answers, 200, seed=0)
-    by_layer = strength.by_layer(every, answers, None, drawn, 0.95).signal
+    beside = (answers, None, samples.bootstrap(answers, 200, seed=0), 0.95)
+    by_layer = strength.of_scores(every.clean, "final", *beside)["signal"]
     of_cell = []
     for clean, own in zip(every.clean.reshape(TRIES, LAYERS, n), aucs, strict=True):
         one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
-        of_cell.append(strength.of_cell(one, answers, None, drawn, 0.95).signal.item())
+        of_cell.append(strength.of_scores(one.own[None], "final", *beside)["signal"].item())
     assert by_layer.reshape(TRIES, LAYERS).any(1).mean() <= 0.05
     assert np.mean(of_cell) <= 0.05

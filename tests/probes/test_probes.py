@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -119,7 +121,7 @@ def test_little_memory_gives_the_same_probes(
 def test_only_the_layers_being_solved_or_scored_are_asked_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probes, "ABREAST_BYTES", 1)
+    monkeypatch.setattr(probes, "CPU_BYTES", 1)
     x, z = features("plain", 90, 10)
     masks, c = problems(90)
     inputs = [torch.as_tensor(value) for value in (z, masks, c)]
@@ -132,15 +134,16 @@ def test_only_the_layers_being_solved_or_scored_are_asked_for(
     assert asked == [*range(4)] * 2
 
 
-def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so() -> None:
+def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     x, z = features("plain", 30, 4)
-    with pytest.raises(ValueError, match="less than nothing"):
-        fitted(x, z, np.linspace(-1, 1, 30)[None], np.ones(1))
     with pytest.raises(AnchorscopeError, match="all right or all wrong"):
         fitted(x, z, np.stack([np.ones(30, dtype=bool), z == 1]), np.ones(2))
     hard, labels = features("correlated", 150, 40)
     inputs = (torch.as_tensor(value) for value in (hard, labels, *problems(150)))
-    assert probes.fit(*inputs, max_iterations=1).unconverged > 0
+    monkeypatch.setattr(probes, "MAX_ITERATIONS", 1)
+    assert probes.fit(*inputs).unconverged > 0
     x[1, 3, 2] = np.nan
     with pytest.raises(AnchorscopeError, match="layer 1"):
         fitted(x, z, *problems(30))
@@ -148,16 +151,16 @@ def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so() -> Non
 
 def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[tuple[int, int]]:
     """A device on which no more than so many problems of layers fit; (layers, problems) tried."""
-    solve, tried = probes._Solver.solve, list[tuple[int, int]]()
+    solve, tried = probes._solve, list[tuple[int, int]]()
 
-    def limited(solver: probes._Solver, x: Part, first: int) -> probes.Probes:
-        size = len(x), min(solver.problems, len(solver.masks))
+    def limited(x: Part, z: Any, masks: torch.Tensor, c: Any, at_once: int) -> probes.Probes:
+        size = len(x), min(at_once, len(masks))
         tried.append(size)
         if size[0] * size[1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return solve(solver, x, first)
+        return solve(x, z, masks, c, at_once)
 
-    monkeypatch.setattr(probes._Solver, "solve", limited)
+    monkeypatch.setattr(probes, "_solve", limited)
     monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
     return tried
 

@@ -137,12 +137,12 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
     read = source(answers, x)
     table = scores.score(read, answers, "mlp/final", conditions, settings, extras=False, draws=made)
     plan = fitting.design(answers, settings)
-    fitted = fitting.fit(x, plan, settings)
+    fitted = fitting.fit(x, plan)
     for number, drawn in enumerate(made.weights):
         rows = np.repeat(np.arange(N), drawn)
         alone = np.full((3, len(rows)), -1)
-        repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone)
-        raw = fitting.refit(x[:, rows], repeated, settings, fitted.c)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone, settings)
+        raw = fitting.fit(x[:, rows], repeated, fitted.c)
         logits = fitting.out_of_fold(raw, x, plan.fold) + raw.shift[:, plan.fold]
         moved = fitting.out_of_fold(raw, x - 2, plan.fold) + raw.shift[:, plan.fold]
         for k in range(3):
@@ -270,8 +270,8 @@ def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
     changed.loc[twins, "label"] = 1 - changed.loc[twins, "label"]
     plan = fitting.design(answers, Settings())
     assert len(set(plan.fold[twins])) == 1
-    relabelled = fitting.Design(changed["label"].to_numpy(copy=True), plan.fold, plan.inner)
-    fitted = fitting.fit(x, relabelled, Settings())
+    relabelled = replace(plan, z=changed["label"].to_numpy(copy=True))
+    fitted = fitting.fit(x, relabelled)
     k = plan.fold[twins][0]
     rows = before[before["id"] == "i6"].set_index("layer")
     assert np.allclose(fitted.t[:, k], rows["t"], rtol=1e-4)
@@ -407,7 +407,7 @@ def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path)
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(probes, "ABREAST_BYTES", 1)
+    monkeypatch.setattr(probes, "CPU_BYTES", 1)
     answers, x = cell()
     whole = source(answers, torch.cat([x, x.flip(0), x[:1]]))
     asked: dict[str, list[int]] = {}

@@ -182,7 +182,9 @@ def test_the_picture_of_the_packages_is_drawn_from_their_imports() -> None:
 
 PRODUCTS = TEXTS[PROJECT / "docs/products.md"]
 LIST = r"((?:- .*\n)+)"
-COLUMNS = re.findall(rf"<!-- columns: (\S+)\.(\w+) -->\n\n{LIST}", PRODUCTS)
+MARK = "<!-- columns: "
+LISTS = PRODUCTS + TEXTS[PROJECT / "docs/experiments.md"]
+COLUMNS = re.findall(rf"{MARK}(\S+)\.(\w+) -->\n\n{LIST}", LISTS)
 (RECURRING,) = re.findall(rf"\*\*Columns that recur\*\*.*\n\n{LIST}", PRODUCTS)
 
 
@@ -231,7 +233,7 @@ def test_everything_in_a_results_folder_is_documented(tiny_run: Workspace) -> No
 
 
 def test_every_rule_and_list_of_columns_is_on_the_products_page() -> None:
-    assert len(COLUMNS) == PRODUCTS.count("<!-- columns: ") > 15
+    assert len(COLUMNS) == LISTS.count(MARK) > 15
     text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
     targets = {"calibration", "controls", "report", "sensitivity", "reproduction", "retrain"}

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 import pandas as pd
 
+from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.interchange import table as interchange
-from anchorscope.experiments.knockout import controls, curve, strata, strength
+from anchorscope.experiments.knockout import controls, curve, strata
 from anchorscope.probes.draws import Draws
+
+COLUMNS = {
+    "curve": curve.CURVE,
+    "contrasts": curve.CONTRASTS,
+    "controls": controls.CONTROLS,
+    "interchange": interchange.INTERCHANGE,
+    "strata": strata.STRATA,
+    "density": controls.DENSITY,
+}
 
 
 def tables(
     scores: pd.DataFrame,
     floors: pd.DataFrame,
     answers: pd.DataFrame,
-    draws: Draws,
+    refits: Draws,
     *,
     probe: Mapping[str, Any],
     bootstrap: Mapping[str, Any],
@@ -28,28 +38,22 @@ def tables(
     Args:
         scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
         answers: its measured answers.
-        draws: scores of the refitted probes, for the bands.
+        refits: scores of the refitted probes, for the bands.
         probe: the settings `scoring` and `prior`.
         bootstrap: the settings of the intervals.
         seed: of the bootstrap.
     """
-    whole: dict[str, Any] = {**bootstrap, "seed": seed}
-    drawn: dict[str, Any] = {name: whole[name] for name in ("draws", "level", "seed")}
-    refits: dict[str, Any] = {"draws_of_refits": draws}
     balanced = probe["scoring"] == "calibrated" and probe["prior"] == "balanced"
-    before = controls.before_the_answer(scores)
-    strengths = strength.find(scores, answers, floors, **drawn)
-    given: dict[str, Any] = {"answers": answers, "floors": floors, "strengths": strengths}
-    return curve.by_readout(
-        scores,
-        {
-            "curve": partial(curve.curve, **given, **refits, **whole),
-            "contrasts": partial(curve.contrasts, **given, **refits, **drawn),
-            "controls": partial(
-                controls.controls, **given, before=before, balanced=balanced, **drawn
-            ),
-            "interchange": partial(interchange.report, answers=answers, **refits, **whole),
-            "strata": partial(strata.report, **given, **whole),
-            "density": partial(controls.density, answers=answers),
-        },
-    )
+    makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {
+        "curve": curve.curve,
+        "contrasts": curve.contrasts,
+        "controls": partial(controls.controls, scores=scores, answers=answers, balanced=balanced),
+        "interchange": interchange.report,
+        "strata": strata.report,
+        "density": controls.density,
+    }
+    made: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
+    for one in analyses(scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed):
+        for name, make in makers.items():
+            made[name].append(make(one))
+    return {name: stacked(frames, COLUMNS[name]) for name, frames in made.items()}

@@ -89,8 +89,8 @@ def refit(
     weights = _draw(answers, draws, seed, cell)
     at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
     for some in np.split(weights, range(at_once, len(weights), at_once)):
-        again = fitting.refit(here[0], cell.plan, settings, fitted.c, some, device=device)
-        where = fitting.of_draws(cell.plan.fold, settings, len(some))
+        again = fitting.fit(here[0], cell.plan, fitted.c, some, device=device)
+        where = cell.plan.of_draws(len(some))
         moved = [fitting.out_of_fold(again, x, where) for x in here]
         for number, drawn in enumerate(some):
             rows = np.repeat(np.arange(len(z)), drawn)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments.knockout import EXPERIMENT
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_data import at_readout
@@ -15,6 +14,13 @@ from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import Figure
 from anchorscope.figures.figures import chart, choices
+from anchorscope.passes.interventions import BY_NAME
+
+TITLES = {
+    "controls": "What flips by itself, and what the probes know",
+    "probes": "The probes",
+    "readouts": "ΔP at every read-out",
+}
 
 
 def view(
@@ -28,7 +34,7 @@ def view(
         asked: as of `chart`, without the title.
     """
     curve, controls = tables["curve"], tables["controls"]
-    asked["title"] = EXPERIMENT.views.get(name, EXPERIMENT.views["knockout"])
+    asked["title"] = TITLES.get(name, f"ΔP when {BY_NAME['knockout'].when}")
     if name == "controls":
         return controls_chart(controls, tables["contrasts"], **asked), []
     if name == "probes":

@@ -35,42 +35,16 @@ class Settings(Section):
 
 EXPERIMENT = Experiment(
     name="patching",
-    label="Patching",
     about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
-    interventions=(*ARMS.values(), RANDOM),
     settings=Settings,
     views={
         "bars": "Predictions that flip when the exact question tokens are replaced",
         "layers": "Predictions that flip when the exact question tokens are replaced, by layer",
     },
-    columns={
-        "model": "",
-        "dataset": "",
-        "site": "read-out site",
-        "position": "read-out token",
-        "layer": "from 0",
-        "arm": "`matched`: behind the partner's tokens the answer has the other label, and the "
-        "partner's own answer has the sample's; `published`: right answers that the probe calls "
-        "right, tokens of a partner that was answered wrongly; `placebo`: the answer keeps its "
-        "label",
-        "label": "`all`; `0` right, `1` wrong answers",
-        "anchor": "`Q`, `A`, `all`, by the knockout's flips at that layer",
-        "n": "samples of the group",
-        "n_paired": "those that count: they have a partner, the control changed a token, and the "
-        "partner's own clean pass is classified as theirs (not in `published`)",
-        "flips": "share of them whose predicted class flips",
-        "flips_low": "",
-        "flips_high": "interval of it",
-        "random": "the same under the control",
-        "random_low": "",
-        "random_high": "interval of it",
-        "contrast": "`flips` less `random`, paired",
-        "contrast_low": "",
-        "contrast_high": "interval of it",
-        "changed": "share of the control's replaced tokens whose id is another than before",
-        "headline": "whether this is the headline layer",
-        "thin": "fewer samples or clusters than a figure draws",
-        "source": "where subjects and relations come from: `relations` or `wording`",
-    },
+    columns=(
+        *("site", "position", "layer", "arm", "label", "anchor", "n", "n_paired"),
+        *("flips", "flips_low", "flips_high", "random", "random_low", "random_high"),
+        *("contrast", "contrast_low", "contrast_high", "changed", "headline", "thin", "source"),
+    ),
 )

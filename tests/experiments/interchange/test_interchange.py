@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.storage.errors import AnchorscopeError
@@ -59,7 +60,7 @@ def at(table: pd.DataFrame, arm: str, label: str = "all", anchor: str = "all") -
 
 
 def test_only_pairs_whose_partner_is_classified_alike_are_counted() -> None:
-    table = interchange.report(scores(), answers())
+    table = analysis.table(interchange.report, scores(), answers())
     assert list(table.columns) == list(interchange.INTERCHANGE)
     names = ["n", "n_partner", "n_paired", "coverage"]
     assert at(table, "matched")[names].tolist() == [6, 5, 4, 4 / 6]
@@ -72,7 +73,7 @@ def test_only_pairs_whose_partner_is_classified_alike_are_counted() -> None:
 def test_pairs_of_different_folds_do_not_count() -> None:
     apart = scores()
     apart["fold"] = (apart["id"] == "b").astype(int)
-    table = interchange.report(apart, answers())
+    table = analysis.table(interchange.report, apart, answers())
     # matched: c and f are left, of which c follows; placebo: a and c; both: c
     found = {arm: at(table, arm)["n_paired"] for arm in ("matched", "placebo", "matched-placebo")}
     assert found == {"matched": 2, "placebo": 2, "matched-placebo": 1}
@@ -82,7 +83,7 @@ def test_pairs_of_different_folds_do_not_count() -> None:
 
 def test_followers_are_those_worked_out_by_hand() -> None:
     # matched: a .9 → .3 and c .2 → .6 follow, b and f do not; placebo: b .8 → .4 alone
-    table = interchange.report(scores(), answers())
+    table = analysis.table(interchange.report, scores(), answers())
     expected = {
         ("matched", "all", "all"): (4, 2 / 4, (-60 + 10 - 40 - 20) / 4),
         ("matched", "0", "all"): (2, 1 / 2, (-40 - 20) / 2),
@@ -97,7 +98,7 @@ def test_followers_are_those_worked_out_by_hand() -> None:
 
 
 def test_groups_are_those_of_the_knockouts_flips_right_and_wrong_apart() -> None:
-    table = interchange.report(scores(), answers())
+    table = analysis.table(interchange.report, scores(), answers())
     names = ["n", "n_paired", "follows"]
     expected = {
         ("0", "Q"): (1, 1, 1.0), ("0", "A"): (2, 1, 0.0),
@@ -133,7 +134,7 @@ def cell(reads: str, n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.Data
 
 def test_a_probe_of_the_question_alone_never_follows_and_one_of_the_pair_always_does() -> None:
     for reads, follows in (("question", 0.0), ("pair", 1.0)):
-        found = interchange.report(*cell(reads), draws=20)
+        found = analysis.table(interchange.report, *cell(reads), draws=20)
         matched = found[found["arm"] == "matched"]
         assert (matched["n_paired"] > 20).all()
         assert (matched["follows"] == follows).all() and (matched["follows_high"] == follows).all()
@@ -141,7 +142,7 @@ def test_a_probe_of_the_question_alone_never_follows_and_one_of_the_pair_always_
 
 
 def test_the_curve_has_the_counted_pairs_by_the_knockouts_flips() -> None:
-    rows = curve.curve(scores(), answers(), draws=20)
+    rows = analysis.table(curve.curve, scores(), answers(), draws=20)
     rows = rows[(rows["condition"] == "matched") & (rows["layer"] == 0)]
     assert set(rows["grouping"]) == {"per_layer", "reference_layer"}
     rows = rows[rows["grouping"] == "per_layer"].set_index("anchor")
@@ -154,28 +155,32 @@ def test_the_curve_has_the_counted_pairs_by_the_knockouts_flips() -> None:
 
 
 def test_the_contrast_is_over_right_answers_that_count_in_both_arms() -> None:
-    contrasts = curve.contrasts(scores(), answers(), draws=20)
+    contrasts = analysis.table(curve.contrasts, scores(), answers(), draws=20)
     found = contrasts[contrasts["layer"] == 0].set_index(["quantity", "contrast"])
     assert (found["n"] == 1).all()  # c alone
     arms = ["matched", "placebo", "matched-placebo"]
     assert found["estimate"]["share"][arms].tolist() == pytest.approx([100, 0, 100])
     assert found["estimate"]["delta_p"][arms].tolist() == pytest.approx([-40, -10, -30])
-    alone = curve.contrasts(scores("placebo"), answers(placebo_partner=None), draws=20)
+    alone = analysis.table(
+        curve.contrasts, scores("placebo"), answers(placebo_partner=None), draws=20
+    )
     assert alone.empty
 
 
 def test_few_pairs_or_clusters_are_thin() -> None:
     measured, given = cell("pair")
-    found = interchange.report(measured, given, draws=20, min_n=121)
+    found = analysis.table(interchange.report, measured, given, draws=20, min_n=121)
     assert not at(found, "matched")["thin"] and at(found, "matched", "0")["thin"]
-    assert interchange.report(measured, given, draws=20, min_clusters=241)["thin"].all()
+    assert analysis.table(interchange.report, measured, given, draws=20, min_clusters=241)[
+        "thin"
+    ].all()
 
 
 def test_an_arm_that_was_not_measured_has_no_rows() -> None:
-    alone = interchange.report(scores("placebo"), answers(placebo_partner=None))
+    alone = analysis.table(interchange.report, scores("placebo"), answers(placebo_partner=None))
     assert set(alone["arm"]) == {"matched"}
     without = answers().drop(columns=["matched_partner", "placebo_partner", "partner_source"])
-    none = interchange.report(scores("matched", "placebo"), without)
+    none = analysis.table(interchange.report, scores("matched", "placebo"), without)
     assert none.empty and list(none.columns) == list(interchange.INTERCHANGE)
 
 
@@ -183,7 +188,9 @@ def test_a_group_of_which_nobody_counts_is_blank() -> None:
     some = scores("placebo")
     some = some[(some["condition"] != "matched") | some["id"].isin(["a", "b"])]
     partners = ["b", "e", *[None] * 4]
-    table = interchange.report(some, answers(matched_partner=partners, placebo_partner=None))
+    table = analysis.table(
+        interchange.report, some, answers(matched_partner=partners, placebo_partner=None)
+    )
     assert at(table, "matched", "0")["n_paired"] == 0
     assert np.isnan(at(table, "matched", "0")["follows"])
     assert at(table, "matched", "1")["follows"] == 0.5
@@ -196,4 +203,4 @@ def test_a_group_of_which_nobody_counts_is_blank() -> None:
 )
 def test_partners_and_scores_of_different_samples_are_refused(partners: list[str | None]) -> None:
     with pytest.raises(AnchorscopeError, match="1 samples have a partner and no scores"):
-        interchange.report(scores(), answers(matched_partner=partners))
+        analysis.table(interchange.report, scores(), answers(matched_partner=partners))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import controls, curve
 from anchorscope.probes import samples
 from anchorscope.probes.intervals import auc
@@ -83,8 +85,12 @@ def floors() -> pd.DataFrame:
 
 
 def table(**changed: Any) -> pd.DataFrame:
-    given = {"scores": scores(), "floors": floors(), "answers": answers()}
-    return controls.controls(**given | {"draws": 60, "seed": SEED} | changed)
+    given = {"scores": scores(), "floors": floors(), "answers": answers()} | changed
+    balanced = given.pop("balanced", True)
+    make = partial(
+        controls.controls, scores=given["scores"], answers=given["answers"], balanced=balanced
+    )
+    return analysis.table(make, **given, draws=60, seed=SEED)
 
 
 def test_columns_and_rows_are_those_of_the_contract() -> None:
@@ -142,7 +148,7 @@ def test_flips_are_counted_by_hand() -> None:
 
 def test_depths_are_those_of_the_curve() -> None:
     found = table()
-    depths = curve.curve(scores(), answers(), draws=2)
+    depths = analysis.table(curve.curve, scores(), answers(), draws=2)
     depths = depths[(depths["grouping"] == "per_layer") & (depths["anchor"] == "Q")]
     for column, condition in (("delta_p_q", "knockout"), ("random_delta_p_q", "random")):
         expected = depths[depths["condition"] == condition]["delta_p"].to_numpy()
@@ -204,8 +210,7 @@ def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
 
 def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
     whole = pd.concat([scores(), rows(0.2 * S["clean"]).assign(readout="mlp/prompt_end")])
-    before = controls.before_the_answer(whole)
-    found = table(scores=whole, before=before).set_index(["position", "layer"])
+    found = table(scores=whole).set_index(["position", "layer"])
     assert found.loc["final", "prompt_end_auc"].tolist() == found.loc["final", "probe_auc"].tolist()
     assert (found.loc["final", ["added_auc", "added_low", "added_high"]] == 0).all(axis=None)
     assert found.loc["prompt_end", "added_auc"].isna().all()
@@ -223,7 +228,7 @@ def test_what_was_not_measured_is_blank() -> None:
 
 
 def test_densities_are_kernels_over_what_both_conditions_span() -> None:
-    found = controls.density(scores(), answers())
+    found = analysis.table(controls.density, scores(), answers())
     assert list(found.columns) == list(controls.DENSITY)
     assert found["condition"].value_counts().to_dict() == {"knockout": 101, "random": 101}
     assert (found["layer"] == 1).all()
@@ -243,9 +248,9 @@ def test_densities_are_kernels_over_what_both_conditions_span() -> None:
         expected = np.mean(kernels) / np.sqrt(2 * np.pi)
         assert part["density"].iloc[40] == pytest.approx(expected)
     still = pd.concat([rows(S["clean"], name) for name in ("clean", "knockout")])
-    found = controls.density(still, answers())
+    found = analysis.table(controls.density, still, answers())
     assert np.trapezoid(found["density"], found["x"]) == pytest.approx(1, abs=0.05)
-    assert controls.density(rows(S["clean"]), answers()).empty
+    assert analysis.table(controls.density, rows(S["clean"]), answers()).empty
 
 
 def test_the_order_of_rows_changes_no_digit() -> None:

@@ -10,11 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.interchange import table as interchange
-from anchorscope.experiments.knockout import curve, strength
+from anchorscope.experiments.knockout import curve
 from anchorscope.probes import bands, samples
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import write_csv
 
 IDS = ["a", "b", "c", "d"]
 # p = P(z = 1) by layer and sample. On clean, a and b are called wrong, c and d right, at layer 0;
@@ -57,7 +57,7 @@ def at(table: pd.DataFrame, **where: Any) -> pd.Series:
 
 
 def made(**settings: Any) -> pd.DataFrame:
-    return curve.curve(scores(), answers(), **settings)
+    return analysis.table(curve.curve, scores(), answers(), **settings)
 
 
 def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
@@ -121,19 +121,19 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
-@pytest.mark.parametrize("table", [curve.curve, curve.contrasts, interchange.report])
-def test_the_order_of_rows_changes_no_digit(table: Any) -> None:
+@pytest.mark.parametrize("make", [curve.curve, curve.contrasts, interchange.report])
+def test_the_order_of_rows_changes_no_digit(make: Any) -> None:
     measured, given = cell(60)
     swapped = measured[measured["condition"] == "random"].assign(condition="matched", fold=0)
     measured = pd.concat([measured.assign(fold=0), swapped])
     given["matched_partner"] = np.roll(given["id"].to_numpy(), 2)
     turned = [frame.sample(frac=1, random_state=1) for frame in (measured, given)]
-    expected = table(measured, given, draws=50, seed=2)
+    expected = analysis.table(make, measured, given, draws=50, seed=2)
     assert expected["n"].max() > 0
     for some in (turned, (measured, given)):
-        found = table(*some, draws=50, seed=2)
+        found = analysis.table(make, *some, draws=50, seed=2)
         pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    assert not table(measured, given, draws=50, seed=3).equals(expected)
+    assert not analysis.table(make, measured, given, draws=50, seed=3).equals(expected)
 
 
 def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
@@ -143,9 +143,10 @@ def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
 def test_rows_of_other_probes_are_ignored() -> None:
     others = [scores().assign(probe=name, s=9.0) for name in ("refit", "offset", "shuffled")]
     both = pd.concat([scores().assign(probe="clean"), *others])
-    pd.testing.assert_frame_equal(curve.curve(both, answers()), made())
+    pd.testing.assert_frame_equal(analysis.table(curve.curve, both, answers()), made())
     pd.testing.assert_frame_equal(
-        curve.contrasts(both, answers()), curve.contrasts(scores(), answers())
+        analysis.table(curve.contrasts, both, answers()),
+        analysis.table(curve.contrasts, scores(), answers()),
     )
 
 
@@ -160,17 +161,17 @@ def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
 
 def test_no_effect_is_said_of_a_quiet_control_where_there_is_a_signal() -> None:
     measured, table = cell(60)
-    found = curve.contrasts(measured, table, draws=100)
+    found = analysis.table(curve.contrasts, measured, table, draws=100)
     assert found[found["contrast"] == "random"]["no_effect"].all()
     assert not found[found["contrast"] != "random"]["no_effect"].any()
     told = floors(table["label"].to_list(), table["id"].tolist())
-    found = curve.contrasts(measured, table, floors=told, draws=50)
+    found = analysis.table(curve.contrasts, measured, table, floors=told, draws=50)
     assert not found["no_effect"].any() and not found["signal"].any()
 
 
 def test_popularity_is_the_mean_of_the_members_where_it_is_known() -> None:
     known = answers().assign(popularity=[8.0, None, 4.0, 2.0])
-    table = curve.curve(scores(), known)
+    table = analysis.table(curve.curve, scores(), known)
     assert at(table, condition="knockout", anchor="Q", layer=0)["popularity"] == 5.0
     assert at(table, condition="knockout", anchor="A", layer=0)["popularity"] == 4.0
     assert made()["popularity"].isna().all()
@@ -190,7 +191,7 @@ def replicated() -> pd.DataFrame:
 def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
     # first prompt, of a, b, c: −60 (flips), +10, +10; second: −20, −30 (flips), −50 (flips).
     # Q: first by the second's flips b, c: +10; second by the first's flip a: −20.
-    table = curve.curve(replicated(), answers())
+    table = analysis.table(curve.curve, replicated(), answers())
     expected = {"Q": (1.5, -5.0), "A": (1.5, (-60 - 40) / 2), "all": (3, (-40 / 3 - 100 / 3) / 2)}
     for anchor, (n, points) in expected.items():
         found = {"condition": "knockout", "grouping": "replicate", "anchor": anchor, "layer": 0}
@@ -204,7 +205,7 @@ def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
 
 
 def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
-    table = curve.curve(replicated(), answers())
+    table = analysis.table(curve.curve, replicated(), answers())
     grouped = table[table["grouping"] == "replicate"]
     assert set(grouped["condition"]) == {"knockout", "random"}
     assert set(table["condition"]) == {"knockout", "random", "noop"}
@@ -212,7 +213,7 @@ def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -
     lost = replicated()
     lost = lost[lost["condition"] != "replicate-clean"]
     with pytest.raises(AnchorscopeError, match="second prompt's clean pass"):
-        curve.curve(lost, answers())
+        analysis.table(curve.curve, lost, answers())
 
 
 def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -237,7 +238,10 @@ def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
 def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
     measured, table = cell(60)
     found = at(
-        curve.curve(measured, table, draws=200, seed=4), condition="knockout", anchor="Q", layer=0
+        analysis.table(curve.curve, measured, table, draws=200, seed=4),
+        condition="knockout",
+        anchor="Q",
+        layer=0,
     )
     wide = measured[measured["layer"] == 0].pivot(index="id", columns="condition", values="p")
     wide = wide.loc[table["id"]]
@@ -256,18 +260,18 @@ def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
 
 def test_points_of_few_samples_or_few_clusters_are_thin() -> None:
     measured, table = cell(60)
-    few = curve.curve(measured, table, draws=20)
-    fewer = curve.curve(measured, table, draws=20, min_n=21)
+    few = analysis.table(curve.curve, measured, table, draws=20)
+    fewer = analysis.table(curve.curve, measured, table, draws=20, min_n=21)
     thin = [at(one, condition="knockout", anchor="Q", layer=0)["thin"] for one in (few, fewer)]
     assert thin == [False, True]
     linked = table.assign(subject=[f"s{i // 2 % 9}" for i in range(60)])
-    assert curve.curve(measured, linked, draws=20)["thin"].all()
+    assert analysis.table(curve.curve, measured, linked, draws=20)["thin"].all()
 
 
 def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
     # a, b, d; random draws averaged. Flips: knockout a, d; random a ½, b ½.
     # ΔP: knockout −60, +10, −40; random (−50 + 0)/2, (−9.99 − 40)/2, 0.
-    table = curve.contrasts(scores(), answers())
+    table = analysis.table(curve.contrasts, scores(), answers())
     shares = at(table, contrast="knockout-random", quantity="share", layer=0)
     assert shares["n"] == 3
     assert shares["estimate"] == pytest.approx(100 * (2 - 1) / 3)
@@ -279,11 +283,11 @@ def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
 
 def test_without_a_complete_control_contrasts_are_blank_and_without_control_absent() -> None:
     measured, table = cell(60)
-    blank = curve.contrasts(measured, table.assign(random_complete=False))
+    blank = analysis.table(curve.contrasts, measured, table.assign(random_complete=False))
     assert (blank["n"] == 0).all()
     assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
     assert not blank["no_effect"].any()
-    absent = curve.contrasts(measured[measured["condition"] != "random"], table)
+    absent = analysis.table(curve.contrasts, measured[measured["condition"] != "random"], table)
     assert absent.empty
     assert list(absent.columns) == list(curve.CONTRASTS)
 
@@ -302,7 +306,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
 def test_scores_and_answers_of_different_samples_are_refused(spoil: Any, message: str) -> None:
     measured, table = spoil(scores(), answers())
     with pytest.raises(AnchorscopeError, match=message):
-        curve.curve(measured, table)
+        analysis.table(curve.curve, measured, table)
 
 
 CLUSTERS, EACH, TRIALS = 60, 4, 200
@@ -392,34 +396,25 @@ def test_flips_select_as_do_halves_of_the_data_and_groups_of_a_second_prompt_do_
     assert abs(found["replicate"]) < 1
 
 
-def test_tables_made_a_readout_at_a_time_are_those_of_all_at_once(tmp_path: Path) -> None:
+def test_a_readouts_rows_do_not_depend_on_the_others() -> None:
     other = scores().assign(readout="attn/final", s=lambda table: 2 * table["s"])
-    both = pd.concat([scores()[lambda table: table["condition"] != "noop"], other])
-    known = strength.find(both, answers(), None, draws=20)
-    tables = {
-        "curve": lambda some: curve.curve(some, answers(), draws=20, strengths=known),
-        "contrasts": lambda some: curve.contrasts(some, answers(), draws=20),
-        "interchange": lambda some: interchange.report(some, answers(), draws=20),
-    }
-    made = curve.by_readout(both, tables)
-    for name, table in tables.items():
-        write_csv(made[name], tmp_path / "apart.csv")
-        write_csv(table(both), tmp_path / "whole.csv")
-        assert (tmp_path / "apart.csv").read_bytes() == (tmp_path / "whole.csv").read_bytes(), name
+    both = analysis.table(curve.curve, pd.concat([scores(), other]), answers(), draws=20)
+    alone = made(draws=20)
+    pd.testing.assert_frame_equal(both[both["site"] == "mlp"], alone)
 
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
     # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
-    table = curve.curve(scores(), answers())
+    table = analysis.table(curve.curve, scores(), answers())
     for condition, share in (("knockout", 2 / 3), ("random", 1 / 3)):
         row = at(table, condition=condition, anchor="all", layer=0)
         assert row["flip_share"] == pytest.approx(share)
         assert row["n_paired"] == 3 < row["n"] == 4
-    contrasts = curve.contrasts(scores(), answers())
+    contrasts = analysis.table(curve.contrasts, scores(), answers())
     for name in ("knockout", "random"):
         row = at(table, condition=name, anchor="all", layer=0)
         same = at(contrasts, contrast=name, quantity="share", layer=0)
         for ours, theirs in (("flip_share", "estimate"), ("flip_low", "ci_low")):
             assert 100 * row[ours] == pytest.approx(same[theirs])
-    alone = curve.curve(scores()[lambda s: s["condition"] != "random"], answers())
+    alone = analysis.table(curve.curve, scores()[lambda s: s["condition"] != "random"], answers())
     assert at(alone, condition="knockout", anchor="all", layer=0)["n_paired"] == 4

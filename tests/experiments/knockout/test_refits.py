@@ -54,7 +54,7 @@ def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
 def refitted(
     answers: pd.DataFrame, x: torch.Tensor, settings: Settings = SETTINGS, **more: object
 ) -> pd.DataFrame:
-    fitted = fitting.fit(x, fitting.design(answers, settings), settings)
+    fitted = fitting.fit(x, fitting.design(answers, settings))
     return refits.refit(source(answers, x), answers, "mlp/final", settings, fitted, **more)  # type: ignore[arg-type]
 
 
@@ -79,13 +79,13 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
     plan = fitting.design(answers, settings)
     clusters = folds.clusters(answers["question"].tolist(), answers["subject"].tolist())
     drawn = intervals.bootstrap(clusters, 6, 4)
-    everyone = fitting.fit(x[3:4], plan, settings)
+    everyone = fitting.fit(x[3:4], plan)
     fixed: list[list[float]] = []
     again: list[list[float]] = []
     for weights in drawn.weights:
         rows = np.repeat(np.arange(N), weights[clusters].astype(int))
-        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows])
-        anew = fitting.refit(x[3:4, rows], repeated, settings, everyone.c)
+        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows], settings)
+        anew = fitting.fit(x[3:4, rows], repeated, everyone.c)
         for kept, fitted in ((fixed, everyone), (again, anew)):
             s = [fitting.out_of_fold(fitted, one[3:4, rows], repeated.fold)[0] for one in (x, cut)]
             kept.append(slow_quantities(s[0], s[1], repeated.z))

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import strata
 from anchorscope.probes.samples import sigmoid
 
@@ -43,7 +44,9 @@ def answers(**changed: Any) -> pd.DataFrame:
 
 
 def report(**changed: Any) -> pd.DataFrame:
-    return strata.report(scores(), answers(**changed), draws=50, min_n=5, min_clusters=3)
+    return analysis.table(
+        strata.report, scores(), answers(**changed), draws=50, min_n=5, min_clusters=3
+    )
 
 
 def expected(condition: str, members: np.ndarray) -> dict[str, float]:
@@ -113,5 +116,5 @@ def test_what_is_unknown_or_the_same_for_all_makes_no_stratum_nor_what_was_not_r
     bare = report(popularity=None, relation="one", question=[f"Who made {i}?" for i in IDS])
     assert set(bare["stratum"]) == {"label", "predicted"}
     some = scores()[lambda table: table["condition"] != "random"]
-    table = strata.report(some, answers().drop(columns="random_complete"), draws=10)
+    table = analysis.table(strata.report, some, answers().drop(columns="random_complete"), draws=10)
     assert set(table["condition"]) == {"knockout"}

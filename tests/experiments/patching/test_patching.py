@@ -146,7 +146,7 @@ def by_hand(without: str = "", **drop: Any) -> pd.DataFrame:
     facts = {"partner": None, "changed": 1.0, "source": "relations"}
     rows = pd.concat(
         [
-            long("clean", CLEAN, **facts),
+            long("clean", CLEAN, **facts | {"source": None}),
             long("patch-matched", EXACT, **facts | {"partner": [PARTNER[x] for x in IDS]}),
             long("patch-published", EXACT, **facts | {"partner": ["d"] * 4}),
             long("patch-random", OTHER, **facts | {"changed": drop.get("changed", [1.0] * 4)}),
@@ -166,6 +166,7 @@ def at(table: pd.DataFrame, arm: str, anchor: str) -> pd.Series:
 def test_flips_are_those_worked_out_by_hand() -> None:
     table = by_hand()
     assert list(table) == list(tables.COLUMNS)
+    assert (table["source"] == "relations").all()
     exact = at(table, "matched", "Q")
     assert (exact["n"], exact["n_paired"], exact["flips"], exact["random"]) == (2, 1, 1.0, 0.0)
     other = at(table, "matched", "A")
@@ -185,7 +186,7 @@ def test_without_a_control_there_are_no_rows() -> None:
 
 
 def test_every_column_is_explained_and_every_view_drawn() -> None:
-    cells = by_hand().assign(model="m", dataset="d")[list(EXPERIMENT.columns)]
+    cells = by_hand().assign(model="m", dataset="d")
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     for view, title in EXPERIMENT.views.items():
         drawn = figure.chart(cells, view, title=title, **asked)
@@ -197,7 +198,7 @@ def test_settings_of_no_experiment_are_refused() -> None:
         return SimpleNamespace(experiments=sections)
 
     registry.check(config(patching={}))
-    with pytest.raises(AnchorscopeError, match="no experiment 'patch'"):
-        registry.check(config(patch={}))
+    with pytest.raises(AnchorscopeError, match="no experiment 'knockout' takes settings"):
+        registry.check(config(knockout={}))
     with pytest.raises(AnchorscopeError, match=r"experiments\.patching\.arm"):
         registry.check(config(patching={"arm": 1}))

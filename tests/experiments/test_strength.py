@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.experiments.knockout import strength
+from anchorscope.experiments import strength
 from anchorscope.probes import samples
 from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
@@ -40,28 +39,32 @@ def floors(**told: float) -> pd.DataFrame:
     return pd.concat(frames)
 
 
+def found_of(
+    s: np.ndarray, floors: pd.DataFrame | None = None, position: str = "final"
+) -> strength.Strength:
+    return strength.of_scores(s, position, ANSWERS, floors, DRAWN, 0.95)
+
+
 def test_a_signal_is_surely_above_chance_and_above_every_floor() -> None:
     clean = np.stack([scores(0.0), scores(0.5), scores(2.0)])
     low = floors(answer=0.0, question=0.1, response=0.0, text=0.0)
     high = floors(answer=0.0, question=0.0, response=2.0, text=0.0)
-    of = partial(strength.by_layer, readout(clean), ANSWERS, drawn=DRAWN, level=0.95)
-    assert of(floors=None).signal.tolist() == [False, True, True]
-    assert of(floors=low).signal.tolist() == [False, True, True]
-    found = of(floors=high)
-    assert found.signal.tolist() == [False, False, False]
-    assert found.floor.tolist() == ["response"] * 3
-    assert (found.gain == found.auc - found.floor_auc).all()
-    assert (found.gain_low < found.gain).all() and (found.gain < found.gain_high).all()
+    assert found_of(clean)["signal"].tolist() == [False, True, True]
+    assert found_of(clean, low)["signal"].tolist() == [False, True, True]
+    found = found_of(clean, high)
+    assert found["signal"].tolist() == [False, False, False]
+    assert found["floor"].tolist() == ["response"] * 3
+    assert (found["gain"] == found["probe_auc"] - found["floor_auc"]).all()
+    assert (found["gain_low"] < found["gain"]).all() and (found["gain"] < found["gain_high"]).all()
 
 
 def test_before_the_answer_is_read_only_the_question_counts() -> None:
     clean = np.stack([scores(1.0)])
     told = floors(answer=3.0, question=0.0, response=3.0, text=3.0)
-    at = readout(clean, position="prompt_end")
-    found = strength.by_layer(at, ANSWERS, told, DRAWN, 0.95)
-    assert found.signal[0] and found.floor[0] == "question"
+    found = found_of(clean, told, "prompt_end")
+    assert found["signal"][0] and found["floor"][0] == "question"
     with pytest.raises(AnchorscopeError, match="no floor applies to the position prompt_end"):
-        strength.by_layer(at, ANSWERS, told[told["floor"] != "question"], DRAWN, 0.95)
+        found_of(clean, told[told["floor"] != "question"], "prompt_end")
 
 
 def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
@@ -69,8 +72,8 @@ def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
     own = readout(clean, chosen=np.array([1, 1, 0, 1, 1]))
     expected = np.where(np.arange(N) % 5 == 2, clean[0], clean[1])
     assert np.array_equal(own.own, expected)
-    found = strength.of_cell(own, ANSWERS, None, DRAWN, 0.95)
-    assert found.auc.tolist() == pytest.approx([roc_auc_score(Z, expected)])
+    found = found_of(own.own[None])
+    assert found["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, expected)])
 
 
 def test_what_the_answer_adds_is_a_paired_difference() -> None:

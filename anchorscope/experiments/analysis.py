@@ -1,0 +1,225 @@
+"""One way from groups of samples to rows with intervals, for the tables of every experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.experiments.strength import Strength, of_scores
+from anchorscope.probes import bands, samples
+from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.draws import Draws
+from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.samples import Readout
+
+ANCHORS = ("Q", "A", "all")
+SHARE, DIFFERENCE, POINTS = (0.0, 1.0), (-1.0, 1.0), (-np.inf, np.inf)
+"""What intervals of a share, of a difference of shares, and of ΔP keep to."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A mean over samples with an interval.
+
+    Attributes:
+        means: the mean.
+        ends: what the names of the interval's columns begin with.
+        bounds: which the interval keeps to.
+    """
+
+    means: Means
+    ends: str
+    bounds: tuple[float, float] = POINTS
+
+
+@dataclass(frozen=True)
+class Group:
+    """Samples that share a row at every layer.
+
+    Attributes:
+        key: the columns that name it.
+        members: who they are, for each way to form the group, bool [ways, layers, n].
+        support: by whose number the row is thin, bool [ways, layers, n].
+        quantities: column → mean over some of the members.
+        averages: the same, without an interval.
+    """
+
+    key: Mapping[str, object]
+    members: np.ndarray
+    support: np.ndarray
+    quantities: Mapping[str, Quantity]
+    averages: Mapping[str, Means] = field(default_factory=dict)
+
+
+Columns = dict[str, Any]
+"""Column → what a row of each layer holds, [layers], or one value for all."""
+Describe = Callable[[Group, Columns, Mapping[str, Spread]], Columns]
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """One read-out of a cell, and how its intervals are made.
+
+    Attributes:
+        readout: the read-out.
+        answers: the samples, as `samples.in_order` returns them.
+        drawn: the bootstrap.
+        floors: see `anchorscope.probes.floors.floors`; None where not known.
+        again: what refitted probes say; None gives the intervals of fixed probes.
+        level: of the intervals.
+        min_n, min_clusters: a row of fewer samples or clusters is `thin`.
+    """
+
+    readout: Readout
+    answers: pd.DataFrame
+    drawn: Bootstrap
+    floors: pd.DataFrame | None
+    again: Draws | None
+    level: float
+    min_n: int
+    min_clusters: int
+
+    @property
+    def z(self) -> np.ndarray:
+        """Labels, int64 [n]."""
+        return self.answers["label"].to_numpy(dtype=np.int64)
+
+    @cached_property
+    def strength(self) -> Strength:
+        """Of the probe, by layer."""
+        return self._strength(self.readout.clean)
+
+    @cached_property
+    def cell_strength(self) -> Strength:
+        """Of the read-out as a whole, each sample scored at its own fold's layer.
+
+        No sample has a say in the choice of the layer that scores it.
+        """
+        return self._strength(self.readout.own[None])
+
+    def _strength(self, s: np.ndarray) -> Strength:
+        given = (self.answers, self.floors, self.drawn, self.level)
+        return of_scores(s, self.readout.position, *given)
+
+    def table(
+        self,
+        columns: Sequence[str],
+        groups: Callable[[Readout], Sequence[Group]],
+        describe: Describe,
+        refitted: Sequence[str] = (),
+    ) -> pd.DataFrame:
+        """A row for each group and layer.
+
+        Args:
+            columns: of the table, in order.
+            groups: of a read-out; formed anew as the probes of each refit see it.
+            describe: further columns of a group, from those it has and its quantities.
+            refitted: the conditions that `groups` reads; none: intervals hold the probes fixed.
+        """
+        refits = None
+        if self.again is not None and refitted:
+            refits = self.again.refits(self.readout, self.answers, refitted)
+
+        own = groups(self.readout)
+
+        def means(readout: Readout) -> list[Means]:
+            seen = own if readout is self.readout else groups(readout)
+            return [one.means for group in seen for one in group.quantities.values()]
+
+        spreads = iter(bands.spreads(means, self.readout, self.drawn, refits))
+        frames = []
+        for group in own:
+            spread = {name: next(spreads) for name in group.quantities}
+            found = self._columns(group, spread)
+            found |= describe(group, found, spread)
+            frames.append(pd.DataFrame(found)[list(columns)])
+        return stacked(frames, columns)
+
+    def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
+        """What the rows of every table may hold."""
+        layers = np.arange(len(self.readout.clean))
+        n = count(group.members)
+        found: Columns = {
+            **self.readout.key,
+            **group.key,
+            "layer": layers,
+            "headline": layers == self.readout.headline,
+            "n": n,
+            "n_clusters": self._clusters(group.members),
+            "thin": (count(group.support) < self.min_n)
+            | (self._clusters(group.support) < self.min_clusters),
+        }
+        for name, quantity in group.quantities.items():
+            ends = np.clip(spreads[name].interval(self.level), *quantity.bounds)
+            low, high = np.where(n == 0, np.nan, ends)
+            found |= {name: spreads[name].estimate}
+            found |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
+        return found | {name: means.estimate() for name, means in group.averages.items()}
+
+    def _clusters(self, members: np.ndarray) -> np.ndarray:
+        return _mean_of_ways(self.drawn.clusters_in(members))
+
+    def band(self, spread: Spread, used: np.ndarray) -> Columns:
+        """Max-t band over the layers `used` [layers], and how much refits widened it."""
+        low, high = spread.band(self.level, used)
+        return {"band_low": low, "band_high": high, "inflation": spread.inflation}
+
+
+def analyses(
+    scores: pd.DataFrame,
+    answers: pd.DataFrame,
+    *,
+    floors: pd.DataFrame | None = None,
+    refits: Draws | None = None,
+    draws: int = 1000,
+    level: float = 0.95,
+    min_n: int = 20,
+    min_clusters: int = 10,
+    seed: int = 0,
+) -> Iterator[Analysis]:
+    """The read-outs of a cell, one after another, so that the effects of one are held at once.
+
+    Args:
+        scores: the table of `anchorscope.probes.scores.score`.
+        answers: the samples: id, question, subject, label; dropped rows are left out. Nothing
+            depends on the order of rows.
+        floors, level, min_n, min_clusters: see `Analysis`; `refits` is its `again`.
+        draws, seed: of the bootstrap, over subjects where known, else questions.
+
+    Raises:
+        AnchorscopeError: scores and answers are not of the same samples.
+    """
+    ordered = samples.in_order(answers)
+    drawn = samples.bootstrap(ordered, draws, seed)
+    for readout in samples.readouts(scores, ordered):
+        yield Analysis(readout, ordered, drawn, floors, refits, level, min_n, min_clusters)
+
+
+def table(
+    make: Callable[[Analysis], pd.DataFrame],
+    scores: pd.DataFrame,
+    answers: pd.DataFrame,
+    **settings: Any,
+) -> pd.DataFrame:
+    """One table of all read-outs; arguments of `analyses`."""
+    return stacked([make(one) for one in analyses(scores, answers, **settings)])
+
+
+def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Tables below one another; empty ones leave the types of the others alone."""
+    filled = [frame for frame in frames if len(frame)] or list(frames[:1])
+    return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
+
+
+def count(members: np.ndarray) -> np.ndarray:
+    """Members by layer; of several ways to form a group their mean."""
+    return _mean_of_ways(members.sum(-1))
+
+
+def _mean_of_ways(counts: np.ndarray) -> np.ndarray:
+    return counts[0] if len(counts) == 1 else counts.mean(0)

@@ -1,0 +1,122 @@
+"""Strength: whether a probe knows more than the text that its state has read.
+
+A read-out has a signal at a layer where the AUC of its probe is surely above 0.6 and surely above
+that of every floor that applies (`floors`). "Surely" is the lower end of a clustered
+bootstrap interval; the differences are paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from anchorscope.probes import intervals, samples
+from anchorscope.probes.intervals import Bootstrap
+from anchorscope.probes.samples import Readout
+from anchorscope.storage.errors import AnchorscopeError
+
+LEAST_AUC = 0.6
+APPLY = {"prompt_end": ("question",)}
+"""Floors at positions that have not read the whole text; elsewhere all apply."""
+Strength = Mapping[str, np.ndarray]
+"""Column → what it holds of each layer, see `of_scores`."""
+
+
+def of_scores(
+    s: np.ndarray,
+    position: str,
+    answers: pd.DataFrame,
+    floors: pd.DataFrame | None,
+    drawn: Bootstrap,
+    level: float,
+) -> Strength:
+    """How well scores tell right from wrong answers, beside the floor hardest to beat.
+
+    Args:
+        s: scores, [layers, n].
+        position: where they are read.
+        answers: as `samples.in_order` returns them.
+        floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
+        drawn, level: the bootstrap, and the level of its intervals.
+
+    Returns:
+        Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
+        smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
+        `gain_high`, the AUC above that floor, paired; `signal`.
+
+    Raises:
+        AnchorscopeError: the floors are not of the same samples, or none applies.
+    """
+    z = answers["label"].to_numpy(dtype=np.int64)
+    auc = np.array([intervals.auc(layer, z) for layer in s])
+    replicates = drawn.aucs(s, z)
+    low, high = intervals.percentile(replicates, level)
+    found = {"probe_auc": auc, "auc_low": low, "auc_high": high, "signal": low > LEAST_AUC}
+    if floors is None:
+        none = np.full(len(s), np.nan)
+        names = ("floor_auc", "gain", "gain_low", "gain_high")
+        return found | {"floor": np.full(len(s), "", dtype=object)} | dict.fromkeys(names, none)
+    known = scores(floors, answers)
+    applying = [name for name in APPLY.get(position, tuple(known)) if name in known]
+    if not applying:
+        raise AnchorscopeError(
+            f"no floor applies to the position {position}",
+            f"the table holds: {', '.join(known)}",
+            "delete the cell's scores and run snakemake again",
+            see="stale-product",
+        )
+    ends = [
+        intervals.percentile(replicates - drawn.aucs(known[name][None], z), level)
+        for name in applying
+    ]
+    gain_low, gain_high = np.moveaxis(np.array(ends), 1, 0)  # [floors, layers] each
+    hardest = gain_low.argmin(0)
+    at = (hardest, np.arange(len(s)))
+    floor_auc = np.array([intervals.auc(known[name], z) for name in applying])[hardest]
+    return found | {
+        "floor": np.array(applying, dtype=object)[hardest],
+        "floor_auc": floor_auc,
+        "gain": auc - floor_auc,
+        "gain_low": gain_low[at],
+        "gain_high": gain_high[at],
+        "signal": found["signal"] & (gain_low.min(0) > 0),
+    }
+
+
+def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
+    """Floor → its score of each answer, float64 [n].
+
+    Raises:
+        AnchorscopeError: the floors are not of the same samples.
+    """
+    return {
+        str(name): samples.aligned(part, answers, "s", f"floor {name}")
+        for name, part in floors.groupby("floor", sort=False)
+    }
+
+
+def added(
+    readout: Readout, before: Readout, z: np.ndarray, drawn: Bootstrap, level: float
+) -> dict[str, np.ndarray]:
+    """The AUC at the same site before the answer is read, and what reading it adds, [layers].
+
+    Args:
+        readout: after the answer.
+        before: at `prompt_end`.
+        z: labels, [n].
+        drawn, level: the bootstrap, and the level of its intervals.
+    """
+    replicates = drawn.aucs(before.clean, z)
+    low, high = intervals.percentile(replicates, level)
+    more = drawn.aucs(readout.clean, z) - replicates
+    added_low, added_high = intervals.percentile(more, level)
+    return {
+        "prompt_end_auc": before.auc,
+        "prompt_end_low": low,
+        "prompt_end_high": high,
+        "added_auc": readout.auc - before.auc,
+        "added_low": added_low,
+        "added_high": added_high,
+    }
