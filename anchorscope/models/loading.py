@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import vocabulary
-from anchorscope.models.families import FAMILIES, Family, Loaded, window
+from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded, window
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -56,7 +56,7 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
         AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
     """
     where = type(model).__name__
-    family = _known_family(model.config.model_type, where)
+    family = _measurable(model.config.to_dict(), model.config.model_type, where)
     vocabulary.check_fast(tokenizer, where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
     model = model.eval().requires_grad_(False)
@@ -129,23 +129,29 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
 def _family(folder: Path) -> Family:
     path = folder / "config.json"
     try:
-        model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return _measurable({**config, **config.get("text_config", {})}, config["model_type"], path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
         do = "save the model with `save_pretrained`"
         raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
-    return _known_family(model_type, path)
 
 
-def _known_family(model_type: str, where: object) -> Family:
-    if model_type in FAMILIES:
-        return FAMILIES[model_type]
-    what = f"there is no adapter for the model family {model_type!r}"
-    do = (
-        f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
-        "anchorscope/models/families.py and to the parity tests"
-    )
-    raise AnchorscopeError(what, where, do, see="unknown-family")
+def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Family:
+    """The family of a config; refused where there is none, or its passes would not be exact."""
+    if not (family := FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))):
+        what = f"there is no adapter for the model family {model_type!r}"
+        do = (
+            f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
+            "in anchorscope/models/families.py and to the parity tests"
+        )
+        raise AnchorscopeError(what, where, do, see="unknown-family")
+    for name, why in NOT_EXACT.items():
+        if config.get(name):
+            what = f"this {model_type} cannot be measured exactly: {why} ({name} in its config)"
+            do = "choose another model of the family"
+            raise AnchorscopeError(what, where, do, see="unknown-family")
+    return family
 
 
 def _check_safetensors(folder: Path, where: object) -> None:
@@ -172,6 +178,7 @@ def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
             local_files_only=True,
             output_loading_info=True,
             **_placed(device),
+            **_text_inside(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
         what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
@@ -193,6 +200,18 @@ def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
         )
     ready: PreTrainedModel = model.eval().requires_grad_(False)
     return ready
+
+
+def _text_inside(folder: Path) -> dict[str, Any]:
+    """What loads the language model alone, where a checkpoint holds more; its names are older."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    if config.model_type not in TEXT_INSIDE:
+        return {}
+    names = {r"^(model\.language_model|language_model\.model)\.": "model.",
+             r"^language_model\.lm_head": "lm_head"}  # fmt: skip
+    return {"config": config.get_text_config(), "key_mapping": names}
 
 
 def _placed(device: Device) -> dict[str, Any]:

@@ -157,10 +157,9 @@ def masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
     for block, mask in zip(families.layers(loaded), masks, strict=True):
 
         def give(_: Any, args: Any, given: Any, mask: torch.Tensor = mask) -> Any:
-            if "attention_mask" not in given:
-                raise ValueError("this model's layers take their mask in another way")
             return args, {**given, "attention_mask": mask}
 
-        handles.append(block.register_forward_pre_hook(give, with_kwargs=True))
+        attention = families.part(loaded, block, "attn")
+        handles.append(attention.register_forward_pre_hook(give, with_kwargs=True))
     with _removed(handles):
         yield
