@@ -43,6 +43,7 @@ def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") 
     folder = Path(folder).expanduser()
     family = check(folder)
     tokenizer = vocabulary.load(folder)
+    vocabulary.differences(tokenizer, folder)
     model = _weights(folder, dtype, device)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], folder)
     vocabulary.check_begin(tokenizer, folder)
@@ -59,6 +60,7 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
     family = _measurable(model.config.to_dict(), model.config.model_type, where)
     vocabulary.check_fast(tokenizer, where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
+    cudnn_attention(False)
     model = model.eval().requires_grad_(False)
     return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
@@ -80,6 +82,34 @@ def check(folder: str | Path) -> Family:
     vocabulary.check_files(folder)
     _check_safetensors(folder, folder)
     return family
+
+
+def cudnn_attention(on: bool | None = None) -> bool:
+    """Whether a GPU may attend by cuDNN; switched on or off first if asked.
+
+    With an explicit mask it plans anew for every shape, and our shapes change from call to call.
+    """
+    from torch.backends import cuda
+
+    if on is not None:
+        cuda.enable_cudnn_sdp(on)
+    return bool(cuda.cudnn_sdp_enabled())
+
+
+def attention_of(loaded: Loaded) -> str:
+    """What attends, for the record: on a GPU with the back-ends that torch may choose from."""
+    from torch.backends import cuda
+
+    name = str(loaded.model.config._attn_implementation)
+    if loaded.device.type != "cuda":
+        return name
+    enabled = {
+        "flash": cuda.flash_sdp_enabled(),
+        "efficient": cuda.mem_efficient_sdp_enabled(),
+        "math": cuda.math_sdp_enabled(),
+        "cudnn": cuda.cudnn_sdp_enabled(),
+    }
+    return f"{name}: {', '.join(backend for backend, on in enabled.items() if on)}"
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
@@ -198,6 +228,7 @@ def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
             waiting,
             len(places),
         )
+    cudnn_attention(False)
     ready: PreTrainedModel = model.eval().requires_grad_(False)
     return ready
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,15 @@ FILES = (
 NEEDED = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 LEAST_VOCABULARY = 0.9
 """Share of the embedding's rows that a tokenizer must use; rows are padded by a few per cent."""
+DIFFICULT = (
+    "in 1867, 12345 and 3.14", "Mary-Ann O'Neill's isn't", "it’s “quoted”", "two  and   three",
+    " a space before", "Q: Who?\nA:", "a tab\tand\n\nan empty line\n\n", "東京物語は誰の作品",
+    "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
+    "👩\u200d👧, 😀, 5½ km²",
+)  # fmt: skip
+"""Texts that tokenizers have read wrongly once loaded otherwise than from their own file."""
+
+log = logging.getLogger(__name__)
 
 
 def load(folder: str | Path) -> PreTrainedTokenizerFast:
@@ -62,6 +73,36 @@ def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> 
         what = f"the tokenizer has ids up to {highest}, the embedding {rows} rows"
         do = "use the tokenizer that the model was trained with, or resize its embedding"
         raise AnchorscopeError(what, where, do, see="other-vocabulary")
+
+
+def differences(
+    tokenizer: PreTrainedTokenizerFast, folder: str | Path, texts: Iterable[str] = DIFFICULT
+) -> list[dict[str, Any]]:
+    """Texts of which transformers reads other ids than the checkpoint's own tokenizer.json says.
+
+    Each is warned of: `text`, and the ids `loaded` and in the `file`, special tokens left out.
+    """
+    from tokenizers import Tokenizer
+
+    if not (path := Path(folder) / "tokenizer.json").is_file():
+        return []
+    plain, found = Tokenizer.from_file(str(path)), []
+    for text in texts:
+        loaded = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if loaded != (ids := plain.encode(text, add_special_tokens=False).ids):
+            log.warning(
+                "%s: %r is read as %s, but as %s by the file alone", path, text, loaded, ids
+            )
+            found.append({"text": text, "loaded": loaded, "file": ids})
+    return found
+
+
+def thinking(tokenizer: Any) -> str | None:
+    """What a chat template does about thinking, for the caption; None where it knows of none."""
+    template = str(getattr(tokenizer, "chat_template", None) or "")
+    if "enable_thinking" in template:
+        return "thinking is switched off"
+    return "the chat template has no switch for thinking" if "think" in template else None
 
 
 def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:

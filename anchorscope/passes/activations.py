@@ -44,8 +44,9 @@ def write(
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
         (rows of a condition over the samples it measured), `batches`, `halved_batches` (that did
-        not fit in memory), `device`, `dtype`, `seconds`.
+        not fit in memory), `device`, `dtype`, `attention` (its back-ends), `seconds`.
     """
+    from anchorscope.models.loading import attention_of
     from anchorscope.passes.runner import measure
 
     folder = Path(folder)
@@ -73,7 +74,8 @@ def write(
     write_parquet(index(planned), folder / "index.parquet")
     dtype = str(loaded.model.dtype).removeprefix("torch.")
     costs = _costs(planned.batches, [partial.notes(path) for path in paths])
-    return costs | {"samples": len(planned.samples), "device": loaded.device.type, "dtype": dtype}
+    where = {"device": loaded.device.type, "dtype": dtype, "attention": attention_of(loaded)}
+    return costs | {"samples": len(planned.samples)} | where
 
 
 def _costs(batches: Sequence[Batch], notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:

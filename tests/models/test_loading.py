@@ -9,7 +9,7 @@ import shutil
 import huggingface_hub
 import pytest
 import torch
-from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, final_norm
+from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, config, final_norm
 from safetensors.torch import load_file, save_file
 
 from anchorscope.config.catalogue import Model
@@ -228,6 +228,35 @@ def cut_short(folder):
 def test_a_checkpoint_that_lacks_something_is_refused(folder, breaks, said):
     breaks(folder)
     assert re.search(said, refused(folder))
+
+
+@pytest.mark.parametrize("key", ["alibi", "use_bidirectional_attention"])
+def test_what_cannot_be_measured_exactly_is_refused_by_name(folder, key):
+    edit(folder / "config.json", **{key: True})
+    assert re.search(f"this llama cannot be measured exactly: .*{key}", refused(folder))
+
+
+def test_of_a_gemma_3_that_reads_images_the_language_model_is_measured(tmp_path, byte_level):
+    from transformers import Gemma3Config, Gemma3ForConditionalGeneration, SiglipVisionConfig
+
+    vision = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    vision |= {"num_attention_heads": 1, "image_size": 8, "patch_size": 4}
+    made = Gemma3Config(
+        text_config=config("gemma3_text", len(byte_level)).to_dict(),
+        vision_config=SiglipVisionConfig(**vision),
+        mm_tokens_per_image=4,
+    )
+    torch.manual_seed(0)
+    whole = Gemma3ForConditionalGeneration(made).eval()
+    whole.save_pretrained(tmp_path)
+    byte_level.save_pretrained(tmp_path)
+    loaded = loading.load(tmp_path)
+    assert loaded.family.model_type == "gemma3_text" and loaded.window == WINDOW
+    ids = torch.arange(40, 60)[None]
+    with torch.inference_mode():
+        expected, found = whole(input_ids=ids).logits, loaded.model(ids).logits
+    assert torch.equal(found, expected)
+    assert not any("vision" in name for name, _ in loaded.model.named_modules())
 
 
 def test_a_hub_models_folder_that_is_gone_says_how_to_fetch_it_again(tmp_path):
