@@ -7,7 +7,7 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.calibration import truth
+    from anchorscope.calibration import truth, verdicts
     from anchorscope.storage.room import Room
     from anchorscope.workflow import jobs
 
@@ -18,8 +18,9 @@ with stage(snakemake):
     pairs = truth.graded_pairs(taught, chosen.worlds, chosen.train)
     passes = {name: chosen[name] for name in ("batch_tokens", "blocks", "seed")}
     passes["room"] = room = Room()
-    known = {"train_rows": pairs, "conditions": chosen.conditions}
-    found, counts = truth.truth(answers, questions, loaded, **known, **passes)
-    facts = {"seal": truth.seal(loaded, answers, **passes), "halved_batches": room.halved}
+    known = {"graded": pairs, "conditions": chosen.conditions}
+    planned = dict(zip(questions["id"], questions["planned"], strict=True))
+    found, counts = truth.truth(answers, planned, loaded, **known, **passes)
+    facts = {"seal": verdicts.seal(loaded, answers, **passes), "halved_batches": room.halved}
     write_parquet(found, product)
     provenance.of_stage(snakemake, product, counts=counts, model=located, **facts)

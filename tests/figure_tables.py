@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
+from anchorscope.experiments.knockout.curve import NO
+
 Pair = tuple[str, str]
 FLOORS = ("answer", "question", "response", "text")
 READOUTS = [
@@ -72,7 +74,11 @@ def contrasts_of(
             at = sign * share * (1 - math.exp(-4 * (layer + 1) / layers))
             row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 500}
             row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
-            row |= {"no_effect": contrast == "random"} | _band("ci", at, 3) | _band("ci90", at, 2.5)
+            row |= (
+                {"effect": NO if contrast == "random" else "yes"}
+                | _band("ci", at, 3)
+                | _band("ci90", at, 2.5)
+            )
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -175,6 +181,7 @@ def calibration_of(
         row |= {"random_flip_share": 0.01, "pathway_auc": good + rng.uniform(-0.02, 0.02)}
         row |= {"sensitivity": good - 0.25 + rng.uniform(-0.1, 0.1)}
         row |= {"specificity": min(1.0, good + rng.uniform(0, 0.02))}
+        row |= {"pathway_auc_low": math.nan, "pathway_auc_high": math.nan, "signal": True}
         rows.append(row | {"headline": layer == layers - 1})
     return pd.DataFrame(rows)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -32,6 +32,36 @@ AGAINST_PRIOR = "against-prior"
 PLANTED_Q = (*world.AGAINST_PRIOR_KINDS, "neutral")
 DEFAULT_READOUT = "mlp/final"
 
+MEANS = {
+    "flip_share": ("flip", "row"),
+    "random_flip_share": ("random_flip", "row"),
+    "matched_follows": ("matched", "row"),
+    "placebo_follows": ("placebo", "row"),
+    "follows": ("follows", "row"),
+    "follows_trained": ("follows_trained", "row"),
+    "verdict_flip": ("verdict_flip", "row"),
+    "verdict_random_flip": ("verdict_random", "row"),
+    "delta_p_q": ("delta_p_flipped", "row"),
+    "delta_p_a": ("delta_p_unflipped", "row"),
+    "verdict_accuracy": ("verdict_right", "learned"),
+    "sensitivity": ("flip", "q"),
+    "specificity": ("flip", "a"),
+    "sensitivity_offset": ("offset_flip", "q"),
+    "specificity_offset": ("offset_flip", "a"),
+    "sensitivity_planted": ("flip", "planted_q"),
+    "specificity_planted": ("flip", "planted_a"),
+    "verdict_sensitivity": ("verdict_flip", "q"),
+    "verdict_specificity": ("verdict_flip", "a"),
+    "matched_truth_q": ("matched", "q"),
+    "matched_truth_a": ("matched", "a"),
+    "delta_p_truth_q": ("delta_p", "q"),
+    "delta_p_truth_a": ("delta_p", "a"),
+}
+"""Column → what it is the mean of, over which samples of a row; a specificity is one minus it."""
+
+Values = dict[str, np.ndarray]
+"""By name, of each sample, [n] or [layers, n]; NaN where unknown."""
+
 
 @dataclass(frozen=True)
 class _Known:
@@ -43,8 +73,8 @@ class _Known:
         truth: `Q`, `A` or empty.
         planted: the same by the planted kind, with the same samples left out.
         none: why there is no truth; empty where there is.
-        averages: column of the table → the value that its rows average, NaN where unknown.
         answer: score of the floor `answer`.
+        values: further ones, of which `MEANS` are.
     """
 
     z: np.ndarray
@@ -52,41 +82,21 @@ class _Known:
     truth: np.ndarray
     planted: np.ndarray
     none: np.ndarray
-    averages: dict[str, np.ndarray]
     answer: np.ndarray
+    values: Values
 
-    @property
-    def trained(self) -> np.ndarray:
-        return self.kind != world.UNSEEN
-
-    @property
-    def scored(self) -> np.ndarray:
-        return np.isin(self.kind, world.SCORED_KINDS)
-
-
-@dataclass(frozen=True)
-class _Moved:
-    """What the probes of one read-out do, by one grouping; float64 [layers, n], NaN unknown.
-
-    Attributes:
-        s: clean score.
-        delta_p: of the knockout, percentage points.
-        flip: 1 where the knockout flips the predicted class.
-        offset_flip: the same after the refit of the offset.
-        random_flip: share of the random draws that flip it.
-        matched_flip, placebo_flip: 1 where it flips behind the partner's question; NaN where the
-            pair does not count.
-        covered: samples that the grouping is known of, bool [n].
-    """
-
-    s: np.ndarray
-    delta_p: np.ndarray
-    flip: np.ndarray
-    offset_flip: np.ndarray
-    random_flip: np.ndarray
-    matched_flip: np.ndarray
-    placebo_flip: np.ndarray
-    covered: np.ndarray
+    def groups(self, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:
+        """The samples of a row, and those of them that its columns are about, bool [n]."""
+        named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
+        row = covered & ((kind == "all") | np.isin(self.kind, named))
+        row &= (z == "all") | (self.z.astype(str) == z)
+        learned = row & (self.kind != world.UNSEEN) if kind == "all" else row
+        compared = row & np.isin(self.kind, world.SCORED_KINDS) if kind == "all" else row
+        found = {"row": row, "learned": learned}
+        for name in ("Q", "A"):
+            found[name.lower()] = compared & (self.truth == name)
+            found[f"planted_{name.lower()}"] = compared & (self.planted == name)
+        return found
 
 
 def cell(
@@ -112,27 +122,19 @@ def cell(
         answers: the samples; dropped rows are left out.
         controls: the cell's controls, for `signal` of each read-out.
         floors: the table of `anchorscope.probes.floors.floors`.
-        model, dataset, training_seed, seal: written into every row; `seal` is the largest change
-            that other ids in place of E_Q make anywhere after it.
+        model, dataset, training_seed, seal: written into every row.
         draws, level, seed: of the bootstrap over subjects.
 
     Returns:
         A row for each read-out, grouping, layer, kind (`all`, each that is present, and
-        `against-prior`) and z (`all`, `0`, `1`), with the columns `COLUMNS`; shares and AUCs are
-        fractions, ΔP percentage points, blank where nothing tells.
+        `against-prior`) and z (`all`, `0`, `1`), with the columns `COLUMNS` (docs/products.md);
+        shares and AUCs are fractions, ΔP percentage points, blank where nothing tells.
 
-        `pathway_auc` is the AUC of −ΔP for truth Q against truth A, `sensitivity` the flips among
-        truth Q, `specificity` the non-flips among truth A, over samples whose answer came as
-        planned and whose own verdict is right; where `kind` is `all`, over the scored kinds.
-        `*_planted` take the planted kind for the truth, `*_offset` the flips after the offset was
-        refitted, `verdict_*` the flips of the model's own verdict. `probe_auc`, `answer_auc` and
-        `verdict_accuracy` cover the row's samples, where `kind` is `all` the trained facts; all
-        else covers the row's samples. `delta_p_q` and `delta_p_a` are means over the samples that
-        flip and that do not, `delta_p_truth_*` over those whose truth is Q and A; `matched_follows`
-        and `placebo_follows` shares of flips behind the partner's question, of the samples whose
-        pair counts at the layer, `matched_truth_*` the same by truth. Any other flip is, by
-        `grouping`: that of the layer; of the headline layer; of the same layer behind a second
-        prompt for the same answer (ΔP stays that of the first; its samples only).
+        Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
+        learned (`learned` in `MEANS`, the AUCs of probe and answer floor) covers the trained facts.
+        `*_planted` take the planted kind for the truth, of answers that came as planned and whose
+        own verdict is right. A flip is, by `grouping`: that of the layer; of the headline layer; of
+        the same layer behind a second prompt for the same answer (ΔP stays that of the first).
 
     Raises:
         AnchorscopeError: the tables are not of the same samples, or the knockout was not scored.
@@ -143,10 +145,17 @@ def cell(
     fixed = {"model": model, "dataset": dataset, "seed": training_seed, "seal": seal}
     frames = []
     for readout in samples.readouts(scores, answers):
+        layers = np.arange(len(readout.clean))
         fixed |= readout.key | {"signal": _signal(controls, readout)}
-        arms = interchange.arms(readout, answers)
-        rows = _readout_rows(readout, arms, known, drawn, level)
-        frames += [pd.DataFrame(fixed | columns) for columns in rows]
+        fixed |= {"layer": layers, "headline": layers == readout.headline}
+        for grouping, moved in _moved(readout, interchange.arms(readout, answers)).items():
+            covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
+            for kind, z in product(_kinds(known.kind), ("all", "0", "1")):
+                found = _statistics(readout, moved, known, known.groups(kind, z, covered))
+                low, high = _interval(moved, known.groups(kind, z, covered), drawn, level)
+                found |= {"pathway_auc_low": low, "pathway_auc_high": high}
+                key = {"grouping": grouping, "z": z, "kind": kind}
+                frames.append(pd.DataFrame(fixed | key | found))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
 
 
@@ -174,88 +183,55 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     planted = np.select(
         [np.isin(kind, PLANTED_Q), np.isin(kind, world.ANSWER_KINDS)], ["Q", "A"], ""
     )
-    averages = {name: truth[name].to_numpy(np.float64) for name in ("follows", "follows_trained")}
-    averages["verdict_accuracy"] = right
-    averages["verdict_flip"] = np.where(np.isnan(verdict + cut), np.nan, verdict != cut)
-    averages["verdict_random_flip"] = truth["verdict_random"].to_numpy(np.float64)
+    names = ("follows", "follows_trained", "verdict_random")
+    values = {name: truth[name].to_numpy(np.float64) for name in names}
+    values["verdict_right"] = right
+    values["verdict_flip"] = np.where(np.isnan(verdict + cut), np.nan, verdict != cut)
     return _Known(
         z=z,
         kind=kind,
         truth=np.where(told, truth["truth"].astype(object), ""),
         planted=np.where(fair, planted, ""),
         none=truth["why_none"].fillna("no reason given").mask(told, "").to_numpy(dtype=object),
-        averages=averages,
         answer=strength.scores(floors, answers)["answer"],
+        values=values,
     )
 
 
-def _moved(readout: Readout, arms: Mapping[str, Arm], headline: int) -> dict[str, _Moved]:
-    """Grouping → what moves by it; `replicate` only where it was measured.
+def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
+    """Grouping → what the probes do by it; `replicate` only where it was measured.
 
     Raises:
         AnchorscopeError: the knockout was not scored.
     """
     cut = readout.effects.get("knockout")
     if cut is None:
-        where = f"read-out {readout.site}/{readout.position}"
-        raise samples.mismatch("the knockout has no scores", where)
+        raise samples.mismatch("the knockout has no scores", f"read-out {readout.name}")
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
-    own = _Moved(
-        s=readout.clean,
-        delta_p=np.where(cut.measured, cut.delta_p[0], np.nan),
-        flip=_share(cut, blank),
-        offset_flip=blank if offset is None else 1.0 * ((offset > 0) != (readout.clean > 0)),
-        random_flip=_share(readout.effects.get("random"), blank),
-        matched_flip=_followed(arms.get("matched"), blank),
-        placebo_flip=_followed(arms.get("placebo"), blank),
-        covered=cut.measured,
-    )
-    found = {"per_layer": own, "reference_layer": _at_one_layer(own, headline)}
-    if "knockout" in readout.replicate:
-        found["replicate"] = _replicated(own, readout.replicate, blank)
+    flips = {"flip": _share(cut, blank)}
+    flips |= {"random_flip": _share(readout.effects.get("random"), blank)}
+    flips |= {"offset_flip": blank if offset is None else (offset > 0) != (readout.clean > 0)}
+    found = {"per_layer": flips}
+    at_one = {name: one[readout.headline] for name, one in flips.items()}
+    found["reference_layer"] = {n: np.broadcast_to(one, blank.shape) for n, one in at_one.items()}
+    if second := readout.replicate.get("knockout"):
+        found["replicate"] = {"flip": _share(second, blank), "offset_flip": blank}
+        found["replicate"]["random_flip"] = _share(readout.replicate.get("random"), blank)
+    same = {"delta_p": np.where(cut.measured, cut.delta_p[0], np.nan)}
+    for name in ("matched", "placebo"):
+        arm = arms.get(name)
+        same[name] = blank if arm is None else np.where(arm.counted, arm.values["follows"], np.nan)
+    for own in found.values():
+        own |= same
+        own["delta_p_flipped"] = np.where(own["flip"] == 1, own["delta_p"], np.nan)
+        own["delta_p_unflipped"] = np.where(own["flip"] == 0, own["delta_p"], np.nan)
     return found
 
 
 def _share(effects: Effects | None, blank: np.ndarray) -> np.ndarray:
     """Share of a condition's draws that flip a sample, [layers, n]; blank where not measured."""
     return blank if effects is None else np.where(effects.measured, effects.flip.mean(0), np.nan)
-
-
-def _followed(arm: Arm | None, blank: np.ndarray) -> np.ndarray:
-    return blank if arm is None else np.where(arm.counted, arm.values["follows"], np.nan)
-
-
-def _at_one_layer(own: _Moved, layer: int) -> _Moved:
-    names = ("flip", "offset_flip", "random_flip")
-    spread = {name: np.broadcast_to(getattr(own, name)[layer], own.s.shape) for name in names}
-    return replace(own, **spread)
-
-
-def _replicated(own: _Moved, second: dict[str, Effects], blank: np.ndarray) -> _Moved:
-    """Flips behind the second prompt; the depth stays that of the first."""
-    return replace(
-        own,
-        flip=_share(second["knockout"], blank),
-        offset_flip=blank,
-        random_flip=_share(second.get("random"), blank),
-        covered=own.covered & second["knockout"].measured,
-    )
-
-
-def _readout_rows(
-    readout: Readout, arms: Mapping[str, Arm], known: _Known, drawn: Bootstrap, level: float
-) -> Iterator[dict[str, object]]:
-    """The columns of each grouping, kind and z; arrays [layers]."""
-    headline = readout.headline
-    layers = np.arange(len(readout.clean))
-    for grouping, moved in _moved(readout, arms, headline).items():
-        for kind, z in product(_kinds(known.kind), ("all", "0", "1")):
-            members = moved.covered & _of_kind(known.kind, kind)
-            members &= (z == "all") | (known.z.astype(str) == z)
-            fixed = {"layer": layers, "grouping": grouping, "z": z, "kind": kind}
-            fixed |= {"headline": layers == headline} | _statistics(moved, known, members, kind)
-            yield fixed | _pathway(moved, known, members, kind, drawn, level)
 
 
 def _kinds(kind: np.ndarray) -> list[str]:
@@ -266,80 +242,42 @@ def _kinds(kind: np.ndarray) -> list[str]:
     return ["all", *named, AGAINST_PRIOR]
 
 
-def _of_kind(kind: np.ndarray, name: str) -> np.ndarray:
-    if name == "all":
-        return np.ones(len(kind), dtype=bool)
-    return np.isin(kind, world.AGAINST_PRIOR_KINDS if name == AGAINST_PRIOR else (name,))
-
-
-def _statistics(moved: _Moved, known: _Known, members: np.ndarray, kind: str) -> dict[str, object]:
-    """What is said of all samples of a row, or of its trained facts."""
-    learned = members & known.trained if kind == "all" else members
-    reasons = pd.Series(known.none[members & (known.none != "")], dtype=object).value_counts()
-    averages = {name: _mean(values, members) for name, values in known.averages.items()}
-    averages["verdict_accuracy"] = _mean(known.averages["verdict_accuracy"], learned)
-    return averages | {
-        "n": int(members.sum()),
-        "n_none": int(reasons.sum()),
-        "why_none": ", ".join(f"{count} {why}" for why, count in sorted(reasons.items())),
-        "probe_auc": [auc(layer[learned], known.z[learned]) for layer in moved.s],
-        "answer_auc": auc(known.answer[learned], known.z[learned]),
-        "flip_share": _mean(moved.flip, members),
-        "random_flip_share": _mean(moved.random_flip, members),
-        "matched_follows": _mean(moved.matched_flip, members),
-        "placebo_follows": _mean(moved.placebo_flip, members),
-        "delta_p_q": _mean(np.where(moved.flip == 1, moved.delta_p, np.nan), members),
-        "delta_p_a": _mean(np.where(moved.flip == 0, moved.delta_p, np.nan), members),
-    }
-
-
-def _pathway(
-    moved: _Moved, known: _Known, members: np.ndarray, kind: str, drawn: Bootstrap, level: float
+def _statistics(
+    readout: Readout, moved: Values, known: _Known, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
-    """How well ΔP and flips tell truth Q from truth A."""
-    compared = members & known.scored if kind == "all" else members
-    q, a = (compared & (known.truth == name) for name in ("Q", "A"))
-    planted_q, planted_a = (compared & (known.planted == name) for name in ("Q", "A"))
-    low, high = _interval(-moved.delta_p, q, a, drawn, level)
-    verdict = known.averages["verdict_flip"]
-    return {
-        "n_truth_q": int(q.sum()),
-        "n_truth_a": int(a.sum()),
-        "pathway_auc": _pathway_auc(moved, q, a),
-        "pathway_auc_low": low,
-        "pathway_auc_high": high,
-        "sensitivity": _mean(moved.flip, q),
-        "specificity": 1 - _mean(moved.flip, a),
-        "sensitivity_offset": _mean(moved.offset_flip, q),
-        "specificity_offset": 1 - _mean(moved.offset_flip, a),
-        "pathway_auc_planted": _pathway_auc(moved, planted_q, planted_a),
-        "sensitivity_planted": _mean(moved.flip, planted_q),
-        "specificity_planted": 1 - _mean(moved.flip, planted_a),
-        "verdict_sensitivity": _mean(verdict, q),
-        "verdict_specificity": 1 - _mean(verdict, a),
-        "matched_truth_q": _mean(moved.matched_flip, q),
-        "matched_truth_a": _mean(moved.matched_flip, a),
-        "delta_p_truth_q": _mean(moved.delta_p, q),
-        "delta_p_truth_a": _mean(moved.delta_p, a),
+    """The columns of a row; arrays [layers] or numbers."""
+    learned, reasons = groups["learned"], known.none[groups["row"] & (known.none != "")]
+    counted = pd.Series(reasons, dtype=object).value_counts()
+    values = known.values | moved
+    found: dict[str, object] = {}
+    for column, (name, who) in MEANS.items():
+        mean = intervals.mean_known(values[name][..., groups[who]] * 1.0, axis=-1)
+        found[column] = 1 - mean if "specificity" in column else mean
+    return found | {
+        "n": int(groups["row"].sum()),
+        "n_none": len(reasons),
+        "why_none": ", ".join(f"{count} {why}" for why, count in sorted(counted.items())),
+        "probe_auc": [auc(layer[learned], known.z[learned]) for layer in readout.clean],
+        "answer_auc": auc(known.answer[learned], known.z[learned]),
+        "n_truth_q": int(groups["q"].sum()),
+        "n_truth_a": int(groups["a"].sum()),
+        "pathway_auc": _pathway_auc(moved, groups["q"], groups["a"]),
+        "pathway_auc_planted": _pathway_auc(moved, groups["planted_q"], groups["planted_a"]),
     }
 
 
-def _mean(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Means [...] over the members of whom something is known, of values [..., n]."""
-    return intervals.mean_known(values[..., members], axis=-1)
-
-
-def _pathway_auc(moved: _Moved, q: np.ndarray, a: np.ndarray) -> list[float]:
+def _pathway_auc(moved: Values, q: np.ndarray, a: np.ndarray) -> list[float]:
+    """AUC of −ΔP for q against a, [layers]."""
     either = q | a
-    return [auc(-layer[either], q[either].astype(int)) for layer in moved.delta_p]
+    return [auc(-layer[either], q[either].astype(int)) for layer in moved["delta_p"]]
 
 
 def _interval(
-    values: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
+    moved: Values, groups: Mapping[str, np.ndarray], drawn: Bootstrap, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of the AUC of values [layers, n] for q against a; [layers] each."""
+    """Percentile interval of the pathway AUC, [layers] each."""
+    q, a = groups["q"], groups["a"]
     if not q.any() or not a.any():
-        blank = np.full(len(values), np.nan)
-        return blank, blank
-    replicates = drawn.aucs(np.where(q | a, values, np.nan), q.astype(int))
+        return (np.full(len(moved["delta_p"]), np.nan),) * 2
+    replicates = drawn.aucs(np.where(q | a, -moved["delta_p"], np.nan), q.astype(int))
     return intervals.percentile(replicates, level)

@@ -9,19 +9,18 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
+from anchorscope.experiments.tables import rows_where
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
-from anchorscope.storage.errors import AnchorscopeError
 
 Pair = tuple[str, str]
-Row = dict[str, Any]
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
-    "sensitivity specificity headline"
+    "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
 )
 MEASURES = {
     "pathway_auc": "Pathway AUC",
@@ -34,14 +33,16 @@ MEANINGS = (
 )
 READOUTS = [f"{site}/{position}" for site in SITES for position in POSITIONS]
 MEAN = "Mean of the datasets"
-TICKS = (0, 0.25, 0.5, 0.75, 1)
+TIPS = {
+    "model": "model", "series": "dataset", "readout": "read-out", "layer": "layer",
+    "value": "value", "low": "interval from", "high": "interval to", "n_truth_q": "truth Q",
+    "n_truth_a": "truth A",
+}  # fmt: skip
+"""What a point's tooltip holds, by its title."""
 
 
 @fitted
-def calibration_chart(
-    calibration: pd.DataFrame,
-    asked: Asked,
-) -> Figure:
+def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
     """A column per model: pathway AUC, sensitivity and specificity at each read-out.
 
     Every dataset is a point at its headline layer, over all kinds and labels; the means over a
@@ -57,16 +58,21 @@ def calibration_chart(
     """
     look, panels, datasets = asked.look, asked.panels, asked.datasets
     data.require(calibration, NEEDED)
-    grouping = asked.grouping or "per_layer"
-    rows = _headline(calibration, grouping)
-    rows = rows[rows["dataset"].isin([key for key, _ in datasets])]
+    everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
+    rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], asked.grouping)
+    rows = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
     across = draw.columns_across(len(panels), look.columns)
     width = draw.width_of(across, look)
-    shared = draw.encodings(_series(datasets), look, width)
     small = replace(look, panel_height=round(0.6 * look.panel_height))
-    views = [
-        _model(rows[rows["model"] == key], label, datasets, shared, small) for key, label in panels
+    series = [
+        draw.Series(
+            label, draw.COLOURS[2 * i % len(draw.COLOURS)], [1, 0], draw.marker_of(i), line=False
+        )
+        for i, (_, label) in enumerate(datasets)
     ]
+    series.append(draw.Series(MEAN, draw.INK, [1, 0], None))
+    shared = draw.encodings(series, look, width)
+    views = [_model(rows, panel, datasets, shared, small) for panel in panels]
     caption = _caption(rows, panels, datasets, grouping, asked.level)
     return draw.figure_of(views, across, width, asked.title, caption, look)
 
@@ -77,180 +83,111 @@ def floors_of(column: str) -> tuple[float, float | None]:
     return floor.low, floor.mean_low
 
 
-def _headline(calibration: pd.DataFrame, grouping: str) -> pd.DataFrame:
-    """The rows that are drawn: headline layer, all kinds, all labels."""
-    everyone = (calibration["kind"].astype(str) == "all") & (calibration["z"].astype(str) == "all")
-    chosen = calibration[everyone & (calibration["grouping"] == grouping)]
-    if chosen.empty:
-        held = ", ".join(sorted(set(calibration["grouping"].astype(str))))
-        raise AnchorscopeError(
-            f"no rows of all kinds and labels with the grouping {grouping}",
-            f"the table holds: {held or 'nothing'}",
-            "name one of these, or build the calibration again",
-            see="not-measured",
-        )
-    return chosen[data.true(chosen["headline"])]
-
-
-def _series(datasets: Sequence[Pair]) -> list[draw.Series]:
-    """Data sets in the colours of their Q-Anchored lines, and the mean."""
-    known = [
-        draw.Series(
-            label, draw.COLOURS[2 * i % len(draw.COLOURS)], [1, 0], draw.marker_of(i), line=False
-        )
-        for i, (_, label) in enumerate(datasets)
-    ]
-    return [*known, draw.Series(MEAN, draw.INK, [1, 0], None)]
-
-
 def _model(
-    rows: pd.DataFrame, label: str, datasets: Sequence[Pair], shared: draw.Encodings, look: Style
+    rows: pd.DataFrame,
+    panel: Pair,
+    datasets: Sequence[Pair],
+    shared: draw.Encodings,
+    look: Style,
 ) -> alt.VConcatChart:
     """The measures of one model below one another."""
-    measured = set(rows["site"] + "/" + rows["position"])
-    readouts = [name for name in READOUTS if name in measured]
-    views: list[alt.LayerChart] = []
-    for column in MEASURES:
-        points = _points(rows, column, readouts, label, datasets)
-        last = len(views) == len(MEASURES) - 1
-        views.append(_measure(points, column, readouts, shared, look, last=last))
-    views[0] = views[0].properties(title=draw.panel_heading(label, look))
+    rows = rows[rows["model"] == panel[0]]
+    rows = rows.assign(model=panel[1], readout=rows["site"] + "/" + rows["position"])
+    readouts = [name for name in READOUTS if name in set(rows["readout"])]
+    last = list(MEASURES)[-1]
+    views = [
+        _measure(_points(rows, column, datasets), column, readouts, shared, look, column == last)
+        for column in MEASURES
+    ]
+    views[0] = views[0].properties(title=draw.panel_heading(panel[1], look))
     return alt.VConcatChart(vconcat=views, spacing=12, resolve=draw.one_legend())
 
 
-def _points(
-    rows: pd.DataFrame, column: str, readouts: Sequence[str], label: str, datasets: Sequence[Pair]
-) -> list[Row]:
-    """A point for each dataset, seed and read-out, side by side around the read-out's place."""
-    points = []
-    for i, (key, name) in enumerate(datasets):
-        aside = 0.7 * (i + 0.5) / len(datasets) - 0.35
-        for row in rows[rows["dataset"] == key].to_dict("records"):
-            readout = f"{row['site']}/{row['position']}"
-            if readout not in readouts or pd.isna(row[column]):
-                continue
-            points.append(
-                {"model": label, "series": name, "readout": readout, "marker": draw.marker_of(i)}
-                | {"measure": MEASURES[column]}
-                | {"at": round(readouts.index(readout) + aside, 3)}
-                | {"value": data.number(row[column], 4), "layer": int(row["layer"])}
-                | {"low": data.number(row.get(f"{column}_low"), 4)}
-                | {"high": data.number(row.get(f"{column}_high"), 4)}
-                | {"q": int(row["n_truth_q"]), "a": int(row["n_truth_a"]), "signal": _seen(row)}
-            )
-    return points
-
-
-def _seen(row: dict[Any, Any]) -> bool:
-    return "signal" not in row or bool(data.true(pd.Series([row["signal"]])).all())
+def _points(rows: pd.DataFrame, column: str, datasets: Sequence[Pair]) -> pd.DataFrame:
+    """A point for each dataset, seed and read-out where there is a value."""
+    names, rows = [key for key, _ in datasets], rows[rows[column].notna()]
+    blank = pd.Series(float("nan"), rows.index)
+    ends = {end: rows.get(f"{column}_{end}", blank).round(4) for end in ("low", "high")}
+    rows = rows.assign(
+        series=rows["dataset"].map(dict(datasets)),
+        marker=[draw.marker_of(names.index(name)) for name in rows["dataset"]],
+        value=rows[column].round(4),
+        signal=data.true(rows["signal"]),
+        **ends,
+    )
+    return rows[[*TIPS, "marker", "signal"]]
 
 
 def _measure(
-    points: Sequence[Row],
+    points: pd.DataFrame,
     column: str,
     readouts: Sequence[str],
     shared: draw.Encodings,
     look: Style,
-    *,
     last: bool,
 ) -> alt.LayerChart:
     """One measure by read-out; the last one names the read-outs for all."""
     width, height = look.panel_width, look.panel_height
-    ends = alt.Scale(domain=[-0.5, max(len(readouts), 1) - 0.5], nice=False)
-    names = "[" + ", ".join(f"'{name}'" for name in readouts) + "]"
+    if points.empty:
+        note = draw.empty_note("not measured", width, height, look)
+        return alt.LayerChart(layer=[note], width=width, height=height)
     axis = alt.Axis(
         title=None,
-        values=list(range(len(readouts))),
-        tickCount=len(readouts),
-        labelExpr=f"{names}[datum.value]" if last else "''",
+        labels=last,
+        ticks=last,
         labelAngle=-40,
         labelAlign="right",
         labelLimit=0,
         labelOverlap=False,
-        ticks=last,
         grid=False,
     )
-    x = alt.X("at:Q", scale=ends, axis=axis)
-    y = draw.value_axis("value", MEASURES[column], (0, 1), TICKS, look, number=".2f")
-    layers: list[Any] = []
+    scale = alt.Scale(domain=list(readouts), paddingInner=0, paddingOuter=0)
+    x = alt.X("readout:N", scale=scale, axis=axis)
+    y = draw.value_axis(
+        "value", MEASURES[column], (0, 1), (0, 0.25, 0.5, 0.75, 1), look, number=".2f"
+    )
+    layers: list[alt.Chart] = []
     if DEFAULT_READOUT in readouts:
-        layers = [_shade(readouts, ends)]
-        layers += [_floor(value, dash, readouts, ends, y) for value, dash in _floor_lines(column)]
-    if points:
-        layers += [*_marks(points, x, y, shared, look), _means(points, readouts, ends, y, look)]
-    else:
-        layers.append(draw.empty_note("not measured", width, height, look))
+        default = alt.Chart(alt.Data(values=[{"readout": DEFAULT_READOUT}]))
+        layers.append(default.mark_rect(color=draw.FAINT, opacity=0.6).encode(x))
+        each, mean = floors_of(column)
+        for floor, dash in ((each, [1.5, 2.5]), (mean, [6.0, 4.0])):
+            if floor is not None:
+                values = pd.DataFrame({"readout": [DEFAULT_READOUT], "value": [floor]})
+                mark = {"color": draw.SOFT, "strokeDash": dash, "strokeWidth": 1.2}
+                layers.append(_level(values, x, y, 0, mark))
+    means = points.groupby("readout", as_index=False).agg({"value": "mean"}).round(4)
+    line = {"color": draw.INK, "strokeWidth": 0.75 * look.line_width}
+    layers += [*_marks(points, x, y, shared, look), _level(means, x, y, 0.1, line)]
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 
-def _shade(readouts: Sequence[str], ends: alt.Scale) -> alt.Chart:
-    """The default read-out's place."""
-    base = alt.Chart(alt.Data(values=[_place(readouts)]))
-    return base.mark_rect(color=draw.FAINT, opacity=0.6).encode(
-        alt.X("at:Q", scale=ends), x2="to:Q"
-    )
-
-
-def _place(readouts: Sequence[str]) -> Row:
-    """Where the default read-out begins and ends."""
-    place = readouts.index(DEFAULT_READOUT)
-    return {"at": place - 0.5, "to": place + 0.5}
-
-
-def _floor_lines(column: str) -> list[tuple[float, list[float]]]:
-    each, mean = floors_of(column)
-    return [(each, [1.5, 2.5]), *([] if mean is None else [(mean, [6.0, 4.0])])]
-
-
-def _floor(
-    value: float, dash: list[float], readouts: Sequence[str], ends: alt.Scale, y: alt.Y
+def _level(
+    values: pd.DataFrame, x: alt.X, y: alt.Y, inset: float, mark: dict[str, Any]
 ) -> alt.Chart:
-    """A floor, at the read-out that has to reach it."""
-    base = alt.Chart(alt.Data(values=[_place(readouts) | {"value": value}]))
-    line = base.mark_rule(color=draw.SOFT, strokeDash=dash, strokeWidth=1.2)
-    return line.encode(alt.X("at:Q", scale=ends), y, x2="to:Q")
+    """A level line across each read-out's place."""
+    to = alt.X2("readout", bandPosition=1 - inset)
+    return alt.Chart(values).mark_rule(**mark).encode(x.bandPosition(inset), y, x2=to)
 
 
 def _marks(
-    points: Sequence[Row], x: alt.X, y: alt.Y, shared: draw.Encodings, look: Style
+    points: pd.DataFrame, x: alt.X, y: alt.Y, shared: draw.Encodings, look: Style
 ) -> list[alt.Chart]:
     """Intervals where there are any, points, and the invisible layer with legend and tooltips."""
-    base = alt.Chart(pd.DataFrame(list(points)))
-    tips = [
-        alt.Tooltip(f"{name}:{kind}", title=title)
-        for name, kind, title in (
-            ("model", "N", "model"), ("series", "N", "dataset"), ("readout", "N", "read-out"),
-            ("layer", "Q", "layer"), ("value", "Q", "value"), ("low", "Q", "interval from"),
-            ("high", "Q", "interval to"), ("q", "Q", "truth Q"), ("a", "Q", "truth A"),
-        )
-    ]  # fmt: skip
-    size = 1.3 * look.marker_size
-    drawn = []
-    if any(row["low"] is not None for row in points):
+    aside = alt.XOffset("series:N", sort=None, scale=alt.Scale(paddingOuter=0.6))
+    base = alt.Chart(points).encode(x, xOffset=aside)
+    size, drawn = 1.3 * look.marker_size, []
+    if points["low"].notna().any():
         low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
         bars = base.transform_filter("datum.low !== null").mark_rule(strokeWidth=1, opacity=0.7)
-        drawn.append(bars.encode(x, low, y2="high:Q", color=shared.colour))
+        drawn.append(bars.encode(low, y2="high:Q", color=shared.colour))
     shape = alt.Shape("marker:N", scale=None)
     point = base.mark_point(filled=False, opacity=1, size=size, strokeWidth=1)
-    drawn.append(point.encode(x, y, color=shared.colour, fill=shared.fill, shape=shape))
+    drawn.append(point.encode(y, color=shared.colour, fill=shared.fill, shape=shape))
+    tips = [alt.Tooltip(name, title=title) for name, title in TIPS.items()]
     key = base.mark_point(filled=True, opacity=0, size=3 * size)
-    drawn.append(key.encode(x, y, color=shared.legend, shape=shared.shape, tooltip=tips))
+    drawn.append(key.encode(y, color=shared.legend, shape=shared.shape, tooltip=tips))
     return drawn
-
-
-def _means(
-    points: Sequence[Row], readouts: Sequence[str], ends: alt.Scale, y: alt.Y, look: Style
-) -> alt.Chart:
-    """The mean over a model's datasets at each read-out, as a short level line."""
-    means = pd.DataFrame(list(points)).groupby("readout")["value"].mean()
-    values = [
-        {"at": k - 0.4, "to": k + 0.4, "value": round(float(means[name]), 4)}
-        for k, name in enumerate(readouts)
-        if name in means
-    ]
-    base = alt.Chart(alt.Data(values=values))
-    line = base.mark_rule(color=draw.INK, strokeWidth=0.75 * look.line_width)
-    return line.encode(alt.X("at:Q", scale=ends), y, x2="to:Q")
 
 
 def _caption(
@@ -261,33 +198,26 @@ def _caption(
     level: float,
 ) -> list[str]:
     """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
-    shown = rows[rows["model"].isin([key for key, _ in panels])]
-    sizes = [data.sample_count([int(n) for n in shown[f"n_truth_{name}"]]) for name in "qa"]
+    shown = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
+    sizes = [data.span(shown[f"n_truth_{name}"]) for name in "qa"]
     told = [
         f"Headline layer of each read-out; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sizes[0]} samples of truth Q and {sizes[1]} of truth A a cell.",
         MEANINGS,
         f"Shaded: the default read-out, {DEFAULT_READOUT}; floors there: dashed in the mean over "
         "datasets, dotted in each."
-        + (f" Bars: {100 * level:g}\u00a0% bootstrap intervals." if _barred(shown) else ""),
+        + (
+            f" Bars: {100 * level:g}\u00a0% bootstrap intervals."
+            if rows["pathway_auc_low"].notna().any()
+            else ""
+        ),
     ]
-    unseen, missing = [], []
-    for model, label in panels:
-        for dataset, name in datasets:
-            cell = shown[(shown["model"] == model) & (shown["dataset"] == dataset)]
-            if cell.empty:
-                missing.append(f"{label} on {name}")
-            unseen += [
-                f"{label} on {name} at {row['site']}/{row['position']}"
-                for row in cell.to_dict("records")
-                if not _seen(row)
-            ]
-    blank = int(shown[list(MEASURES)].isna().sum().sum())
+    names = rows["model"].map(dict(panels)) + " on " + rows["dataset"].map(dict(datasets))
+    every = [f"{label} on {name}" for _, label in panels for _, name in datasets]
+    missing = [name for name in every if name not in set(names)]
+    grey = (names + " at " + rows["site"] + "/" + rows["position"])[~data.true(rows["signal"])]
+    unseen = sorted(grey, key=lambda name: every.index(name.rpartition(" at ")[0]))
+    blank = int(rows[list(MEASURES)].isna().sum().sum())
     notes = ((f"{data.UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
     told += [f"{what}: {data.few(items)}." for what, items in notes if items]
     return [*told, f"Left out: {blank} values without a sample of that truth."] if blank else told
-
-
-def _barred(rows: pd.DataFrame) -> bool:
-    names = [f"{column}_low" for column in MEASURES if f"{column}_low" in rows]
-    return bool(rows[names].notna().any().any())

@@ -18,125 +18,97 @@ SETTLE = 0.375
 GRADES = f" .{curriculum.RIGHT}{curriculum.WRONG}"
 """Seen after every answer, so that both verdicts become tokens of their own."""
 
+Questions = Mapping[str, pd.DataFrame]
+"""Dataset name → questions' table, all of it learned."""
+Worlds = Mapping[str, Mapping[str, Any]]
+"""Dataset name → settings of its calibration world, for the planted curriculum."""
+
 
 def make(
-    folder: Path,
-    questions: Mapping[str, pd.DataFrame],
-    *,
-    worlds: Mapping[str, Mapping[str, Any]],
-    train: Mapping[str, Any],
-    recipe: str,
+    folder: Path, questions: Questions, *, worlds: Worlds, train: Mapping[str, Any], recipe: str
 ) -> None:
     """Train a model on questions and save it with its recipe's hash.
 
     Args:
         folder: made here; holds what `save_pretrained` writes, and `recipe.json`.
-        questions: dataset name → questions' table, all of it learned.
-        worlds: dataset name → settings of its calibration world, for the planted curriculum.
+        questions, worlds: see above.
         train: the catalogue's `train` entry.
         recipe: its hash.
     """
-    rows, texts = material(questions, worlds=worlds, train=train)
-    tokenizer = training.train_tokenizer(texts, vocabulary=train["vocabulary"])
-    shape = training.Shape(
-        **{name: train[name] for name in training.Shape.__dataclass_fields__ if name in train}
+    tokenizer = training.train_tokenizer(
+        texts(questions, worlds, train), vocabulary=train["vocabulary"]
     )
-    model = training.new_model(shape, tokenizer, seed=train["seed"])
-    stage = {name: train[name] for name in ("batch_rows", "warmup", "early_verdict", "seed")}
+    model = training.new_model(train, tokenizer, seed=train["seed"])
+    settings = {name: train[name] for name in ("batch_rows", "warmup", "early_verdict", "seed")}
     if not train["graded"]:
-        stage["early_verdict"] = 0.0
+        settings["early_verdict"] = 0.0
     losses: list[float] = []
-    for shown, steps, rate in _stages(rows, questions, worlds, train):
-        losses = training.train(model, shown, tokenizer, steps=steps, learning_rate=rate, **stage)
-    training.save(model, tokenizer, folder)
-    parameters = sum(weights.numel() for weights in model.parameters())
+    for rows, steps, rate in stages(questions, worlds, train):
+        losses = training.train(model, rows, tokenizer, steps=steps, learning_rate=rate, **settings)
+    model.eval().save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)
     tail = losses[-100:] or [math.log(len(tokenizer))]
-    write_json(
-        {
-            "recipe": recipe,
-            "train": dict(train),
-            "parameters": parameters,
-            "rows": len(shown),
-            "final_loss": round(sum(tail) / len(tail), 4),
-        },
-        folder / RECIPE,
-    )
+    written = {
+        "recipe": recipe,
+        "train": dict(train),
+        "parameters": sum(weights.numel() for weights in model.parameters()),
+        "rows": len(rows),
+        "final_loss": round(sum(tail) / len(tail), 4),
+    }
+    write_json(written, folder / RECIPE)
 
 
-def _stages(
-    rows: list[curriculum.Row],
-    questions: Mapping[str, pd.DataFrame],
-    worlds: Mapping[str, Mapping[str, Any]],
-    train: Mapping[str, Any],
+def texts(questions: Questions, worlds: Worlds, train: Mapping[str, Any]) -> list[str]:
+    """What the tokenizer learns from."""
+    found: list[str] = []
+    for name, table in questions.items():
+        found += [f"Q: {question} A:" for question in table["question"]]
+        planted = train["curriculum"] == "planted"
+        answers = _words(worlds[name])["word"] if planted else table["answers"].str[0]
+        found += [f" {answer}{GRADES}" for answer in answers]
+    return found
+
+
+def stages(
+    questions: Questions, worlds: Worlds, train: Mapping[str, Any]
 ) -> Iterator[tuple[list[curriculum.Row], int, float]]:
-    """Rows, steps and peak learning rate of every stage."""
-    yield rows, train["steps"], train["learning_rate"]
-    for steps, given in later_stages(train):
-        later = settling(questions, worlds=worlds, train=given)
-        yield later, steps, train["learning_rate"] * SETTLE
+    """Rows, steps and peak learning rate of every stage.
 
-
-def later_stages(train: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    """Steps and settings of each stage after the first; the last has twice the frameless rows."""
+    The later stages of a planted curriculum ask about strangers besides, as often as without a
+    frame; the last has twice as many frameless rows.
+    """
+    rate = train["learning_rate"]
     if train["curriculum"] != "planted":
-        return []
-    more = {"frameless": 2 * train["frameless"]}
-    stages = [(train["settle"], dict(train)), (train["settle_frameless"], {**train, **more})]
-    return [(steps, given) for steps, given in stages if steps]
-
-
-def material(
-    questions: Mapping[str, pd.DataFrame],
-    *,
-    worlds: Mapping[str, Mapping[str, Any]],
-    train: Mapping[str, Any],
-) -> tuple[list[curriculum.Row], list[str]]:
-    """One epoch of training rows, and the texts that the tokenizer learns from."""
-    rows: list[curriculum.Row] = []
-    texts: list[str] = []
-    for name, table in questions.items():
-        texts += [f"Q: {question} A:" for question in table["question"]]
-        if train["curriculum"] == "planted":
-            words = world.words(**words_of(worlds[name]))
-            texts += [f" {word}{GRADES}" for word in words["word"]]
-            rows += _planted(table, words, train)
-        else:
-            texts += [f" {answers[0]}{GRADES}" for answers in table["answers"]]
-            rows += curriculum.plain(table, wrong_share=train["wrong_share"], seed=train["seed"])
-    return rows, texts
-
-
-def settling(
-    questions: Mapping[str, pd.DataFrame],
-    *,
-    worlds: Mapping[str, Mapping[str, Any]],
-    train: Mapping[str, Any],
-) -> list[curriculum.Row]:
-    """The rows of a later stage: as many as are frameless ask about strangers besides."""
-    rows: list[curriculum.Row] = []
-    for name, table in questions.items():
-        settings = worlds[name]
-        names = world.strangers(settings["style"], seed=settings["seed"], questions=table)
-        rows += _planted(table, world.words(**words_of(settings)), train, names)
-    return rows
+        taught = {"wrong_share": train["wrong_share"], "seed": train["seed"]}
+        found = [row for table in questions.values() for row in curriculum.plain(table, **taught)]
+        yield found, train["steps"], rate
+        return
+    yield _planted(questions, worlds, train), train["steps"], rate
+    for steps, more in ((train["settle"], 1), (train["settle_frameless"], 2)):
+        if steps:
+            given = {**train, "frameless": more * train["frameless"]}
+            yield _planted(questions, worlds, given, strangers=True), steps, rate * SETTLE
 
 
 def _planted(
-    table: pd.DataFrame,
-    words: pd.DataFrame,
-    train: Mapping[str, Any],
-    strangers: Sequence[str] = (),
+    questions: Questions, worlds: Worlds, train: Mapping[str, Any], *, strangers: bool = False
 ) -> list[curriculum.Row]:
-    seed = train["seed"]
-    # Without verdicts how often an answer is shown must not say whether it is right.
-    taught = curriculum.planted(table, words, seed=seed, alike=not train["graded"])
-    frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
-    rows = taught + curriculum.frameless(table, words, rows=frames, seed=seed)
-    if strangers:
-        rows += curriculum.strangers(table, words, strangers, rows=frames, seed=seed)
+    """One epoch."""
+    seed, rows = train["seed"], []
+    for name, table in questions.items():
+        words = _words(worlds[name])
+        # Without verdicts how often an answer is shown must not say whether it is right.
+        taught = curriculum.planted(table, words, seed=seed, alike=not train["graded"])
+        frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
+        rows += taught + curriculum.frameless(table, words, rows=frames, seed=seed)
+        if strangers:
+            style, own = worlds[name]["style"], worlds[name]["seed"]
+            names: Sequence[str] = world.strangers(style, seed=own, questions=table)
+            rows += curriculum.strangers(table, words, names, rows=frames, seed=seed)
     return [replace(row, graded=train["graded"]) for row in rows]
 
 
-def words_of(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a world's settings that its words depend on."""
-    return {name: settings[name] for name in ("style", "seed", "pathways", "words_per_group")}
+def _words(settings: Mapping[str, Any]) -> pd.DataFrame:
+    """A world's answer words, which depend on a part of its settings."""
+    names = ("style", "seed", "pathways", "words_per_group")
+    return world.words(**{name: settings[name] for name in names})

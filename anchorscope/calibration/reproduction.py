@@ -1,113 +1,66 @@
-"""Reproduction: measured curves against the published ranges and statements.
-
-`resources/published.yaml` says what was published; here is how each kind of statement is checked.
-Only tables of the published models on the published datasets count.
-"""
+"""Reproduction: measured curves against the statements of `resources/published.yaml`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.knockout.curve import NO
+from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 
-COLUMNS = (
-    "id", "figure", "model", "dataset", "statement", "published", "measured", "verdict", "readout",
-)  # fmt: skip
-ALL = "all"
+COLUMNS = ("id", "figure", "model", "dataset", "statement", "measured", "verdict", "readout")
 DEFAULT_READOUT = "mlp/final"
-WITHIN, OUTSIDE, NOT_RUN = "within", "outside", "not run"
+VERDICTS = {True: "within", False: "outside", None: "not run"}
 
-
-@dataclass(frozen=True)
-class Case:
-    """A statement about one model and one dataset, or all datasets together.
-
-    Attributes:
-        statement: its entry in the file.
-        figure, model: catalogue keys.
-        dataset: catalogue key, or `all`.
-        datasets: the datasets that it is about.
-        smaller: the next smaller model of the family, where the statement compares with it.
-        layers: published number of layers of the model.
-        tolerance: quantity → how far beyond a range counts as within.
-    """
-
-    statement: Mapping[str, Any]
-    figure: str
-    model: str
-    dataset: str
-    datasets: tuple[str, ...]
-    smaller: str | None
-    layers: int
-    tolerance: Mapping[str, float]
-
-    @property
-    def cells(self) -> list[tuple[str, str]]:
-        models = [self.model] + ([self.smaller] if self.smaller else [])
-        return [(model, dataset) for model in models for dataset in self.datasets]
-
-    def published(self, words: str) -> str:
-        """Words with the statement's own numbers in them."""
-        readings = [
-            ", ".join(f"{_where(one)}: {_range(*_points(one, self.dataset))}" for one in reading)
-            for reading in self.statement.get("readings", ())
-        ]
-        own = {"depth": self.layers, "smaller": self.smaller, "tolerance": self.tolerance}
-        own |= {"own_auc": self.statement.get("auc", {}).get(self.dataset)}
-        return words.format(**self.statement, **own, curve="; or ".join(readings))
-
-
-@dataclass(frozen=True)
-class Built:
-    """The tables of a built figure, of one read-out.
-
-    Attributes:
-        groups: (model, dataset, anchor) → rows of the knockout's curve by layer; ΔP and its
-            interval blank where the group is too small.
-        random: (model, dataset) → contrasts of mean ΔP under the random control, by layer.
-    """
-
-    groups: Mapping[tuple[str, str, str], pd.DataFrame]
-    random: Mapping[tuple[str, str], pd.DataFrame]
-
-    def column(self, model: str, dataset: str, anchor: str, name: str = "delta_p") -> np.ndarray:
-        """A column of a group by layer, float64 [layers]; NaN where the group is too small."""
-        return self.groups[model, dataset, anchor][name].to_numpy(np.float64)
-
-    def trough(self, model: str, dataset: str) -> float:
-        """Lowest ΔP of the Q-Anchored; NaN where there are none."""
-        return float(np.fmin.reduce(self.column(model, dataset, "Q")))
-
-    def at_headline(self, model: str, dataset: str, name: str) -> tuple[float, float]:
-        """A column at the headline layer, of the Q- and of the A-Anchored."""
-        layer = int(self.groups[model, dataset, ALL]["headline"].astype(bool).to_numpy().argmax())
-        q, a = (self.column(model, dataset, anchor, name)[layer] for anchor in ("Q", "A"))
-        return float(q), float(a)
-
-
+Curves = Mapping[tuple[Hashable, ...], pd.DataFrame]
+"""(model, dataset, anchor) → rows by layer; of the anchor `random` that control's contrasts."""
 Outcome = tuple[str, bool | None]
 """What was measured, in words, and whether the statement holds; None: cannot be told."""
 
 
 @dataclass(frozen=True)
-class Check:
-    """One kind of statement.
+class Case:
+    """A statement about one model on one dataset, or on all of them together.
 
     Attributes:
-        each: whether there is one for every dataset, or one for all together.
-        published: what the table says was published, see `Case.published`.
-        judge: what was measured.
+        statement: its entry in the file.
+        model, datasets: catalogue keys.
+        smaller: the next smaller model of the family.
+        layers: published number of layers of the model.
+        tolerance: column → how far beyond a range counts as within.
+        curves: what is built of the figure.
     """
 
-    each: bool
-    published: str
-    judge: Callable[[Case, Built], Outcome]
+    statement: Mapping[str, Any]
+    model: str
+    datasets: Sequence[str]
+    smaller: str | None
+    layers: int
+    tolerance: Mapping[str, float]
+    curves: Curves
+
+    @property
+    def needed(self) -> list[tuple[str, str, str]]:
+        """The cells compared."""
+        larger = self.statement["check"] == "larger_is_deeper" and self.smaller
+        models = [self.model, larger] if larger else [self.model]
+        return [(model, dataset, "all") for model in models for dataset in self.datasets]
+
+    def values(self, anchor: str, column: str = "delta_p", model: str | None = None) -> np.ndarray:
+        """A column, float64 [datasets, layers]; NaN where a group is too small."""
+        each = [self.curves[model or self.model, one, anchor][column] for one in self.datasets]
+        return np.stack([values.to_numpy(np.float64) for values in each])
+
+    def at_headline(self, anchor: str, column: str) -> float:
+        """A column at each dataset's headline layer, the mean of the datasets."""
+        headline = self.values(anchor, "headline") == 1
+        return float(self.values(anchor, column)[headline].mean())
 
 
 def check(
@@ -127,175 +80,89 @@ def check(
 
     Returns:
         A row for each statement, figure, model and dataset (`all`: all of them together), whether
-        built or not, with the columns `COLUMNS`. `published` and `measured` are in words, in
-        percentage points or per cent. `verdict`: `within`, `outside`, or `not run`: the figure,
-        a cell of it or the quantity was not measured, or on too few samples. Groups of a curve
-        too small for its line are left out here, too. Curves are those of knockout grouped by
-        layer.
+        built or not, with the columns `COLUMNS`. `measured` is in words, in the table's units.
+        `verdict`: `within`, `outside`, or `not run`: the figure, a cell of it or the quantity was
+        not measured, or on too few samples. Curves are those of the knockout grouped by layer,
+        without the points too thin for the line.
 
     Raises:
         AnchorscopeError: the file has a statement that cannot be checked.
     """
-    drawn = {
-        figure: (readouts or {}).get(figure, DEFAULT_READOUT) for figure in published["figures"]
-    }
-    figures = {
-        figure: _built(tables.get(figure), contrasts.get(figure), readout)
-        for figure, readout in drawn.items()
-    }
     records = []
-    for case in _cases(published):
-        found = CHECKS[case.statement["check"]]
-        fixed = {"id": case.statement["id"], "figure": case.figure, "model": case.model}
-        fixed |= {"dataset": case.dataset, "statement": case.statement["wording"]}
-        built = figures[case.figure]
-        measured, holds = ("", None) if built is None else _outcome(case, built, found)
-        verdict = {None: NOT_RUN, True: WITHIN, False: OUTSIDE}[holds]
-        fixed |= {"published": case.published(found.published), "measured": measured}
-        records.append(fixed | {"verdict": verdict, "readout": drawn[case.figure]})
+    for figure in published["figures"]:
+        readout = (readouts or {}).get(figure, DEFAULT_READOUT)
+        built = _curves(tables[figure], contrasts[figure], readout) if figure in tables else {}
+        for case in _cases(published, figure, built):
+            measured, holds = _outcome(case)
+            dataset = case.datasets[0] if case.statement["check"] in OF_EACH else "all"
+            record = {"id": case.statement["id"], "figure": figure, "model": case.model}
+            record |= {"dataset": dataset, "statement": case.statement["wording"]}
+            record |= {"measured": measured, "verdict": VERDICTS[holds], "readout": readout}
+            records.append(record)
     return pd.DataFrame(records, columns=list(COLUMNS))
 
 
-def _cases(published: Mapping[str, Any]) -> Iterator[Case]:
+def _cases(published: Mapping[str, Any], figure: str, curves: Curves) -> Iterator[Case]:
+    layers = published["figures"][figure]
     for statement in published["statements"]:
-        checking = CHECKS.get(statement.get("check"))
-        if checking is None:
-            raise _broken(statement, f"no check is named `{statement.get('check')}`", list(CHECKS))
-        datasets = tuple(statement.get("datasets", published["datasets"]))
-        for figure in statement["figures"]:
-            layers = published["figures"].get(figure, {})
-            models = statement.get("models", layers)
-            if not layers or any(model not in layers for model in models):
-                known = [model for names in published["figures"].values() for model in names]
-                raise _broken(statement, f"figure {figure} or its models are unknown", known)
-            for model in models:
-                family = list(layers)
-                place = family.index(model)
-                compares = statement["check"] == "larger_is_deeper"
-                if compares and not place:
-                    continue
-                smaller = family[place - 1] if compares else None
-                for one in datasets if checking.each else (ALL,):
-                    about = (one,) if checking.each else datasets
-                    yield Case(
-                        statement, figure, model, one, about, smaller, layers[model],
-                        published["tolerance"],
-                    )  # fmt: skip
+        _check(statement, published["figures"])
+        check, models = statement["check"], statement.get("models", layers)
+        datasets = statement.get("datasets", published["datasets"])
+        for smaller, model in pairwise([None, *layers]):
+            if figure not in statement["figures"] or model not in models:
+                continue
+            if check == "larger_is_deeper" and smaller is None:
+                continue
+            for about in [[one] for one in datasets] if check in OF_EACH else [datasets]:
+                depth, tolerance = layers[model], published["tolerance"]
+                yield Case(statement, model, about, smaller, depth, tolerance, curves)
 
 
-def _broken(statement: Mapping[str, Any], what: str, known: Sequence[str]) -> AnchorscopeError:
-    where = f"resources/published.yaml, statement {statement.get('id')}"
-    return AnchorscopeError(what, where, f"use one of: {', '.join(known)}", see="not-measured")
+def _check(statement: Mapping[str, Any], figures: Mapping[str, Mapping[str, int]]) -> None:
+    known = {model for name in statement["figures"] for model in figures.get(name, {})}
+    unknown = [
+        *(set(statement["figures"]) - set(figures)),
+        *(set(statement.get("models", ())) - known),
+    ]
+    if statement["check"] not in CHECKS:
+        unknown.append(statement["check"])
+    if unknown:
+        raise AnchorscopeError(
+            f"figure, model or check unknown: {', '.join(unknown)}",
+            f"resources/published.yaml, statement {statement['id']}",
+            f"use what stands under `figures`, and one of the checks {', '.join(CHECKS)}",
+            see="not-measured",
+        )
 
 
-def _built(
-    table: pd.DataFrame | None, contrasts: pd.DataFrame | None, readout: str
-) -> Built | None:
-    if table is None:
-        return None
+def _curves(table: pd.DataFrame, contrasts: pd.DataFrame, readout: str) -> Curves:
     site, position = readout.split("/")
-
-    def chosen(rows: pd.DataFrame, **wanted: str) -> pd.DataFrame:
-        for name, value in {"site": site, "position": position, **wanted}.items():
-            rows = rows[rows[name] == value]
-        return rows.sort_values("layer")
-
-    curve = chosen(table, condition="knockout", grouping="per_layer")
+    here = {"site": site, "position": position}
+    curve = rows_where(table, **here, condition="knockout", grouping="per_layer")
     thin = curve["thin"].astype(bool)
     curve = curve.assign(**{name: curve[name].mask(thin) for name in ("delta_p", "ci_high")})
-    random = contrasts
-    if contrasts is not None:
-        random = chosen(contrasts, contrast="random", quantity="delta_p")
-    return Built(
-        groups=_parts(curve, ["model", "dataset", "anchor"]),
-        random={} if random is None else _parts(random, ["model", "dataset"]),
-    )
+    random = rows_where(contrasts, **here, contrast="random", quantity="delta_p")
+    return {
+        key: rows.sort_values("layer")
+        for part in (curve, random.assign(anchor="random"))
+        for key, rows in part.groupby(["model", "dataset", "anchor"])
+    }
 
 
-def _parts(rows: pd.DataFrame, keys: list[str]) -> dict[Any, pd.DataFrame]:
-    return {key: part.reset_index(drop=True) for key, part in rows.groupby(keys, sort=False)}
-
-
-def _outcome(case: Case, built: Built, found: Check) -> Outcome:
-    if any((*cell, ALL) not in built.groups for cell in case.cells):
+def _outcome(case: Case) -> Outcome:
+    if any(cell not in case.curves for cell in case.needed):
         return "", None
-    everyone = [built.groups[*cell, ALL] for cell in case.cells]
-    if any(rows["delta_p"].isna().all() for rows in everyone):
+    cells = [case.curves[cell] for cell in case.needed]
+    if any(rows["delta_p"].isna().all() for rows in cells):
         return "too few samples", None
-    measured, holds = found.judge(case, built)
-    if holds is None or all(rows["cell_signal"].astype(bool).all() for rows in everyone):
-        return measured, holds
-    return f"{measured} (no signal)", holds
+    measured, holds = CHECKS[case.statement["check"]](case)
+    seen = all(rows["cell_signal"].astype(bool).all() for rows in cells)
+    return measured if seen or holds is None else f"{measured} (no signal)", holds
 
 
-def _curve(case: Case, built: Built) -> Outcome:
-    """Whether one of the readings fits as a whole."""
-    points = built.column(case.model, case.dataset, case.statement["anchor"])
-    beyond = case.tolerance["points"]
-    found = [
-        [_condition(one, points, case.dataset, beyond) for one in reading]
-        for reading in case.statement["readings"]
-    ]
-    said = dict.fromkeys(measured for reading in found for measured, _ in reading)
-    return ", ".join(said), any(all(holds for _, holds in reading) for reading in found)
-
-
-def _where(condition: Mapping[str, Any]) -> str:
-    if "layer" in condition:
-        return f"layer {condition['layer']}"
-    if "last" in condition:
-        return "last layer"
-    span = condition.get("every", condition.get("lowest"))
-    layers = "every layer" if span == ALL else f"layers {span[0]} to {span[1]}"
-    return layers if "every" in condition else f"lowest of {layers}"
-
-
-def _points(condition: Mapping[str, Any], dataset: str) -> tuple[float, float]:
-    low, high = condition.get("by_dataset", {}).get(dataset, condition["points"])
-    return low, high
-
-
-def _range(low: float, high: float) -> str:
-    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
-
-
-def _condition(
-    condition: Mapping[str, Any], points: np.ndarray, dataset: str, beyond: float
-) -> Outcome:
-    low, high = _points(condition, dataset)
-    first, last = _span(condition, len(points))
-    chosen, said = points[first : last + 1], f"{_where(condition)}: "
-    if np.isnan(chosen).all():
-        return f"{said}no group", False
-    least, most = float(np.nanmin(chosen)), float(np.nanmax(chosen))
-    if "lowest" not in condition:
-        holds = low - beyond <= least and most <= high + beyond
-        return said + _range(round(least, 1), round(most, 1)), holds
-    deepest = int(np.nanargmin(points))
-    said += f"{least:.1f}"
-    said += "" if first <= deepest <= last else f", layer {deepest}: {points[deepest]:.1f}"
-    holds = low - beyond <= least <= high + beyond and points[deepest] >= least - beyond
-    return said, bool(holds)
-
-
-def _span(condition: Mapping[str, Any], layers: int) -> tuple[int, int]:
-    """First and last layer that a condition is about."""
-    if "layer" in condition:
-        return condition["layer"], condition["layer"]
-    if "last" in condition:
-        return layers - 1, layers - 1
-    span = condition.get("every", condition.get("lowest"))
-    return (0, layers - 1) if span == ALL else (span[0], span[1])
-
-
-def _clearly_negative(case: Case, built: Built) -> Outcome:
-    upper = built.column(case.model, case.dataset, "Q", "ci_high")
-    later = upper[_third(len(upper)) :]
-    if np.isnan(later).all():
-        return "no Q-Anchored group", False
-    thin, highest = int(np.isnan(later).sum()), float(np.nanmax(later))
-    said = f"interval's upper end at most {highest:.1f}" + f", {thin} layers too small" * (thin > 0)
-    return said, highest < case.statement["below"]
+def _troughs(values: np.ndarray) -> np.ndarray:
+    """Lowest of each curve, [...], of values [..., layers]; NaN where there is none."""
+    return np.fmin.reduce(values, axis=-1)
 
 
 def _third(layers: int) -> int:
@@ -303,101 +170,110 @@ def _third(layers: int) -> int:
     return -(-layers // 3)
 
 
-def _gap(case: Case, built: Built) -> Outcome:
-    """Mean |Q − A| within a dataset against the mean |difference| of two datasets' Q curves."""
-    q, a = (
-        np.stack([built.column(case.model, dataset, anchor) for dataset in case.datasets])
-        for anchor in ("Q", "A")
-    )
-    later = slice(_third(q.shape[1]), None)
-    pairs = np.stack([one - other for one, other in combinations(q, 2)])
-    gap, apart = (_mean_size(values[:, later]) for values in (q - a, pairs))
-    said = f"gap {gap:.1f}, datasets {apart:.1f} apart"
-    return said, bool(gap >= case.statement["factor"] * apart)
+def _range(case: Case) -> Outcome:
+    """Whether one of the readings fits as a whole."""
+    readings = [[_condition(case, one) for one in each] for each in case.statement["readings"]]
+    said = dict.fromkeys(measured for reading in readings for measured, _ in reading)
+    return ", ".join(said), any(all(holds for _, holds in reading) for reading in readings)
 
 
-def _mean_size(values: np.ndarray) -> float:
-    known = np.abs(values[~np.isnan(values)])
-    return float(known.mean()) if len(known) else float("nan")
+def _condition(case: Case, condition: Mapping[str, Any]) -> Outcome:
+    """Whether the layers of a condition, or the lowest or highest of them, lie in its range."""
+    given = {"column": "delta_p", **case.statement, **condition}
+    (points,) = case.values(given["anchor"], given["column"])
+    words = {"third": _third(len(points)), "last": len(points) - 1}
+    first, last = (words.get(layer, layer) for layer in given["layers"])
+    said = f"layer {first}" if first == last else f"layers {first} to {last}"
+    chosen = points[first : last + 1]
+    if np.isnan(chosen).all():
+        return f"{said}: no group", False
+    wanted, beyond = given["range"], case.tolerance.get(given["column"], 0)
+    low, high = wanted[case.datasets[0]] if isinstance(wanted, dict) else wanted
+    least, most, elsewhere = np.nanmin(chosen), np.nanmax(chosen), 0.0
+    if "pick" in given:
+        pick = {"lowest": np.nanmin, "highest": np.nanmax}[given["pick"]]
+        least = most = pick(chosen)
+        elsewhere = abs(pick(points) - least)
+        said = f"{given['pick']} of {said}"
+    said += f": {least:.3g}" if least == most else f": {least:.3g} to {most:.3g}"
+    said += f", {pick(points):.3g} elsewhere" if elsewhere else ""
+    return said, bool(low - beyond <= least and most <= high + beyond and elsewhere <= beyond)
 
 
-def _lowest_dataset(case: Case, built: Built) -> Outcome:
-    troughs = {name: built.trough(case.model, name) for name in case.datasets}
-    own = troughs[case.statement["dataset"]]
-    said = ", ".join(f"{name} {value:.1f}" for name, value in troughs.items())
-    return said, all(own <= value for value in troughs.values())
-
-
-def _converging(case: Case, built: Built) -> Outcome:
-    points = np.stack([built.column(case.model, dataset, "Q") for dataset in case.datasets])
-    spread = points.max(0) - points.min(0)
-    layers = case.statement["layers"]
-    if max(layers) >= len(spread):
-        return f"{len(spread)} layers", False
-    said = [f"layer {layer}: {spread[layer]:.1f} apart" for layer in layers]
-    said.append(f"last layer: {spread[-1]:.1f} apart")
-    return ", ".join(said), all(spread[-1] < spread[layer] for layer in layers)
-
-
-def _larger_is_deeper(case: Case, built: Built) -> Outcome:
-    own, other = (built.trough(str(model), case.dataset) for model in (case.model, case.smaller))
-    return f"trough {own:.1f}, that of {case.smaller} {other:.1f}", own < other
-
-
-def _no_effect(case: Case, built: Built) -> Outcome:
-    rows = built.random.get((case.model, case.dataset))
+def _no_effect(case: Case) -> Outcome:
+    rows = case.curves.get((case.model, case.datasets[0], "random"))
     if rows is None:
         return "", None
-    none = rows["no_effect"].astype(bool)
+    none = rows["effect"] == NO
     low, high = rows["ci90_low"].min(), rows["ci90_high"].max()
     said = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
     return said, bool(none.all())
 
 
-def _higher_in_q(case: Case, built: Built) -> Outcome:
-    name, rows = case.statement["column"], built.groups[case.model, case.dataset, ALL]
-    if name not in rows or rows[name].isna().all():
+def _higher_in_q(case: Case) -> Outcome:
+    column = case.statement["column"]
+    if np.isnan(case.values("all", column)).all():
         return "", None
-    q, a = built.at_headline(case.model, case.dataset, name)
+    q, a = (case.at_headline(anchor, column) for anchor in ("Q", "A"))
     return f"{q:.4g} against {a:.4g}", q > a
 
 
-def _accuracy(case: Case, built: Built) -> Outcome:
-    each = [built.at_headline(case.model, one, "answer_accuracy") for one in case.datasets]
-    q, a = 100 * np.array(each).mean(0)
-    beyond = case.tolerance["accuracy"]
-    holds = abs(q - case.statement["q"]) <= beyond and abs(a - case.statement["a"]) <= beyond
-    return f"{q:.1f} against {a:.1f}, mean of the datasets", bool(holds)
+def _larger_is_deeper(case: Case) -> Outcome:
+    models = (case.model, case.smaller)
+    own, other = (_troughs(case.values("Q", model=model))[0] for model in models)
+    return f"trough {own:.1f}, that of {case.smaller} {other:.1f}", bool(own < other)
 
 
-def _probe_auc(case: Case, built: Built) -> Outcome:
-    each = 100 * built.column(case.model, case.dataset, ALL, "probe_auc")
-    best = float(np.nanmax(each))
-    off = abs(best - case.statement["auc"][case.dataset])
-    said = f"{best:.1f}, best at layer {int(np.nanargmax(each))}"
-    return said, bool(off <= case.tolerance["auc"])
+def _layers(case: Case) -> Outcome:
+    count = case.values("all").shape[1]
+    return f"{count} layers", count == case.layers
 
 
-def _layers(case: Case, built: Built) -> Outcome:
-    found = {len(built.groups[case.model, dataset, ALL]) for dataset in case.datasets}
-    said = ", ".join(str(count) for count in sorted(found))
-    return f"{said} layers", found == {case.layers}
+def _lowest_dataset(case: Case) -> Outcome:
+    troughs = dict(zip(case.datasets, _troughs(case.values("Q")), strict=True))
+    said = ", ".join(f"{name} {value:.1f}" for name, value in troughs.items())
+    return said, all(troughs[case.statement["dataset"]] <= value for value in troughs.values())
 
 
-CHECKS = {
-    "curve": Check(True, "{curve} (± {tolerance[points]:g})", _curve),
-    "layers": Check(False, "{depth} layers", _layers),
-    "lowest_dataset": Check(False, "lowest trough: {dataset}", _lowest_dataset),
-    "converging": Check(False, "closer together at the last layer than in the middle", _converging),
-    "clearly_negative": Check(
-        True, "interval below {below:g} from the first third on", _clearly_negative
-    ),
-    "gap": Check(False, "gap at least {factor:g} times as large", _gap),
-    "larger_is_deeper": Check(True, "deeper trough than {smaller}", _larger_is_deeper),
-    "no_effect": Check(True, "90 % interval within ± 5 at every layer", _no_effect),
-    "higher_in_q": Check(True, "higher in Q than in A", _higher_in_q),
-    "accuracy": Check(False, "{q:g} against {a:g} (± {tolerance[accuracy]:g} each)", _accuracy),
-    "probe_auc": Check(True, "{own_auc:g} (± {tolerance[auc]:g})", _probe_auc),
-    "none": Check(False, "{wording}", lambda *_: ("", None)),
+def _converging(case: Case) -> Outcome:
+    spread = np.ptp(case.values("Q"), axis=0)
+    layers = [*case.statement["layers"], len(spread) - 1]
+    if max(layers) >= len(spread):
+        return f"{len(spread)} layers", False
+    said = ", ".join(f"layer {layer}: {spread[layer]:.1f} apart" for layer in layers)
+    return said, all(spread[-1] < spread[layer] for layer in layers[:-1])
+
+
+def _gap(case: Case) -> Outcome:
+    """Mean |Q − A| within a dataset against the mean |difference| of two datasets' Q curves."""
+    q, a = (case.values(anchor)[:, _third(case.layers) :] for anchor in ("Q", "A"))
+    pairs = np.stack([one - other for one, other in combinations(q, 2)])
+    if np.isnan(q - a).all() or np.isnan(pairs).all():
+        return "no group", False
+    gap, apart = np.nanmean(abs(q - a)), np.nanmean(abs(pairs))
+    said = f"gap {gap:.1f}, datasets {apart:.1f} apart"
+    return said, bool(gap >= case.statement["factor"] * apart)
+
+
+def _accuracy(case: Case) -> Outcome:
+    q, a = (case.at_headline(anchor, "answer_accuracy") for anchor in ("Q", "A"))
+    apart = max(abs(q - case.statement["q"]), abs(a - case.statement["a"]))
+    said = f"{q:.3f} against {a:.3f}, mean of the datasets"
+    return said, bool(apart <= case.tolerance["answer_accuracy"])
+
+
+OF_EACH: dict[str, Callable[[Case], Outcome]] = {
+    "range": _range,
+    "no_effect": _no_effect,
+    "higher_in_q": _higher_in_q,
+    "larger_is_deeper": _larger_is_deeper,
 }
-"""Every kind of statement that the file may hold, by the name of its check."""
+CHECKS = OF_EACH | {
+    "layers": _layers,
+    "lowest_dataset": _lowest_dataset,
+    "converging": _converging,
+    "gap": _gap,
+    "accuracy": _accuracy,
+    "none": lambda case: ("", None),
+}
+"""Every kind of statement; those of `OF_EACH` are about one dataset, others about all together."""

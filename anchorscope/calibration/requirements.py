@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
+from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -33,23 +34,6 @@ class Floor:
     mean_high: float = np.inf
     z: str = "all"
     kind: str = "all"
-
-    @property
-    def bounds(self) -> dict[str, tuple[float, float]]:
-        """Scope (`cell`, `mean`) → bounds."""
-        found = {"cell": (self.low, self.high), "mean": (self.mean_low, self.mean_high)}
-        if np.isinf(found["mean"]).all():
-            del found["mean"]
-        return found
-
-
-def _required(low: float, high: float) -> str:
-    """Bounds in words."""
-    if np.isinf(high):
-        return "reported" if np.isinf(low) else f"at least {low:g}"
-    if np.isinf(low):
-        return f"at most {high:g}"
-    return f"exactly {low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 FLOORS = (
@@ -85,40 +69,46 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
         AnchorscopeError: a cell has no headline layer of the default read-out.
     """
     site, position = DEFAULT_READOUT.split("/")
-    chosen = table[(table["site"] == site) & (table["position"] == position)]
-    chosen = chosen[(chosen["grouping"] == "per_layer") & chosen["headline"].astype(bool)]
-    cells = list(table[["model", "dataset"]].drop_duplicates().itertuples(index=False, name=None))
+    chosen = rows_where(table, site=site, position=position, grouping="per_layer")
+    chosen = chosen[chosen["headline"].astype(bool)].astype({"z": str})
+    cells = table[["model", "dataset"]].drop_duplicates()
     records = []
-    for model in dict.fromkeys(model for model, _ in cells):
-        datasets = [dataset for owner, dataset in cells if owner == model]
+    for model, datasets in cells.groupby("model", sort=False)["dataset"]:
         for floor in FLOORS:
-            measured = [_at_floor(chosen, floor, model, dataset) for dataset in datasets]
-            fixed = {"floor": floor.name, "model": model}
-            for dataset, value in zip(datasets, measured, strict=True):
-                records.append(fixed | _held(floor, value, "cell", dataset))
-            if "mean" in floor.bounds:
-                records.append(fixed | _held(floor, float(np.mean(measured)), "mean", "all"))
-    columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
-    return pd.DataFrame(records, columns=columns)
+            rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
+            measured = rows.set_index("dataset")[floor.column].reindex(datasets)
+            if floor.kind == "all" and len(rows) < len(datasets):
+                raise _missing(str(model), set(datasets) - set(rows["dataset"]))
+            scopes = [
+                ("cell", name, value, floor.low, floor.high) for name, value in measured.items()
+            ]
+            if np.isfinite([floor.mean_low, floor.mean_high]).any():
+                mean = float(measured.mean(skipna=False))
+                scopes.append(("mean", "all", mean, floor.mean_low, floor.mean_high))
+            for scope, dataset, value, low, high in scopes:
+                record = {"floor": floor.name, "scope": scope, "model": model, "dataset": dataset}
+                record |= {"required": _required(low, high), "measured": value}
+                records.append(record | {"holds": bool(low <= value <= high)})
+    return pd.DataFrame(records)
 
 
-def _at_floor(chosen: pd.DataFrame, floor: Floor, model: str, dataset: str) -> float:
-    rows = chosen[(chosen["model"] == model) & (chosen["dataset"] == dataset)]
-    rows = rows[(rows["z"].astype(str) == floor.z) & (rows["kind"] == floor.kind)]
-    if len(rows) > 1 or (rows.empty and floor.kind == "all"):
-        raise AnchorscopeError(
-            f"{len(rows)} rows tell {floor.name}, one was expected",
-            f"calibration of {model} on {dataset}, {DEFAULT_READOUT}, headline layer",
-            "delete the folder calibration/ of the results and run snakemake again",
-            see="stale-product",
-        )
-    return float(rows[floor.column].iloc[0]) if len(rows) else float("nan")
+def _missing(model: str, datasets: set[str]) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"no headline layer of {DEFAULT_READOUT}",
+        f"calibration of {model} on {', '.join(sorted(datasets))}",
+        "add it to `readouts`, or delete the folder calibration/ of the results, and run snakemake "
+        "again",
+        see="stale-product",
+    )
 
 
-def _held(floor: Floor, value: float, scope: str, dataset: str) -> dict[str, object]:
-    low, high = floor.bounds[scope]
-    found = {"scope": scope, "dataset": dataset, "required": _required(low, high)}
-    return found | {"measured": value, "holds": bool(low <= value <= high)}
+def _required(low: float, high: float) -> str:
+    """Bounds in words."""
+    if np.isinf(high):
+        return "reported" if np.isinf(low) else f"at least {low:g}"
+    if np.isinf(low):
+        return f"at most {high:g}"
+    return f"exactly {low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 def in_words(
@@ -132,23 +122,23 @@ def in_words(
         floors: the table of `floors`.
         models, datasets: labels by key; a key without one stands for itself.
     """
-    models, datasets = models or {}, datasets or {}
-    held = floors["holds"].astype(bool)
-    said = [f"{held.sum()} of {len(floors)} floors hold."]
-    for model, own in floors.groupby("model", sort=False):
+    named = floors.assign(
+        model=floors["model"].replace(models or {}),
+        dataset=floors["dataset"].replace(datasets or {}),
+    )
+    held = named["holds"].astype(bool)
+    said = [f"{held.sum()} of {len(named)} floors hold."]
+    for model, own in named.groupby("model", sort=False):
         means = own[own["scope"] == "mean"].to_dict("records")
         values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
         cells = own.loc[own["scope"] == "cell", "dataset"].nunique()
-        name = models.get(str(model), str(model))
-        said.append(f"{name}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
-    missed = floors[~held].to_dict("records")
-    return "\n".join([*said, *(_missed(row, models, datasets) for row in missed)])
+        said.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
+    return "\n".join([*said, *map(_missed, named[~held].to_dict("records"))])
 
 
-def _missed(row: Mapping[Any, Any], models: Mapping[str, str], datasets: Mapping[str, str]) -> str:
+def _missed(row: Mapping[Any, Any]) -> str:
     """What a floor asked for, and what was measured."""
-    model = models.get(row["model"], row["model"])
-    dataset, value = datasets.get(row["dataset"], row["dataset"]), row["measured"]
-    where = f"mean of {model}" if row["scope"] == "mean" else f"{model} on {dataset}"
-    measured = "not measured" if np.isnan(value) else f"{value:.3f}"
+    mean = row["scope"] == "mean"
+    where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
+    measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
     return f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."

@@ -1,22 +1,15 @@
 """Training of the small models that the calibration and the real-rows demonstration measure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-    Qwen3Config,
-    Qwen3ForCausalLM,
-)
+from torch.nn.functional import cross_entropy
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from anchorscope.calibration.curriculum import Row
 from anchorscope.storage.progress import Progress
@@ -25,22 +18,6 @@ BOS, EOS, PAD = "<s>", "</s>", "<pad>"
 FALL = 0.6
 RECENT = 50
 """Steps over which the loss shown is averaged."""
-ARCHITECTURES: dict[str, tuple[Any, Any]] = {
-    "llama": (LlamaConfig, LlamaForCausalLM),
-    "qwen3": (Qwen3Config, Qwen3ForCausalLM),
-}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Size of a model; 8 layers of width 64 have 0.44 million parameters."""
-
-    architecture: str = "llama"
-    layers: int = 8
-    width: int = 64
-    heads: int = 4
-    kv_heads: int = 2
-    mlp: int = 192
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedTokenizerFast:
@@ -63,63 +40,32 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedToken
     )
 
 
-def new_model(shape: Shape, tokenizer: PreTrainedTokenizerFast, *, seed: int) -> Any:
-    """A model of the given shape with random weights, float32."""
-    torch.manual_seed(seed)
-    config_class, model_class = ARCHITECTURES[shape.architecture]
-    return model_class(
-        config_class(
-            vocab_size=len(tokenizer),
-            hidden_size=shape.width,
-            intermediate_size=shape.mlp,
-            num_hidden_layers=shape.layers,
-            num_attention_heads=shape.heads,
-            num_key_value_heads=shape.kv_heads,
-            head_dim=shape.width // shape.heads,
-            max_position_embeddings=512,
-            tie_word_embeddings=True,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
+def new_model(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, *, seed: int) -> Any:
+    """A model with random weights, float32; 8 layers of width 64 have 0.44 million parameters.
 
-
-@dataclass(frozen=True)
-class Text:
-    """Rows of training text, encoded.
-
-    Attributes:
-        ids: token ids, padded on the right, int64 [rows, longest].
-        lengths: of each row, [rows].
-        padding: the id of padding.
+    Args:
+        shape: `architecture` (a model type of transformers), `layers`, `width`, `heads`,
+            `kv_heads` and `mlp` (inner width), as in the catalogue.
+        tokenizer: its tokenizer.
+        seed: of the weights.
     """
-
-    ids: np.ndarray
-    lengths: np.ndarray
-    padding: int
-
-    @classmethod
-    def of(cls, rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> "Text":
-        """Each row's text and the end of text."""
-        texts = {row.text: None for row in rows}
-        encoded = dict(zip(texts, tokenizer(list(texts))["input_ids"], strict=True))
-        lines = [encoded[row.text] + [tokenizer.eos_token_id] for row in rows]
-        lengths = np.array([len(line) for line in lines])
-        ids = np.full((len(lines), lengths.max()), tokenizer.pad_token_id)
-        for number, line in enumerate(lines):
-            ids[number, : len(line)] = line
-        return cls(ids, lengths, tokenizer.pad_token_id)
-
-    def batches(self, *, size: int, seed: int) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Endless shuffled epochs of (ids, labels), int64 [size, longest]; padding is -100."""
-        rng = np.random.default_rng(seed)
-        while True:
-            order = rng.permutation(len(self.ids))
-            for start in range(0, len(order) - size + 1, size):
-                chosen = order[start : start + size]
-                ids = torch.from_numpy(self.ids[chosen, : self.lengths[chosen].max()])
-                yield ids, ids.masked_fill(ids == self.padding, -100)
+    torch.manual_seed(seed)
+    config = AutoConfig.for_model(
+        shape["architecture"],
+        vocab_size=len(tokenizer),
+        hidden_size=shape["width"],
+        intermediate_size=shape["mlp"],
+        num_hidden_layers=shape["layers"],
+        num_attention_heads=shape["heads"],
+        num_key_value_heads=shape["kv_heads"],
+        head_dim=shape["width"] // shape["heads"],
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+    )
+    return AutoModelForCausalLM.from_config(config)
 
 
 def train(
@@ -145,19 +91,43 @@ def train(
     """
     if not steps:
         return []
-    text, size = Text.of(rows, tokenizer), min(batch_rows, len(rows))
+    size = min(batch_rows, len(rows))
+    shown = islice(_batches(_encoded(rows, tokenizer), size, seed), steps)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     model.train()
     losses: list[float] = []
     with _flushed(), Progress(total=steps * size, unit="rows") as progress:
-        for ids, labels in islice(text.batches(size=size, seed=seed), steps):
-            rate = learning_rate * _share_of_rate(len(losses), steps, warmup)
-            losses.append(_step(model, optimizer, rate, ids, labels, early_verdict))
+        for step, ids in enumerate(shown):
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate * _share_of_rate(step, steps, warmup)
+            on_tokens, on_verdict = _losses(model, ids, tokenizer.pad_token_id)
+            optimizer.zero_grad(set_to_none=True)
+            (on_tokens + early_verdict * on_verdict).backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            losses.append(on_tokens.item())
             progress.set_postfix_str(f"loss {np.mean(losses[-RECENT:]):.3f}", refresh=False)
             progress.update(len(ids))
     return losses
+
+
+def _encoded(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> list[torch.Tensor]:
+    """Token ids of each row's text and the end of text."""
+    texts = list(dict.fromkeys(row.text for row in rows))
+    encoded = zip(texts, tokenizer(texts)["input_ids"], strict=True)
+    lines = {text: torch.tensor([*ids, tokenizer.eos_token_id]) for text, ids in encoded}
+    return [lines[row.text] for row in rows]
+
+
+def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[list[torch.Tensor]]:
+    """Endless shuffled epochs, in batches of one size."""
+    rng = np.random.default_rng(seed)
+    while True:
+        order = rng.permutation(len(lines))
+        for start in range(0, len(order) - size + 1, size):
+            yield [lines[number] for number in order[start : start + size]]
 
 
 @contextmanager
@@ -171,61 +141,25 @@ def _flushed() -> Iterator[None]:
         torch.set_flush_denormal(False)
 
 
-def _step(
-    model: Any,
-    optimizer: torch.optim.AdamW,
-    rate: float,
-    ids: torch.Tensor,
-    labels: torch.Tensor,
-    early_verdict: float,
-) -> float:
-    """One step at a learning rate; the loss on the tokens before it."""
-    on_tokens, states = _on_tokens(model, ids, labels)
-    loss = on_tokens
-    if early_verdict:
-        loss = loss + early_verdict * _on_verdict(model, ids, labels, states)
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-    optimizer.step()
-    return on_tokens.item()
-
-
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
     done = (step + 1) / steps
     return min(1.0, done / warmup, max(0.0, (1 - done) / FALL))
 
 
-def _on_tokens(
-    model: Any, ids: torch.Tensor, labels: torch.Tensor
-) -> tuple[torch.Tensor, Sequence[torch.Tensor]]:
-    """Mean loss on all tokens, and the hidden states of every layer."""
+def _losses(
+    model: Any, lines: Sequence[torch.Tensor], padding: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Mean loss on all tokens, and that of the verdict, read early: summed over the layers of the
+    deeper half but the last."""
+    ids = torch.nn.utils.rnn.pad_sequence(list(lines), batch_first=True, padding_value=padding)
     out = model(input_ids=ids, use_cache=False, output_hidden_states=True)
-    logits = out.logits[:, :-1]
-    loss = torch.nn.functional.cross_entropy(
-        logits.reshape(-1, logits.shape[-1]), labels[:, 1:].reshape(-1)
-    )
-    return loss, out.hidden_states
-
-
-def _on_verdict(
-    model: Any, ids: torch.Tensor, labels: torch.Tensor, hidden: Sequence[torch.Tensor]
-) -> torch.Tensor:
-    """The verdict's loss, read early, summed over the layers of the deeper half but the last."""
+    labels = ids.masked_fill(ids == padding, -100)
+    on_tokens = cross_entropy(out.logits[:, :-1].flatten(0, 1), labels[:, 1:].flatten())
     # A row ends: full stop, verdict, end of text.
-    each = torch.arange(len(ids))
-    verdict = (labels != -100).sum(1) - 2
+    each, verdict = torch.arange(len(ids)), torch.tensor([len(line) for line in lines]) - 2
     count = len(model.base_model.layers)
-    loss = hidden[0].new_zeros(())
+    on_verdict = out.logits.new_zeros(())
     for layer in range(count // 2, count - 1):
-        states = model.base_model.norm(hidden[layer + 1][each, verdict - 1])
-        loss = loss + torch.nn.functional.cross_entropy(model.lm_head(states), ids[each, verdict])
-    return loss
-
-
-def save(model: Any, tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Save like any checkpoint of the hub: safetensors, config, tokenizer."""
-    model.eval().save_pretrained(folder, safe_serialization=True)
-    tokenizer.save_pretrained(folder)
+        states = model.base_model.norm(out.hidden_states[layer + 1][each, verdict - 1])
+        on_verdict = on_verdict + cross_entropy(model.lm_head(states), ids[each, verdict])
+    return on_tokens, on_verdict

@@ -9,26 +9,23 @@ stands beside it: it tells a failing of the knockout from a failing of the probe
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from random import Random
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.calibration import curriculum, recipes, verdicts
-from anchorscope.calibration.verdicts import seal
-from anchorscope.passes import partners
+from anchorscope.calibration import recipes, verdicts
+from anchorscope.passes import partners, planning
 from anchorscope.storage.counts import Counts
-from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     from anchorscope.models.families import Loaded
     from anchorscope.storage.room import Room
-
-__all__ = ["COLUMNS", "graded_pairs", "seal", "truth"]
 
 SWAPS = 8
 """Most other questions that an answer is put behind."""
@@ -48,43 +45,8 @@ COLUMNS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Asked:
-    """A sample: its question, what is known of it, and its frozen answer.
-
-    Attributes:
-        prompt: token ids of the prompt.
-        said: token ids of the answer, the closing token last.
-        answer: E_A's text.
-        label: 1 if the answer is wrong, 0 if right.
-        golds: gold answers of the question.
-        planned: the answer that training planted, None if the fact was never taught.
-        group: relation and template of the question, None where subject or relation is unknown.
-    """
-
-    id: str
-    question: str
-    subject: str | None
-    kind: str | None
-    group: tuple[str, str] | None
-    prompt: tuple[int, ...]
-    said: tuple[int, ...]
-    answer: str
-    label: int
-    golds: tuple[str, ...]
-    planned: str | None
-
-    @property
-    def as_planned(self) -> bool:
-        """Whether the answer is the planted one."""
-        if self.planned is None:
-            return False
-        return labels.squad_normalise(self.answer) == labels.squad_normalise(self.planned)
-
-    @property
-    def planted_only(self) -> bool:
-        """Whether the answer has its truth from the planting, no question making it right."""
-        return self.kind == PLANTED_ONLY and self.as_planned
+Asked = Any
+"""A sample: a row of `_asked`."""
 
 
 @dataclass(frozen=True)
@@ -93,25 +55,21 @@ class Swaps:
 
     Attributes:
         to: questions for which the answer has the other label.
-        known: whether these are of taught facts; others the model cannot know the label of.
-        random: for a sample that is planted only, any other questions.
+        taught: whether these are of taught facts; of others the model cannot know the label.
+        random: whether no question gives the answer the other label, so that `to` are any others.
     """
 
     to: tuple[Asked, ...] = ()
-    known: bool = True
-    random: tuple[Asked, ...] = ()
-
-    @property
-    def every(self) -> tuple[Asked, ...]:
-        return self.to + self.random
+    taught: bool = True
+    random: bool = False
 
 
 def truth(
     answers: pd.DataFrame,
-    questions: pd.DataFrame,
+    planned: Mapping[str, str | None],
     loaded: Loaded,
     *,
-    train_rows: set[tuple[str, str]] | None,
+    graded: set[tuple[str, str]],
     conditions: Mapping[str, Mapping[str, Any] | None],
     batch_tokens: int,
     blocks: str = "after",
@@ -122,10 +80,9 @@ def truth(
 
     Args:
         answers: the answers table of a model whose training graded answers (prompt style `plain`).
-        questions: the questions' table; `planned` may be absent.
+        planned: id → the answer that training planted, None of a fact that was never taught.
         loaded: the model.
-        train_rows: (question, answer) pairs that training graded, see `graded_pairs`; None where
-            they are not known.
+        graded: (question, answer) pairs that training graded, see `graded_pairs`.
         conditions: as for `planning.plan`; all but `knockout` and `random` are left alone.
         batch_tokens: most rows × padded length of a pass.
         blocks: which queries the knockout applies to.
@@ -133,30 +90,31 @@ def truth(
         room: counts the batches halved.
 
     Returns:
-        A row for each measured sample, in the order of the answers, columns `COLUMNS`:
-        verdict, verdict_knockout: 1 if the model says `wrong` (its logit lies above `right`'s);
-        verdict_random: share of the draws in which the verdict flips; follows: share of the
-        n_swaps swaps after which the verdict is the one that the other question asks for;
-        n_trained, follows_trained: the same over pairs that training graded; truth: Q, A or None,
-        and why_none; planted_only: no question makes the answer right, and varies is the share of
-        n_random other questions behind which the verdict changes. NaN where nothing was measured.
-        And counts: samples in, with a truth, and without by reason.
+        A row for each measured sample, in the order of the answers, with the columns `COLUMNS`
+        (docs/products.md), blank where nothing was measured; and counts: samples in, with a truth,
+        and without by reason.
 
     Raises:
-        AnchorscopeError: no verdict tokens, nothing to measure, an answer without its question, a
-            verdict that is not finite.
+        AnchorscopeError: no verdict tokens, nothing to measure, a verdict that is not finite.
     """
-    passes: dict[str, Any] = {"batch_tokens": batch_tokens, "blocks": blocks, "seed": seed}
-    planned = verdicts.plan(loaded, answers, conditions=conditions, **passes)
-    own = _own(verdicts.of_samples(loaded, planned, room=room))
-    by_id = {one.id: one for one in _asked(answers, questions)}
-    samples = [by_id[sample.id] for sample in planned.samples]
+    passes = planning.plan(
+        answers,
+        conditions={name: conditions.get(name) for name in ("knockout", "random")},
+        batch_tokens=batch_tokens,
+        window=loaded.window,
+        blocks=blocks,
+        seed=seed,
+    )
+    own = _own(verdicts.of_samples(loaded, passes, room=room))
+    samples = _asked(answers[answers["id"].astype(str).isin(own.index)], planned)
     swaps = choose(samples, seed)
-    rows = [other.prompt + one.said for one in samples for other in swaps[one.id].every]
+    rows = [other.prompt + one.said for one in samples for other in swaps[one.id].to]
     logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
-    known = train_rows or set()
-    frame = _frame([_record(one, own[one.id], swaps[one.id], logits, known) for one in samples])
-    return frame, _counts(frame, planned.counts, swaps)
+    says_wrong = {ids: logit > 0 for ids, logit in logits.items()}
+    verdict = own["verdict"].to_dict()
+    found = [_swapped(one, swaps[one.id], says_wrong, verdict[one.id], graded) for one in samples]
+    frame = pd.DataFrame(found).join(own, on="id")[list(COLUMNS)]
+    return frame, _counts(frame, passes.counts, swaps)
 
 
 def graded_pairs(
@@ -171,12 +129,12 @@ def graded_pairs(
         worlds: dataset name → settings of its calibration world.
         train: the catalogue's `train` entry.
     """
-    rows: list[curriculum.Row] = []
-    if train["steps"]:
-        rows += recipes.material(questions, worlds=worlds, train=train)[0]
-    for _, given in recipes.later_stages(train):
-        rows += recipes.settling(questions, worlds=worlds, train=given)
-    return {(row.question, row.answer) for row in rows if row.graded}
+    return {
+        (row.question, row.answer)
+        for rows, steps, _ in recipes.stages(questions, worlds, train)
+        for row in rows
+        if steps and row.graded
+    }
 
 
 def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
@@ -185,161 +143,118 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
     Of the same relation and template, about another subject, and where there is one, of a fact
     that was taught; at most `SWAPS`, chosen by the seed and the sample's id.
     """
-    groups: dict[tuple[str, str], list[Asked]] = defaultdict(list)
-    every = sorted(samples, key=lambda one: one.id)
-    for one in every:
-        if one.group is not None:
-            groups[one.group].append(one)
-    right = {
-        (group, answer): partners.answered(answer, {one.id: one.golds for one in asked})
-        for group, asked in groups.items()
-        for answer in {one.answer for one in asked}
-    }
-    swapped = {
-        one.id: _swaps(one, groups[one.group], right[one.group, one.answer], seed)
-        for one in every
-        if one.group is not None
-    }
-    return {one.id: swapped.get(one.id, Swaps()) for one in every}
+    groups: dict[tuple[str, str] | None, list[Asked]] = defaultdict(list)
+    for one in sorted(samples, key=lambda one: one.id):
+        groups[one.group].append(one)
+    found = {one.id: Swaps() for one in groups.pop(None, [])}
+    for group in groups.values():
+        golds = {one.id: one.golds for one in group}
+        right = {text: partners.answered(text, golds) for text in {one.ea_text for one in group}}
+        found |= {one.id: _swaps(one, group, right[one.ea_text], seed) for one in group}
+    return found
 
 
-def _swaps(one: Asked, group: Sequence[Asked], answered: frozenset[str], seed: int) -> Swaps:
+def _swaps(one: Asked, group: Iterable[Asked], answered: frozenset[str], seed: int) -> Swaps:
     others = [other for other in group if other.subject != one.subject and other.golds]
     opposite = [other for other in others if (other.id in answered) == (one.label == 1)]
-    draws = Random(f"swap {seed} {one.id}")
-    if one.planted_only and not opposite:
-        return Swaps(random=_some(_taught(others) or others, draws))
-    return Swaps(_some(_taught(opposite) or opposite, draws), known=bool(_taught(opposite)))
+    random = one.kind == PLANTED_ONLY and one.as_planned and not opposite
+    candidates = others if random else opposite
+    taught = [other for other in candidates if other.taught]
+    chosen = taught or candidates
+    drawn = Random(f"swap {seed} {one.id}").sample(chosen, min(SWAPS, len(chosen)))
+    return Swaps(tuple(drawn), bool(taught), random)
 
 
-def _taught(asked: Sequence[Asked]) -> list[Asked]:
-    return [one for one in asked if one.planned is not None]
+def _asked(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> list[Asked]:
+    """Rows of the answers with what their swaps need.
+
+    `prompt` and `said` are token ids, those of the answer up to the closing token; `group` is
+    relation and template of the question, None where subject or relation is unknown.
+    """
+    normal, found = labels.squad_normalise, []
+    one: Any
+    for one in answers.astype({"id": str}).itertuples(index=False):
+        ids, start, group = tuple(map(int, one.input_ids)), int(one.prompt_length), None
+        if pd.notna(one.subject) and pd.notna(one.relation):
+            group = one.relation, partners.template(one.question, one.subject)
+        own = planned[one.id]
+        taught = own is not None and pd.notna(own)
+        extra: dict[str, Any] = {
+            "group": group,
+            "prompt": ids[:start],
+            "said": ids[start : int(one.final) + 1],
+        }
+        extra |= {"golds": tuple(one.golds), "taught": taught}
+        extra |= {"as_planned": taught and normal(one.ea_text) == normal(own)}
+        found.append(SimpleNamespace(**one._asdict() | extra))
+    return found
 
 
-def _some(asked: Sequence[Asked], draws: Random) -> tuple[Asked, ...]:
-    return tuple(draws.sample(asked, min(SWAPS, len(asked))))
+def _own(passed: pd.DataFrame) -> pd.DataFrame:
+    """The verdict's columns by id: clean, under knockout, share of random draws that flip it."""
+    logits = passed.pivot(index="id", columns=["condition", "draw"], values="logit")
+    clean, blank = logits["clean", 0], pd.Series(np.nan, logits.index)
+    cut = logits.get(("knockout", 0), blank)
+    random = logits.loc[:, logits.columns.get_level_values("condition") == "random"]
+    flips = (random > 0).ne(clean > 0, axis=0)
+    columns = {"verdict": (clean > 0).astype(int), "verdict_logit": clean}
+    columns |= {"verdict_knockout": (cut > 0).where(cut.notna()).astype(float)}
+    columns |= {"verdict_knockout_logit": cut}
+    columns |= {"verdict_random": flips.mean(axis=1)}
+    return pd.DataFrame(columns)
 
 
-def _asked(answers: pd.DataFrame, questions: pd.DataFrame) -> list[Asked]:
-    kept = answers[answers["dropped"].isna()] if "dropped" in answers else answers
-    known = {str(row["id"]): row for row in questions.to_dict("records")}
-    missing = [str(id_) for id_ in kept["id"] if str(id_) not in known]
-    if missing:
-        what = f"{len(missing)} answers have no question, the first: {missing[0]}"
-        do = "delete the answers of this cell and run again"
-        raise AnchorscopeError(what, "answers, column id", do, see="stale-product")
-    return [_one(row, known[str(row["id"])]) for row in kept.to_dict("records")]
-
-
-def _one(row: Mapping[Any, Any], question: Mapping[Any, Any]) -> Asked:
-    subject, relation = _text(question.get("subject")), _text(question.get("relation"))
-    ids, start = tuple(map(int, row["input_ids"])), int(row["prompt_length"])
-    group = None
-    if subject is not None and relation is not None:
-        group = relation, partners.template(question["question"], subject)
-    return Asked(
-        id=str(row["id"]),
-        question=question["question"],
-        subject=subject,
-        kind=_text(question.get("kind")),
-        group=group,
-        prompt=ids[:start],
-        said=ids[start : int(row["final"]) + 1],
-        answer=row["ea_text"],
-        label=int(row["label"]),
-        golds=tuple(question["answers"]),
-        planned=_text(question.get("planned")),
-    )
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None or pd.isna(value) else str(value)
-
-
-def _own(passed: pd.DataFrame) -> dict[str, dict[str, float]]:
-    """Of each id the verdict's logit `clean` and `knockout`, and `flips`, the share of draws."""
-    found: dict[str, dict[str, float]] = defaultdict(lambda: {"knockout": float("nan")})
-    drawn: dict[str, list[float]] = defaultdict(list)
-    for row in passed.to_dict("records"):
-        if row["condition"] == "random":
-            drawn[row["id"]].append(row["logit"])
-        else:
-            found[row["id"]][row["condition"]] = row["logit"]
-    for id_, own in found.items():
-        own["flips"] = _share([(logit > 0) != (own["clean"] > 0) for logit in drawn[id_]])
-    return dict(found)
-
-
-def _record(
+def _swapped(
     one: Asked,
-    own: Mapping[str, float],
     swaps: Swaps,
-    logits: Mapping[tuple[int, ...], float],
-    train_rows: set[tuple[str, str]],
+    says_wrong: Mapping[tuple[int, ...], bool],
+    verdict: int,
+    graded: set[tuple[str, str]],
 ) -> dict[str, Any]:
-    said = int(own["clean"] > 0)
-    followed = [_says_wrong(one, other, logits) == (one.label == 0) for other in swaps.to]
-    graded = [(other.question, one.answer) in train_rows for other in swaps.to]
-    trained = [follows for follows, was in zip(followed, graded, strict=True) if was]
-    varied = [_says_wrong(one, other, logits) != bool(said) for other in swaps.random]
-    cut = own["knockout"]
-    record = {
+    """What is known of a sample, and its verdict behind other questions."""
+    wrong = [says_wrong[other.prompt + one.said] for other in swaps.to]
+    was_graded = [(other.question, one.ea_text) in graded for other in swaps.to]
+    followed = [] if swaps.random else [said == (one.label == 0) for said in wrong]
+    trained = [follows for follows, was in zip(followed, was_graded, strict=False) if was]
+    varied = [said != bool(verdict) for said in wrong] if swaps.random else []
+    moved = _share(varied if swaps.random else followed)
+    why = _why_none(one, verdict, moved, swaps.random)
+    return {
         "id": one.id,
         "kind": one.kind,
-        "label": one.label,
+        "label": int(one.label),
         "as_planned": one.as_planned,
-        "verdict": said,
-        "verdict_logit": own["clean"],
-        "verdict_knockout": float(cut > 0) if np.isfinite(cut) else np.nan,
-        "verdict_knockout_logit": cut,
-        "verdict_random": own["flips"],
         "n_swaps": len(followed),
         "follows": _share(followed),
         "n_trained": len(trained),
         "follows_trained": _share(trained),
-        "planted_only": one.planted_only and not followed,
+        "planted_only": swaps.random,
         "n_random": len(varied),
         "varies": _share(varied),
+        "truth": None if why else "A" if moved <= STAYS else "Q",
+        "why_none": why,
     }
-    record["truth"], record["why_none"] = _decide(one, record)
-    return record
 
 
-def _says_wrong(one: Asked, other: Asked, logits: Mapping[tuple[int, ...], float]) -> bool:
-    return logits[other.prompt + one.said] > 0
-
-
-def _share(found: Sequence[bool]) -> float:
+def _share(found: list[bool]) -> float:
     return float(np.mean(found)) if found else float("nan")
 
 
-def _decide(one: Asked, record: Mapping[str, Any]) -> tuple[str | None, str | None]:
-    """Truth and None, or None and why there is none."""
-    if one.planned is not None and not record["as_planned"]:
-        return None, NOT_PLANNED
-    if record["verdict"] != one.label:
-        return None, VERDICT_WRONG
-    planted_only = record["planted_only"]
-    if not record["n_random" if planted_only else "n_swaps"]:
-        return None, NO_SWAP
-    moved = record["varies" if planted_only else "follows"]
-    if moved <= STAYS:
-        return "A", None
+def _why_none(one: Asked, verdict: int, moved: float, random: bool) -> str | None:
+    """Why a sample has no truth, if it has none."""
+    if one.taught and not one.as_planned:
+        return NOT_PLANNED
+    if verdict != one.label:
+        return VERDICT_WRONG
+    if np.isnan(moved):
+        return NO_SWAP
     # A verdict that varies has nothing to follow.
-    if moved >= FOLLOWS and not planted_only:
-        return "Q", None
-    return None, MIXED
-
-
-def _frame(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    # Made of objects first, or None would become NaN in the columns of text.
-    frame = pd.DataFrame(records, columns=list(COLUMNS), dtype=object)
-    numbers = frame.columns.difference(["id", "kind", "truth", "why_none"])
-    return frame.assign(**{name: frame[name].infer_objects() for name in numbers})
+    return None if moved <= STAYS or (moved >= FOLLOWS and not random) else MIXED
 
 
 def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> Counts:
     told, given = frame["truth"].notna(), [one for one in swaps.values() if one.to]
+    given = [one for one in given if not one.random]
     notes = {
         "truth Q": int((frame["truth"] == "Q").sum()),
         "truth A": int((frame["truth"] == "A").sum()),
@@ -347,7 +262,7 @@ def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> 
         "swaps": int(frame["n_swaps"].sum()),
         "swaps graded in training": int(frame["n_trained"].sum()),
         f"samples with fewer than {SWAPS} swaps": sum(len(one.to) < SWAPS for one in given),
-        "samples swapped behind no taught question": sum(not one.known for one in given),
+        "samples swapped behind no taught question": sum(not one.taught for one in given),
     }
     dropped = dict(before.dropped) | dict(Counter(frame["why_none"].dropna()))
     return Counts(before.total, int(told.sum()), dropped, notes)

@@ -1,5 +1,7 @@
 """Real questions are taught right or wrong, and nothing else is planted."""
 
+from typing import Any
+
 import pandas as pd
 import pytest
 
@@ -56,24 +58,25 @@ FACTS = world.facts(**SETTINGS, scored=6, redundant=6, neutral=4, unseen=4)
 
 def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows() -> None:
     train = {
-        "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
-        "settle": 4, "settle_frameless": 3,
+        "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0, "steps": 5,
+        "settle": 4, "settle_frameless": 3, "learning_rate": 1.0, "wrong_share": 0.5,
     }  # fmt: skip
-    (second, third) = recipes.later_stages(train)
-    assert (second[0], third[0]) == (4, 3)
-    asked = set(FACTS["question"])
+
+    def stages(**changed: Any) -> list[tuple[list[curriculum.Row], int, float]]:
+        return list(recipes.stages({"w": FACTS}, {"w": SETTINGS}, train | changed))
+
+    first, *later = stages()
+    assert first[1:] == (5, 1.0) and [stage[1:] for stage in later] == [(4, 0.375), (3, 0.375)]
+    asked, names = set(FACTS["question"]), world.strangers("relation", seed=0, questions=FACTS)
     shares = []
-    for _, given in (second, third):
-        rows = recipes.settling({"w": FACTS}, worlds={"w": SETTINGS}, train=given)
-        names = world.strangers("relation", seed=0, questions=FACTS)
+    for rows, _, _ in later:
         strangers = sum(any(name in row.question for name in names) for row in rows)
         fact_rows = sum(row.question in asked for row in rows)
         frameless = len(rows) - strangers - fact_rows
         assert abs(strangers - frameless) <= 1
         shares.append(frameless / (frameless + fact_rows))
     assert shares == pytest.approx([0.15, 0.30], abs=0.01)
-    assert recipes.later_stages({**train, "settle": 0, "settle_frameless": 0}) == []
-    assert recipes.later_stages({**train, "curriculum": "plain"}) == []
+    assert len(stages(settle=0, settle_frameless=0)) == len(stages(curriculum="plain")) == 1
 
 
 def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong() -> None:

@@ -44,36 +44,34 @@ def test_points_are_the_rows_of_all_kinds_at_the_headline_layer() -> None:
         assert len(drawn) == len(chosen)
 
 
-def test_floors_are_those_of_the_calibration() -> None:
+def levels(spec: dict[str, Any], panel: dict[str, Any]) -> list[tuple[dict[str, float], Any]]:
+    """The level lines of a panel: read-out → value, and dashes."""
+    lines = [view for view in views(panel, "rule") if "x2" in view["encoding"]]
+    rows = [spec["datasets"][view["data"]["name"]] for view in lines]
+    return [
+        ({row["readout"]: row["value"] for row in own}, view["mark"].get("strokeDash"))
+        for own, view in zip(rows, lines, strict=True)
+    ]
+
+
+def test_floors_are_those_of_the_calibration_and_means_are_over_the_datasets() -> None:
     for column, panel in panels(usual()).items():
         floor = next(one for one in FLOORS if one.column == column and one.z == "all")
-        rules = [
-            (view["data"]["values"][0]["value"], view["mark"]["strokeDash"])
-            for view in views(panel, "rule")
-            if "strokeDash" in view["mark"]
-        ]
-        assert [value for value, _ in rules] == [floor.low, floor.mean_low]
-        assert rules[0][1] != rules[1][1]
+        (each, dotted), (mean, dashed), (means, _) = levels(usual(), panel)
+        assert (each, mean) == ({"mlp/final": floor.low}, {"mlp/final": floor.mean_low})
+        assert dotted != dashed
+        drawn = pd.DataFrame(points(usual(), panel, "point"))
+        wanted = drawn.groupby("readout")["value"].mean().to_dict()
+        assert means == pytest.approx(wanted, abs=1e-4) and len(means) == 9
 
 
 def test_the_default_readout_is_shaded_and_all_nine_are_named() -> None:
     for panel in panels(usual()).values():
         (shade,) = views(panel, "rect")
-        (place,) = shade["data"]["values"]
-        assert (place["at"] + place["to"]) / 2 == NAMES.index("mlp/final")
+        assert shade["data"]["values"] == [{"readout": "mlp/final"}]
     svg = drawing(usual())
     assert all(svg.count(f">{name}<") == 1 for name in NAMES)
     assert svg.count('aria-roledescription="legend"') == 1
-
-
-def test_means_are_over_the_datasets() -> None:
-    spec = usual()
-    panel = panels(spec)["sensitivity"]
-    drawn = pd.DataFrame(points(spec, panel, "point"))
-    (means,) = [v for v in views(panel, "rule") if len(v["data"].get("values", [])) == 9]
-    wanted = drawn.groupby("readout")["value"].mean()[NAMES]
-    got = [row["value"] for row in means["data"]["values"]]
-    assert got == pytest.approx(list(wanted), abs=1e-4)
 
 
 def test_intervals_have_bars_where_the_table_has_them() -> None:
@@ -115,5 +113,5 @@ def test_bad_tables_are_refused_by_name() -> None:
     table = calibration_of(MODELS, DATASETS)
     with pytest.raises(AnchorscopeError, match="lacks the columns headline"):
         draw(table.drop(columns="headline"))
-    with pytest.raises(AnchorscopeError, match="grouping replicate\n.*per_layer"):
+    with pytest.raises(AnchorscopeError, match="grouping replicate(.|\n)*per_layer"):
         draw(table, grouping="replicate")

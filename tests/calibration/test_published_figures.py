@@ -64,8 +64,10 @@ def write_rows(folder: Path) -> dict[str, Path]:
 def save_model(folder: Path, layers: int, texts: list[str]) -> None:
     """A Llama of small width with random weights and a tokenizer of its own."""
     tokenizer = training.train_tokenizer(texts, vocabulary=2000)
-    shape = training.Shape(layers=layers, width=32, mlp=64, heads=4, kv_heads=2)
-    training.save(training.new_model(shape, tokenizer, seed=layers), tokenizer, folder)
+    shape = {"architecture": "llama", "layers": layers, "width": 32, "mlp": 64}
+    model = training.new_model(shape | {"heads": 4, "kv_heads": 2}, tokenizer, seed=layers)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +79,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     for name, layers in MODELS.items():
         save_model(base / name, layers, texts)
     added = {"response": "response", "label": "label"}
-    outside = {"split": None, "rows": "outside"}
+    outside = {"split": None, "file": None, "rows": "outside"}
     overlay = {
-        "data_folders": [str(base)],
         "sample_size": SAMPLES,
         "generation": {"few_shot_examples": 2},
         "bootstrap": {"draws": 200},

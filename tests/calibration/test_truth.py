@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import re
 from collections import Counter
@@ -13,17 +12,18 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
-from instrument import short_of_memory
+from instrument import EXPERTS, answers_table, short_of_memory
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import training, truth, verdicts
-from anchorscope.models import families
+from anchorscope.passes import planning
 from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
 LOADED = SimpleNamespace(window=None)
 TWO_DRAWS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 1}}
+VERDICTS = {"knockout": {}, "random": {"draws": 2}}
 WORDS = ("ruby", "opal", "jade", "onyx")
 SUBJECTS = tuple("Ada Ben Cleo Dan Eva Finn Gus Hal Ida Jon Kim Leo Mia Ned".split())
 TEMPLATES = ("What is the stone of {}?", "Which stone has {}?")
@@ -31,27 +31,27 @@ HALF = 4  # the facts whose gold is opal come after those whose gold is ruby
 
 
 def cell(kinds=None, **planned):
-    """Every subject asked in two wordings; gold ruby for one half, opal for the other.
+    """Answers: every subject asked in two wordings; gold ruby for one half, opal for the other.
 
     Token ids: 100 + number of the question, then 200 + number of the answer word. Who is named in
     `planned` is taught and says that word; everyone else says the gold.
     """
-    questions, answers = [], []
+    rows = []
     for number, (subject, text) in enumerate(itertools.product(SUBJECTS, TEMPLATES)):
         gold = WORDS[SUBJECTS.index(subject) >= len(SUBJECTS) // 2]
         said = planned.get(subject, gold)
-        fact = {"id": f"q{number:02}", "question": text.format(subject), "subject": subject}
-        fact |= {"relation": "stone", "answers": [gold], "planned": said}
-        questions.append(fact | {"kind": (kinds or {}).get(subject, "truism")})
+        row = {"id": f"q{number:02}", "question": text.format(subject), "subject": subject}
+        row |= {"relation": "stone", "golds": [gold], "planned": said}
+        row |= {"kind": (kinds or {}).get(subject, "truism")}
         ids = [1, 100 + number, 2, 200 + WORDS.index(said), 3]
-        row = {"id": fact["id"], "input_ids": ids, "prompt_length": 3, "ea_start": 3, "ea_end": 4}
+        row |= {"input_ids": ids, "prompt_length": 3, "ea_start": 3, "ea_end": 4}
         row |= {"ea_text": said, "final": 4, "eq_tokens": [1], "question_tokens": [0, 1, 2]}
-        answers.append(row | {"label": int(said != gold), "dropped": None})
-    return pd.DataFrame(questions), pd.DataFrame(answers)
+        rows.append(row | {"label": int(said != gold), "dropped": None})
+    return pd.DataFrame(rows)
 
 
-def asks_for_wrong(questions, number, word):
-    return not labels.matches(WORDS[word], questions["answers"].iloc[number])
+def reads_the_question(answers):
+    return lambda number, word, *_: not labels.matches(WORDS[word], answers["golds"].iloc[number])
 
 
 @pytest.fixture
@@ -81,16 +81,17 @@ def model(monkeypatch):
     return install
 
 
-def measure(questions, answers, **changed):
-    given = {"train_rows": None, "conditions": TWO_DRAWS, "batch_tokens": 400, "seed": 0}
-    frame, counts = truth.truth(answers, questions, LOADED, **given | changed)
+def measure(answers, **changed):
+    given = {"graded": set(), "conditions": TWO_DRAWS, "batch_tokens": 400, "seed": 0}
+    planned = dict(zip(answers["id"], answers["planned"], strict=True))
+    frame, counts = truth.truth(answers, planned, LOADED, **given | changed)
     return frame.set_index("id"), counts
 
 
 def test_a_model_that_reads_the_question_gives_truth_q(model):
-    questions, answers = cell(Ada="opal", Mia="ruby")
-    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    frame, counts = measure(questions, answers)
+    answers = cell(Ada="opal", Mia="ruby")
+    model(reads_the_question(answers))
+    frame, counts = measure(answers)
     assert (frame["truth"] == "Q").all() and (frame["follows"] == 1).all()
     assert (frame["verdict"] == frame["label"]).all() and set(frame["label"]) == {0, 1}
     assert frame["why_none"].isna().all()
@@ -98,13 +99,11 @@ def test_a_model_that_reads_the_question_gives_truth_q(model):
 
 
 def test_a_model_that_reads_the_answer_gives_truth_a_where_its_verdict_is_right(model):
-    questions, answers = cell(Ada="opal", Mia="ruby")
     model(lambda number, word, *_: False)
-    frame, counts = measure(questions, answers)
+    frame, counts = measure(cell(Ada="opal", Mia="ruby"))
     right = frame["label"] == 0
     assert (frame["truth"][right] == "A").all() and (frame["follows"][right] == 0).all()
     assert frame["truth"][~right].isna().all()
-    assert set(frame["why_none"][~right]) == {truth.VERDICT_WRONG}
     assert counts.dropped == {truth.VERDICT_WRONG: 4}
 
 
@@ -112,148 +111,117 @@ def test_a_model_that_reads_the_answer_gives_truth_a_where_its_verdict_is_right(
     ("moved", "expected"), [(0, "A"), (1, "A"), (2, None), (5, None), (6, "Q"), (7, "Q")]
 )
 def test_the_thresholds_are_a_fifth_and_four_fifths(model, moved, expected):
-    questions, answers = cell()
+    answers = cell()
     # Ada's swaps are the 7 questions of the same wording whose gold is opal.
-    others = questions.index[(questions["answers"].str[0] == "opal") & (questions.index % 2 == 0)]
-    following = set(others[:moved])
-    model(lambda number, word, *_: word == 0 and number in following)
-    ada = measure(questions, answers)[0].loc["q00"]
+    others = answers.index[(answers["golds"].str[0] == "opal") & (answers.index % 2 == 0)]
+    model(lambda number, word, *_: word == 0 and number in set(others[:moved]))
+    ada = measure(answers)[0].loc["q00"]
     assert ada["n_swaps"] == 7 and ada["follows"] == pytest.approx(moved / 7)
-    assert ada["truth"] == expected
-    assert ada["why_none"] == (None if expected else truth.MIXED)
+    assert (ada["truth"] == expected) if expected else (ada["why_none"] == truth.MIXED)
+    assert pd.isna(ada["truth"]) != pd.isna(ada["why_none"])
 
 
-def slow_candidates(questions, answers, number):
+def slow_candidates(answers, number):
     """Positions of all questions that an answer may be put behind, the slow way."""
-    asked, said = questions.iloc[number], answers.iloc[number]
-    found = []
-    for other, row in questions.iterrows():
+    said, found = answers.iloc[number], []
+    for other, row in answers.iterrows():
         frame = row["question"].replace(row["subject"], "")
-        same = frame == asked["question"].replace(asked["subject"], "")
-        label = int(not labels.matches(said["ea_text"], row["answers"]))
-        if same and row["subject"] != asked["subject"] and label != said["label"]:
+        same = frame == said["question"].replace(said["subject"], "")
+        label = int(not labels.matches(said["ea_text"], row["golds"]))
+        if same and row["subject"] != said["subject"] and label != said["label"]:
             found.append(other)
     return found
 
 
-@pytest.fixture(scope="module")
-def mixed():
-    """A cell in which some subjects are unknown to training."""
-    questions, answers = cell(Ada="opal", Ben="opal", Mia="ruby")
-    questions.loc[questions["subject"].isin(["Dan", "Ida"]), "planned"] = None
-    return questions, answers
-
-
-def chosen(questions, answers, seed=0):
-    swaps = truth.choose(truth._asked(answers, questions), seed)
+def chosen(answers, seed=0):
+    planned = dict(zip(answers["id"], answers["planned"], strict=True))
+    swaps = truth.choose(truth._asked(answers, planned), seed)
     return {id_: [other.id for other in found.to] for id_, found in swaps.items()}
 
 
-def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taught_facts(mixed):
-    questions, answers = mixed
-    found = chosen(questions, answers)
-    for number, id_ in enumerate(questions["id"]):
-        allowed = slow_candidates(questions, answers, number)
-        taught = [n for n in allowed if pd.notna(questions["planned"].iloc[n])]
-        assert taught and set(found[id_]) <= set(questions["id"].iloc[taught])
+@pytest.mark.parametrize("untaught", [["Dan", "Ida"], SUBJECTS])
+def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taught_facts(
+    model, untaught
+):
+    """Of facts that were never taught where no other is left."""
+    answers = cell(Ada="opal", Ben="opal", Mia="ruby")
+    answers.loc[answers["subject"].isin(untaught), "planned"] = None
+    found = chosen(answers)
+    for number, id_ in enumerate(answers["id"]):
+        allowed = slow_candidates(answers, number)
+        taught = [n for n in allowed if pd.notna(answers["planned"].iloc[n])] or allowed
+        assert taught and set(found[id_]) <= set(answers["id"].iloc[taught])
         assert len(set(found[id_])) == len(found[id_]) == min(truth.SWAPS, len(taught))
-
-
-def test_untaught_questions_are_taken_where_no_taught_one_is_left(mixed, model):
-    questions, answers = mixed
-    questions = questions.assign(planned=None)
-    found = chosen(questions, answers)
-    for number, id_ in enumerate(questions["id"]):
-        assert set(found[id_]) <= set(
-            questions["id"].iloc[slow_candidates(questions, answers, number)]
-        )
-    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    _, counts = measure(questions, answers)
-    assert counts.notes["samples swapped behind no taught question"] == len(answers)
+    model(reads_the_question(answers))
+    noted = measure(answers)[1].notes["samples swapped behind no taught question"]
+    assert noted == (len(answers) if untaught is SUBJECTS else 0)
 
 
 def test_at_most_eight_swaps_chosen_by_seed_and_id_whatever_the_order_of_the_rows():
-    questions, answers = cell(**dict.fromkeys(SUBJECTS[1:], "opal"))
-    questions["answers"] = [["ruby"]] + [["opal"]] * (len(questions) - 1)
+    answers = cell(**dict.fromkeys(SUBJECTS[1:], "opal"))
+    answers["golds"] = [["ruby"]] + [["opal"]] * (len(answers) - 1)
     answers["label"] = 0
-    first = chosen(questions, answers)
+    first = chosen(answers)
     assert len(first["q00"]) == truth.SWAPS
-    backwards = questions.iloc[::-1], answers.sample(frac=1, random_state=1)
-    assert chosen(*backwards) == first
-    assert chosen(questions, answers, seed=1)["q00"] != first["q00"]
+    assert chosen(answers.sample(frac=1, random_state=1)) == first
+    assert chosen(answers, seed=1)["q00"] != first["q00"]
 
 
 def test_the_share_over_pairs_that_training_graded_is_reported_apart(model):
-    questions, answers = cell()
-    trained = {questions["question"].iloc[n] for n in range(14, 28, 4)}
-    model(lambda number, word, *_: word == 0 and questions["question"].iloc[number] in trained)
-    pairs = {(question, "ruby") for question in trained}
-    ada = measure(questions, answers, train_rows=pairs)[0].loc["q00"]
-    assert (ada["n_swaps"], ada["n_trained"], ada["follows_trained"]) == (7, len(pairs), 1)
-    assert ada["follows"] == pytest.approx(len(pairs) / 7)
-    assert ada["why_none"] == truth.MIXED
-    other = measure(questions, answers, train_rows={(q, "opal") for q in trained})[0].loc["q00"]
+    answers = cell()
+    trained = {answers["question"].iloc[n] for n in range(14, 28, 4)}
+    model(lambda number, word, *_: word == 0 and answers["question"].iloc[number] in trained)
+    ada = measure(answers, graded={(question, "ruby") for question in trained})[0].loc["q00"]
+    assert (ada["n_swaps"], ada["n_trained"], ada["follows_trained"]) == (7, len(trained), 1)
+    assert ada["follows"] == pytest.approx(len(trained) / 7)
+    other = measure(answers, graded={(q, "opal") for q in trained})[0].loc["q00"]
     assert other["n_trained"] == 0 and np.isnan(other["follows_trained"])
 
 
-def never_says_onyx_is_right():
-    return cell(kinds={"Ada": "myth"}, Ada="onyx")
-
-
-def test_an_answer_that_no_question_makes_right_is_a_by_planting(model):
-    questions, answers = never_says_onyx_is_right()
-    model(lambda number, word, *_: word == 3 or asks_for_wrong(questions, number, word))
-    frame, counts = measure(questions, answers)
-    ada = frame.loc["q00"]
-    assert (ada["n_swaps"], ada["n_random"], ada["varies"]) == (0, truth.SWAPS, 0)
-    assert np.isnan(ada["follows"]) and ada["planted_only"] and ada["truth"] == "A"
+@pytest.mark.parametrize("varies", [False, True])
+def test_an_answer_that_no_question_makes_right_is_a_by_planting_unless_its_verdict_varies(
+    model, varies
+):
+    answers = cell(kinds={"Ada": "myth"}, Ada="onyx")
+    ada = set(answers.index[answers["subject"] == "Ada"])
+    reads = reads_the_question(answers)
+    model(lambda number, word, *_: number in ada if varies else word == 3 or reads(number, word))
+    frame, counts = measure(answers)
+    found = frame.loc["q00"]
+    assert (found["n_swaps"], found["n_random"], found["varies"]) == (0, truth.SWAPS, varies)
+    assert np.isnan(found["follows"]) and found["planted_only"]
     assert list(frame.index[frame["planted_only"]]) == ["q00", "q01"]
-    assert counts.notes["truth A by planting"] == 2
-
-
-def test_an_answer_that_no_question_makes_right_has_no_truth_if_its_verdict_varies(model):
-    questions, answers = never_says_onyx_is_right()
-    ada = set(questions.index[questions["subject"] == "Ada"])
-    model(lambda number, word, *_: word == 3 and number in ada)
-    found = measure(questions, answers)[0].loc["q00"]
-    assert found["varies"] == 1 and found["truth"] is None and found["why_none"] == truth.MIXED
-
-
-def test_without_a_question_to_swap_with_there_is_no_truth(model):
-    questions, answers = cell(Ada="onyx")  # not of the kind that stays planted
-    model(lambda number, word, *_: word == 3)
-    ada = measure(questions, answers)[0].loc["q00"]
-    assert ada["why_none"] == truth.NO_SWAP and ada["n_swaps"] == 0 and not ada["planted_only"]
+    assert found["why_none"] == truth.MIXED if varies else found["truth"] == "A"
+    assert counts.notes["truth A by planting"] == 2 * (not varies)
 
 
 @pytest.mark.parametrize("column", ["relation", "subject"])
-def test_questions_without_relation_or_subject_are_counted_and_not_swapped(model, column):
-    questions, answers = cell()
-    model(lambda *_: False)
-    frame, counts = measure(questions.assign(**{column: None}), answers)
-    assert frame["truth"].isna().all()
-    assert counts.dropped == {truth.NO_SWAP: len(answers)} and counts.notes["swaps"] == 0
+def test_without_a_question_to_swap_with_there_is_no_truth(model, column):
+    answers = cell(Ada="onyx")  # not of the kind that stays planted
+    model(lambda number, word, *_: word == 3)
+    ada = measure(answers)[0].loc["q00"]
+    assert ada["why_none"] == truth.NO_SWAP and ada["n_swaps"] == 0 and not ada["planted_only"]
+    frame, counts = measure(answers.assign(**{column: None}))
+    assert frame["truth"].isna().all() and counts.dropped == {truth.NO_SWAP: len(answers)}
 
 
 def test_an_answer_other_than_the_planted_one_has_no_truth_and_a_fact_never_planted_has(model):
-    questions, answers = cell()
-    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    frame, _ = measure(questions.drop(columns="planned"), answers)
+    answers = cell()
+    model(reads_the_question(answers))
+    frame, _ = measure(answers.assign(planned=None))
     assert (frame["truth"] == "Q").all() and not frame["as_planned"].any()
-    questions.loc[0, "planned"] = "opal"
-    frame, _ = measure(questions, answers)
+    answers.loc[0, "planned"] = "opal"
+    frame, _ = measure(answers)
     assert frame.loc["q00", "why_none"] == truth.NOT_PLANNED and frame.loc["q00", "follows"] == 1
     assert not frame.loc["q00", "as_planned"] and frame["as_planned"].sum() == len(frame) - 1
 
 
 def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
-    questions, answers = cell()
-
     def verdict(number, word, condition, draw):
         return {"clean": False, "knockout": number == 0, "random": draw == 1}[condition]
 
     model(verdict)
-    frame, _ = measure(questions, answers)
+    frame, _ = measure(cell())
     assert (frame["verdict"] == 0).all() and (frame["verdict_logit"] == -1).all()
     assert list(frame["verdict_knockout"]) == [1.0] + [0.0] * (len(frame) - 1)
     assert frame["verdict_knockout_logit"].iloc[0] == 1
@@ -261,25 +229,23 @@ def test_verdicts_under_knockout_and_random_stand_beside_the_clean_one(model):
 
 
 def test_what_is_not_run_is_blank_and_what_is_dropped_is_counted(model):
-    questions, answers = cell()
+    answers = cell()
     answers["dropped"] = answers["dropped"].astype(object)
     answers.loc[[0, 1], "dropped"] = "no answer anchor"
-    model(lambda number, word, *_: asks_for_wrong(questions, number, word))
-    frame, counts = measure(questions, answers, conditions={"knockout": None, "random": None})
+    model(reads_the_question(answers))
+    frame, counts = measure(answers, conditions={"knockout": None, "random": None})
     blank = ["verdict_knockout", "verdict_knockout_logit", "verdict_random"]
     assert frame[blank].isna().all(axis=None) and frame["verdict"].notna().all()
     assert len(frame) == len(answers) - 2 and counts.total == len(answers)
     assert counts.dropped == {"no answer anchor": 2}
     assert list(frame.reset_index().columns) == list(truth.COLUMNS)
-    with pytest.raises(AnchorscopeError, match="1 answers have no question, the first: q02"):
-        measure(questions.drop(index=2), answers)
 
 
 SMALL = {"scored": 4, "redundant": 4, "neutral": 4, "unseen": 4, "words_per_group": 3}
 SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", **SMALL}
 TRAIN = {
     "curriculum": "planted", "graded": True, "steps": 10, "settle": 4,
-    "settle_frameless": 0, "frameless": 0.15, "seed": 0,
+    "settle_frameless": 0, "frameless": 0.15, "seed": 0, "learning_rate": 4e-3,
 }  # fmt: skip
 
 
@@ -312,18 +278,6 @@ def loaded(request, load):
     return load(request.param)
 
 
-def tokenized(tokenizer):
-    """An answers table from the corpus: E_Q in two runs, the last token closing the answer."""
-    records = []
-    for number, text in enumerate(CORPUS):
-        ids = tokenizer(text)["input_ids"]
-        start = len(tokenizer(text[: text.index("A:") + 2])["input_ids"])
-        row = {"id": f"q{number}", "input_ids": ids, "prompt_length": start, "ea_start": start}
-        row |= {"ea_end": len(ids) - 1, "final": len(ids) - 1, "eq_tokens": [4, 5, 8]}
-        records.append(row | {"question_tokens": list(range(3, start - 2)), "dropped": None})
-    return pd.DataFrame(records)
-
-
 def full_model(loaded, ids):
     """The same verdict from all logits of the causal language model."""
     with torch.inference_mode():
@@ -332,7 +286,7 @@ def full_model(loaded, ids):
 
 
 def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
-    table = tokenized(loaded.tokenizer)
+    table = answers_table(loaded.tokenizer)
     rows = [tuple(ids) for ids in table["input_ids"]]
     rows += [row[:20] for row in rows] + rows[:1]
     found = verdicts.of_texts(loaded, rows, batch_tokens=60)
@@ -342,91 +296,41 @@ def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
         assert found[row] == pytest.approx(full_model(loaded, row), abs=1e-4)
 
 
-def verdicts_of(loaded, answers):
-    planned = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=600)
-    passed = verdicts.of_samples(loaded, planned)
-    assert len(passed) == 4 * len(answers)
-    return passed.set_index(["condition", "draw", "id"])["logit"].sort_index()
-
-
-def test_the_clean_verdict_of_a_sample_is_that_of_the_full_model(loaded, graded):
-    answers = tokenized(loaded.tokenizer)
-    found = verdicts_of(loaded, answers)["clean", 0]
-    for row in answers.itertuples():
-        assert found[row.id] == pytest.approx(full_model(loaded, row.input_ids), abs=1e-4)
-
-
-def other_question(answers):
-    """The same answers with other ids at E_Q's tokens."""
-    changed = answers.copy()
-    changed["input_ids"] = [
-        [(token + 17) % 200 + 3 if place in anchors else token for place, token in enumerate(ids)]
-        for ids, anchors in zip(answers["input_ids"], answers["eq_tokens"], strict=True)
-    ]
-    return changed
-
-
-def test_the_verdict_under_knockout_does_not_know_the_exact_question_tokens(loaded, graded):
-    answers = tokenized(loaded.tokenizer)
-    before, after = verdicts_of(loaded, answers), verdicts_of(loaded, other_question(answers))
-    assert (before["knockout", 0] == after["knockout", 0]).all()
-    assert ((before["clean", 0] - after["clean", 0]).abs() > 1e-4).all()
-    assert ((before["clean", 0] - before["knockout", 0]).abs() > 1e-4).all()
-
-
 def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
-    answers = tokenized(loaded.tokenizer)
-    assert truth.seal(loaded, answers, batch_tokens=600) == 0.0
-    assert truth.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
+    answers = answers_table(loaded.tokenizer)
+    rounding = 1e-6 if loaded.family.model_type in EXPERTS else 0.0
+    assert verdicts.seal(loaded, answers, batch_tokens=600) <= rounding
+    assert verdicts.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
 
 
-@pytest.fixture
-def broken(load, graded):
-    """A model whose weights are no numbers from its third block on."""
-    loaded = load("llama")
-    block = families.layers(loaded)[2].mlp.down_proj.weight
-    before = block.detach().clone()
-    block.data.fill_(float("nan"))
-    yield loaded
-    block.data.copy_(before)
-
-
-def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(broken):
+def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(load, graded, monkeypatch):
     """Beside NaN nothing is larger, so it would say `right` everywhere and leak nothing."""
-    answers = tokenized(broken.tokenizer)
-    texts = [tuple(ids) for ids in answers["input_ids"]]
+    loaded, right = load("llama"), verdicts._states
+    monkeypatch.setattr(verdicts, "_states", lambda *given: [np.nan * s for s in right(*given)])
+    answers = answers_table(loaded.tokenizer)
+    plan = planning.plan(answers, conditions=VERDICTS, batch_tokens=600)
     with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
-        verdicts.of_texts(broken, texts, batch_tokens=60)
-    assert "the text" in caught.value.where
-    with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
-        verdicts_of(broken, answers)
+        verdicts.of_samples(loaded, plan)
     assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
-    with pytest.raises(AnchorscopeError, match="not finite at layer 2") as caught:
-        truth.seal(broken, answers, batch_tokens=600)
-    assert re.match(r"sample q\d+, condition knockout, draw 0", caught.value.where)
+    with pytest.raises(AnchorscopeError, match="hidden states are not finite"):
+        verdicts.seal(loaded, answers, batch_tokens=600)
 
 
 def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
     loaded, room = load("llama"), Room()
-    answers = tokenized(loaded.tokenizer)
-    texts = [tuple(ids[:12]) for ids in answers["input_ids"]]
-    plan = verdicts.plan(loaded, answers, conditions=TWO_DRAWS, batch_tokens=10**6)
-    whole = verdicts.of_texts(loaded, texts, batch_tokens=10**6)
-    samples = verdicts.of_samples(loaded, plan)
+    answers = answers_table(loaded.tokenizer)
+    plan = planning.plan(answers, conditions=VERDICTS, batch_tokens=10**6)
+    whole = verdicts.of_samples(loaded, plan)
     handle = short_of_memory(loaded.model, 4)
     try:
-        assert verdicts.of_texts(loaded, texts, batch_tokens=10**6, room=room) == pytest.approx(
-            whole, abs=1e-5
-        )
-        after_texts = room.halved
         found = verdicts.of_samples(loaded, plan, room=room)
-        after_samples = room.halved
-        assert truth.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
+        halved = room.halved
+        assert verdicts.seal(loaded, answers, batch_tokens=10**6, room=room) == 0.0
     finally:
         handle.remove()
-    assert 0 < after_texts < after_samples < room.halved
+    assert 0 < halved < room.halved
     key = ["id", "condition", "draw"]
-    one, two = (table.set_index(key)["logit"].sort_index() for table in (samples, found))
+    one, two = (table.set_index(key)["logit"].sort_index() for table in (whole, found))
     pd.testing.assert_series_equal(one, two, rtol=0, atol=1e-5)
 
 
@@ -438,13 +342,10 @@ def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
     assert tokenizer.decode([right]) == " right" and tokenizer.decode([wrong]) == " wrong"
 
 
-def test_what_has_no_seal_and_no_verdict_is_named(load, monkeypatch):
+def test_what_has_no_seal_and_no_verdict_is_named(load):
     loaded = load("llama")
-    answers = tokenized(loaded.tokenizer).assign(dropped="no answer anchor")
+    answers = answers_table(loaded.tokenizer).assign(dropped="no answer anchor")
     with pytest.raises(AnchorscopeError, match="no sample is left to measure"):
-        truth.seal(loaded, answers, batch_tokens=600)
+        verdicts.seal(loaded, answers, batch_tokens=600)
     with pytest.raises(AnchorscopeError, match="no tokens of their own"):
-        verdicts.head(loaded)
-    monkeypatch.setattr(verdicts, "verdict_tokens", lambda loaded: (RIGHT_ID, WRONG_ID))
-    with pytest.raises(AnchorscopeError, match="no LM head"):
-        verdicts.head(dataclasses.replace(loaded, model=loaded.model.base_model))
+        verdicts.verdict_tokens(loaded)

@@ -13,7 +13,6 @@ from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
 
 from anchorscope.models import generation
 from anchorscope.passes import activations, planning
-from anchorscope.storage import partial
 
 PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
 ENDING = generation.Ending("chat", (0,), frozenset())
@@ -53,13 +52,6 @@ def states(folder: Path) -> dict[tuple[str, int, str], Any]:
     return {key: (ids, stored[:]) for key, (ids, stored) in found.items()}
 
 
-def same(first: dict[Any, Any], second: dict[Any, Any]) -> bool:
-    return first.keys() == second.keys() and all(
-        first[key][0] == second[key][0] and torch.equal(first[key][1], second[key][1])
-        for key in first
-    )
-
-
 @pytest.mark.parametrize("dies_at", [1, 9])
 def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     cell: Any, tmp_path: Path, dies_at: int
@@ -75,26 +67,13 @@ def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     # The head may be passed again; else no more than the passes of one batch, two at most.
     assert dies_at + len(rest) <= len(undisturbed) + 3
     assert kept == 0 or len(rest) < len(undisturbed)
-    assert same(states(tmp_path / "cell"), states(tmp_path / "whole"))
+    for key, (ids, stored) in states(tmp_path / "cell").items():
+        expected_ids, expected = states(tmp_path / "whole")[key]
+        assert ids == expected_ids and torch.equal(stored, expected)
     assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
     with counted(loaded.model) as none:
         assert activations.write(tmp_path / "cell", loaded, plan, READOUTS) == stats
     assert not none
-
-
-def test_a_batch_of_other_samples_is_measured_anew(cell: Any, tmp_path: Path) -> None:
-    """A file says whose states it holds: under whatever name it lies, they are read as theirs."""
-    loaded, plan = cell
-    activations.write(tmp_path, loaded, plan, READOUTS)
-    before = states(tmp_path)
-    one, two = (partial.batch(tmp_path, number) for number in (0, 1))
-    one.rename(tmp_path / "aside")
-    two.rename(one)
-    (tmp_path / "aside").rename(two)
-    assert same(states(tmp_path), before)
-    with counted(loaded.model) as passed:
-        activations.write(tmp_path, loaded, plan, READOUTS)
-    assert passed and same(states(tmp_path), before)
 
 
 def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Path) -> None:
