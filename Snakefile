@@ -22,6 +22,7 @@ from anchorscope.workflow.module import folder_of
 # The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
 HERE = folder_of(workflow.current_basedir)
 CONFIG = "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
+
 # Read here first: Snakemake says neither where a file is broken nor that a key is given twice.
 config_sources = sources_of(workflow, CONFIG)
 

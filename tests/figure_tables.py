@@ -181,6 +181,7 @@ def calibration_of(
         row |= {"random_flip_share": 0.01, "pathway_auc": good + rng.uniform(-0.02, 0.02)}
         row |= {"sensitivity": good - 0.25 + rng.uniform(-0.1, 0.1)}
         row |= {"specificity": min(1.0, good + rng.uniform(0, 0.02))}
+        row |= {"pathway_auc_low": math.nan, "pathway_auc_high": math.nan, "signal": True}
         rows.append(row | {"headline": layer == layers - 1})
     return pd.DataFrame(rows)
 

@@ -138,6 +138,10 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (
+            {"table": rows().assign(response=[["It is", "Rome."]] * 24)},
+            "field `response` must be text, found list",
+        ),
         ({"probe": {"fold": 3}}, "probe.fold"),
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
         ({"conditions": {"random": {}}}, "conditions.knockout"),

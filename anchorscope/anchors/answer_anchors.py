@@ -14,8 +14,7 @@ A full stop ends a sentence where white space, a closing quote or the end of the
 unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
 a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
 then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
-where a space stands before it. A full stop inside a number or word ("3.5", "S.p.A") has no space
-after it. `!` and `?` end a sentence unless a small letter follows ("Panic! at the Disco").
+where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
 Limits, on purpose: what follows the answer in its own clause stays ("Paris is the capital"); other

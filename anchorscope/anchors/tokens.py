@@ -21,32 +21,20 @@ _INCOMPLETE = "\ufffd"  # what decoders write for bytes that make no character (
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text as tokens.
-
-    Attributes:
-        text: the text.
-        ids: its token ids, special tokens included.
-        offsets: characters [start, end) of each token; empty ranges for special tokens added.
-    """
+    """A text as tokens."""
 
     text: str
-    ids: tuple[int, ...]
-    offsets: tuple[tuple[int, int], ...]
+    ids: tuple[int, ...]  # special tokens included
+    offsets: tuple[tuple[int, int], ...]  # characters [start, end); empty for special tokens added
 
 
 @dataclass(frozen=True)
 class SpanTokens:
-    """The tokens of spans of one text.
+    """The tokens of spans of one text."""
 
-    Attributes:
-        tokens: for each span its token indices, consecutive; empty where none was found.
-        rebuilt: spans whose offsets from the tokenizer did not prove right.
-        failed: spans whose tokens do not decode back to the span's text even so.
-    """
-
-    tokens: tuple[tuple[int, ...], ...]
-    rebuilt: int = 0
-    failed: int = 0
+    tokens: tuple[tuple[int, ...], ...]  # consecutive indices; empty where none was found
+    rebuilt: int = 0  # spans whose offsets from the tokenizer did not prove right
+    failed: int = 0  # spans whose tokens do not decode back to the span's text even so
 
 
 def encode(
@@ -143,8 +131,7 @@ def char_spans(
 def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
     """Ids that add `text` to a text that ends in a word: no start token, no dummy prefix.
 
-    Raises:
-        ValueError: the tokenizer has no tokens for the text.
+    A ValueError where the tokenizer has no tokens for the text.
     """
     anchor = tokenizer.encode("A:", add_special_tokens=False)
     both = tokenizer.encode("A:" + text, add_special_tokens=False)
@@ -162,16 +149,10 @@ def cut(
     spans: Offsets,
     context: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Ids that end where `text` does, inside a token: as few of the last as can be are new.
+    """Ids that end where `text`, the start of what `ids` say, does: inside a token.
 
-    None where the tokenizer does not give the text back.
-
-    Args:
-        tokenizer: the tokenizer of the ids.
-        ids: token ids, which say more than the text.
-        text: the start of what they say.
-        spans: characters of each token, see `char_spans`.
-        context: the tokens before them.
+    As few of the last as can be are new; None where the tokenizer does not give the text back.
+    `spans` and `context` are those of `char_spans`.
     """
     last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
     for first in range(last, -1, -1):  # not every tokenizer can begin anew inside a word

@@ -122,27 +122,19 @@ def cell(
         answers: the samples; dropped rows are left out.
         controls: the cell's controls, for `signal` of each read-out.
         floors: the table of `anchorscope.probes.floors.floors`.
-        model, dataset, training_seed, seal: written into every row; `seal` is the largest change
-            that other ids in place of E_Q make anywhere after it.
+        model, dataset, training_seed, seal: written into every row.
         draws, level, seed: of the bootstrap over subjects.
 
     Returns:
         A row for each read-out, grouping, layer, kind (`all`, each that is present, and
-        `against-prior`) and z (`all`, `0`, `1`), with the columns `COLUMNS`; shares and AUCs are
-        fractions, ΔP percentage points, blank where nothing tells.
+        `against-prior`) and z (`all`, `0`, `1`), with the columns `COLUMNS` (docs/products.md);
+        shares and AUCs are fractions, ΔP percentage points, blank where nothing tells.
 
-        `pathway_auc` is the AUC of −ΔP for truth Q against truth A, `sensitivity` the flips among
-        truth Q, `specificity` the non-flips among truth A, over samples whose answer came as
-        planned and whose own verdict is right; where `kind` is `all`, over the scored kinds.
-        `*_planted` take the planted kind for the truth, `*_offset` the flips after the offset was
-        refitted, `verdict_*` the flips of the model's own verdict. `probe_auc`, `answer_auc` and
-        `verdict_accuracy` cover the row's samples, where `kind` is `all` the trained facts; all
-        else covers the row's samples. `delta_p_q` and `delta_p_a` are means over the samples that
-        flip and that do not, `delta_p_truth_*` over those whose truth is Q and A; `matched_follows`
-        and `placebo_follows` shares of flips behind the partner's question, of the samples whose
-        pair counts at the layer, `matched_truth_*` the same by truth. Any other flip is, by
-        `grouping`: that of the layer; of the headline layer; of the same layer behind a second
-        prompt for the same answer (ΔP stays that of the first; its samples only).
+        Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
+        learned (`learned` in `MEANS`, the AUCs of probe and answer floor) covers the trained facts.
+        `*_planted` take the planted kind for the truth, of answers that came as planned and whose
+        own verdict is right. A flip is, by `grouping`: that of the layer; of the headline layer; of
+        the same layer behind a second prompt for the same answer (ΔP stays that of the first).
 
     Raises:
         AnchorscopeError: the tables are not of the same samples, or the knockout was not scored.

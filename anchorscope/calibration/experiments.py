@@ -13,6 +13,7 @@ COLUMNS = (
     "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "n", "contrast",
     "contrast_low", "contrast_high",
 )  # fmt: skip
+KEYS = ["site", "position", "layer", "arm", "measure"]
 
 
 def cell(
@@ -43,27 +44,25 @@ def cell(
     drawn = samples.bootstrap(ordered, draws, seed)
     known = None if truth is None else truth.set_index("id")["truth"].reindex(ordered["id"])
     records = []
-    keys = ["site", "position", "layer", "arm", "measure"]
-    for names, part in per_sample.groupby(keys, sort=False):
+    for names, part in per_sample.groupby(KEYS, sort=False):
         rows = part.set_index("id").reindex(ordered["id"])
         value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
-        counted = ~np.isnan(value) & ~np.isnan(control)
-        found = dict(zip(keys, names, strict=True)) | {"n": int(counted.sum())}
-        means = drawn.means((value - control)[None], counted[None])
-        low, high = intervals.percentile(means, level)
-        contrast = intervals.mean_known((value - control)[None], 1)
-        found |= {"contrast": contrast[0], "contrast_low": low[0], "contrast_high": high[0]}
+        counted = ~np.isnan(value + control)
+        difference = (value - control)[None]
+        (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
+        found = dict(zip(KEYS, names, strict=True)) | {"n": int(counted.sum())}
+        found |= {"contrast": intervals.mean_known(difference, 1)[0]}
+        found |= {"contrast_low": low, "contrast_high": high}
         if known is not None:
             q, a = (counted & (known == pathway).to_numpy() for pathway in ("Q", "A"))
-            told = q | a
-            s = np.where(told, value, np.nan)[None]
-            low, high = intervals.percentile(drawn.aucs(s, q.astype(int)), level)
-            found |= {"n_q": int(q.sum()), "n_a": int(a.sum())}
-            found |= {f"value_{x}": float(intervals.mean_known(np.where(of, value, np.nan), 0))
-                      for x, of in (("q", q), ("a", a))}  # fmt: skip
-            found |= {"auc": auc(value[told], q[told].astype(int))}
-            found |= {"auc_low": low[0], "auc_high": high[0]}
-            found |= {"control_auc": auc(control[told], q[told].astype(int))}
+            told, is_q = q | a, q.astype(int)
+            replicates = drawn.aucs(np.where(told, value, np.nan)[None], is_q)
+            (low,), (high,) = intervals.percentile(replicates, level)
+            for name, who in (("q", q), ("a", a)):
+                mean = intervals.mean_known(np.where(who, value, np.nan), 0)
+                found |= {f"n_{name}": int(who.sum()), f"value_{name}": float(mean)}
+            found |= {"auc": auc(value[told], is_q[told]), "auc_low": low, "auc_high": high}
+            found |= {"control_auc": auc(control[told], is_q[told])}
         records.append(found)
     fixed = [name for name in COLUMNS if name not in ("experiment", "model", "dataset")]
     return pd.DataFrame(records, columns=fixed)

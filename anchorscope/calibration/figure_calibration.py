@@ -9,18 +9,18 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
+from anchorscope.experiments.tables import rows_where
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
-from anchorscope.storage.errors import AnchorscopeError
 
 Pair = tuple[str, str]
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
-    "sensitivity specificity headline"
+    "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
 )
 MEASURES = {
     "pathway_auc": "Pathway AUC",
@@ -42,10 +42,7 @@ TIPS = {
 
 
 @fitted
-def calibration_chart(
-    calibration: pd.DataFrame,
-    asked: Asked,
-) -> Figure:
+def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
     """A column per model: pathway AUC, sensitivity and specificity at each read-out.
 
     Every dataset is a point at its headline layer, over all kinds and labels; the means over a
@@ -61,9 +58,9 @@ def calibration_chart(
     """
     look, panels, datasets = asked.look, asked.panels, asked.datasets
     data.require(calibration, NEEDED)
-    grouping = asked.grouping or "per_layer"
-    rows = _headline(calibration, grouping)
-    rows = rows[rows["dataset"].isin([key for key, _ in datasets])]
+    everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
+    rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], asked.grouping)
+    rows = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
     across = draw.columns_across(len(panels), look.columns)
     width = draw.width_of(across, look)
     small = replace(look, panel_height=round(0.6 * look.panel_height))
@@ -84,21 +81,6 @@ def floors_of(column: str) -> tuple[float, float | None]:
     """What a measure must reach in each cell and in the mean: its first floor over both labels."""
     floor = next(one for one in FLOORS if one.column == column and one.z == "all")
     return floor.low, floor.mean_low
-
-
-def _headline(calibration: pd.DataFrame, grouping: str) -> pd.DataFrame:
-    """The rows that are drawn: headline layer, all kinds, all labels."""
-    everyone = (calibration["kind"].astype(str) == "all") & (calibration["z"].astype(str) == "all")
-    chosen = calibration[everyone & (calibration["grouping"] == grouping)]
-    if chosen.empty:
-        held = ", ".join(sorted(set(calibration["grouping"].astype(str))))
-        raise AnchorscopeError(
-            f"no rows of all kinds and labels with the grouping {grouping}",
-            f"the table holds: {held or 'nothing'}",
-            "name one of these, or build the calibration again",
-            see="not-measured",
-        )
-    return chosen[data.true(chosen["headline"])]
 
 
 def _model(
@@ -123,22 +105,17 @@ def _model(
 
 def _points(rows: pd.DataFrame, column: str, datasets: Sequence[Pair]) -> pd.DataFrame:
     """A point for each dataset, seed and read-out where there is a value."""
-    names = [key for key, _ in datasets]
-    rows = rows[rows["dataset"].isin(names) & rows[column].notna()]
+    names, rows = [key for key, _ in datasets], rows[rows[column].notna()]
     blank = pd.Series(float("nan"), rows.index)
     ends = {end: rows.get(f"{column}_{end}", blank).round(4) for end in ("low", "high")}
     rows = rows.assign(
         series=rows["dataset"].map(dict(datasets)),
         marker=[draw.marker_of(names.index(name)) for name in rows["dataset"]],
         value=rows[column].round(4),
-        signal=_seen(rows),
+        signal=data.true(rows["signal"]),
         **ends,
     )
     return rows[[*TIPS, "marker", "signal"]]
-
-
-def _seen(rows: pd.DataFrame) -> pd.Series:
-    return data.true(rows["signal"]) if "signal" in rows else pd.Series(True, rows.index)
 
 
 def _measure(
@@ -229,19 +206,18 @@ def _caption(
         MEANINGS,
         f"Shaded: the default read-out, {DEFAULT_READOUT}; floors there: dashed in the mean over "
         "datasets, dotted in each."
-        + (f" Bars: {100 * level:g}\u00a0% bootstrap intervals." if _barred(shown) else ""),
+        + (
+            f" Bars: {100 * level:g}\u00a0% bootstrap intervals."
+            if rows["pathway_auc_low"].notna().any()
+            else ""
+        ),
     ]
-    names = shown["model"].map(dict(panels)) + " on " + shown["dataset"].map(dict(datasets))
+    names = rows["model"].map(dict(panels)) + " on " + rows["dataset"].map(dict(datasets))
     every = [f"{label} on {name}" for _, label in panels for _, name in datasets]
     missing = [name for name in every if name not in set(names)]
-    grey = (names + " at " + shown["site"] + "/" + shown["position"])[~_seen(shown)]
+    grey = (names + " at " + rows["site"] + "/" + rows["position"])[~data.true(rows["signal"])]
     unseen = sorted(grey, key=lambda name: every.index(name.rpartition(" at ")[0]))
-    blank = int(shown[list(MEASURES)].isna().sum().sum())
+    blank = int(rows[list(MEASURES)].isna().sum().sum())
     notes = ((f"{data.UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
     told += [f"{what}: {data.few(items)}." for what, items in notes if items]
     return [*told, f"Left out: {blank} values without a sample of that truth."] if blank else told
-
-
-def _barred(rows: pd.DataFrame) -> bool:
-    names = [f"{column}_low" for column in MEASURES if f"{column}_low" in rows]
-    return bool(rows[names].notna().any().any())

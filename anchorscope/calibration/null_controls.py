@@ -47,16 +47,11 @@ def table(nulls: Iterable[Null]) -> pd.DataFrame:
     """Say of every null control whether it came out empty.
 
     Returns:
-        A row for each control and read-out with the columns `COLUMNS`. AUCs, floor, gain and
-        `signal` are those of the read-out as a whole, each sample scored at its own fold's layer
-        (see `strength.of_cell`); `empty`: there is no signal. `n_signal`: layers that have one by
-        themselves. `layer` is the headline layer. A control of shuffled labels is judged by the
-        probes that learned them, there: its AUCs are theirs against those labels, it has a signal
-        where `auc_low` lies above 0.6, and it has no floor and no flips.
-        `n`, flips and `delta_p_q` (percentage points) are those of the curve's knockout by layer,
-        blank where the group is empty. `matched_follows`: of the Q-Anchored right answers with a
-        counted pair, `matched_n`, the share whose class follows a matched partner; blank where
-        there are none.
+        A row for each control and read-out with the columns `COLUMNS` (docs/products.md), at the
+        headline layer. AUCs, floor, gain and `signal` are those of the read-out as a whole, each
+        sample scored at its own fold's layer. A control of shuffled labels is judged by the probes
+        that learned them: its AUCs are theirs, it has a signal where `auc_low` lies above 0.6, and
+        no floor and no flips.
 
     Raises:
         AnchorscopeError: a read-out has no headline layer, no such probes, or no curve there.

@@ -166,12 +166,9 @@ def table(
         readout: the read-out compared.
 
     Returns:
-        A row for each cell and variant, `base` first, with the columns `COLUMNS`. Shares and AUCs
-        are fractions; `contrast` is the share of flips under the knockout less that under the
-        random control, paired, and like ΔP in percentage points; `delta_p_q` is the mean over the
-        flips, `delta_p_all` over all samples; `c` and `t` are medians over folds;
-        `<name>_difference` is the variant's value less the base's. Blanks where a variant has no
-        rows of a cell, since no folds could be cut for it.
+        A row for each cell and variant, `base` first, with the columns `COLUMNS`
+        (docs/products.md): shares and AUCs are fractions, contrast and ΔP percentage points. Blanks
+        where a variant has no rows of a cell, since no folds could be cut for it.
 
     Raises:
         AnchorscopeError: the base has no headline layer of the read-out.

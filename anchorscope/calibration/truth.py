@@ -90,14 +90,9 @@ def truth(
         room: counts the batches halved.
 
     Returns:
-        A row for each measured sample, in the order of the answers, columns `COLUMNS`:
-        verdict, verdict_knockout: 1 if the model says `wrong` (its logit lies above `right`'s);
-        verdict_random: share of the draws in which the verdict flips; follows: share of the
-        n_swaps swaps after which the verdict is the one that the other question asks for;
-        n_trained, follows_trained: the same over pairs that training graded; truth: Q, A or none,
-        and why_none; planted_only: no question makes the answer right, and varies is the share of
-        n_random other questions behind which the verdict changes. Blank where nothing was measured.
-        And counts: samples in, with a truth, and without by reason.
+        A row for each measured sample, in the order of the answers, with the columns `COLUMNS`
+        (docs/products.md), blank where nothing was measured; and counts: samples in, with a truth,
+        and without by reason.
 
     Raises:
         AnchorscopeError: no verdict tokens, nothing to measure, a verdict that is not finite.

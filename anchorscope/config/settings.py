@@ -152,6 +152,8 @@ class Chart(Section):
     marker_size: Positive | None = Field(None, description="Area of the markers.")
     legend_columns: Amount | None = Field(None, description="0: as many as fit.")
     wrap: Amount | None = Field(None, description="Characters per caption line; 0: as many as fit.")
+    title: Literal["none"] | None = Field(None, description="`none`: figures without a title.")
+    caption: Literal["none"] | None = Field(None, description="`none`: without a caption.")
 
 
 class Null(Section):

@@ -22,7 +22,8 @@ UNTOLD = (
     "At these layers the probe is not shown to know more than the text alone, so its contrasts are "
     "not interpretable."
 )
-HEIGHTS = ["delta_p", "ci_low", "ci_high", "flip_share", "flip_low", "flip_high"]
+# a picture of cells with fewer samples, and with thin groups, is a preview
+ENOUGH = 300
 BANDS = "bootstrap intervals, with the probe's own variance"
 AUC_BANDS = "bootstrap intervals, probes held fixed"
 Row = dict[Any, Any]
@@ -121,8 +122,8 @@ def select(
 ) -> tuple[pd.DataFrame, str]:
     """The curve's rows at the read-out, or at all, and grouping; and the grouping.
 
-    Groups of too few samples are `thin`, their heights blank. `of` is how many right answers the
-    knockout's group has at the layer.
+    Groups of too few samples are `thin`. `of` is how many right answers the knockout's group has
+    at the layer.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
@@ -130,7 +131,7 @@ def select(
     require(table, f"{KEYS} {NUMBERS}")
     rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)
     thin = (true(rows["thin"]) | (rows["n"].fillna(0) == 0)) & (rows["anchor"] != "all")
-    rows = rows.assign(thin=thin, **rows[HEIGHTS].mask(thin))
+    rows = rows.assign(thin=thin)
     cut = rows[rows["condition"] == "knockout"]
     place = ["model", "dataset", "site", "position", "anchor", "layer"]
     right = cut[place].assign(of=(cut["n"] * cut["answer_accuracy"]).round())
@@ -189,7 +190,7 @@ def line_rows(
 
     Blanks keep their row, so that the line breaks there; a line of blanks, or of a column that
     the table lacks, gives no rows. A run without a signal reaches to the points beside it, which
-    come twice, there as `edge`.
+    come twice, there as `edge`. Points of `thin` groups belong to no line.
 
     Args:
         frame: the line's rows of the table.
@@ -210,11 +211,13 @@ def line_rows(
     }
     line = pd.DataFrame(dict.fromkeys(numbers) | held, dtype=object, index=frame.index)
     seen = true(frame["signal"]) if probe else frame["layer"].notna()
-    run = seen.ne(seen.shift()).cumsum() - 1
+    thin = true(frame["thin"]) if "thin" in frame else frame["layer"].isna()
+    sort = seen.astype(int).mask(thin, 2)
+    run = sort.ne(sort.shift()).cumsum() - 1
     mark = _marked(frame["layer"], frame[height].notna(), seen, run, marker_step(layers), offset)
-    line = line.assign(layer=frame["layer"], signal=seen, run=run, mark=mark, edge=False)
+    line = line.assign(layer=frame["layer"], signal=seen, thin=thin, run=run, mark=mark, edge=False)
     grey = line.assign(signal=False, mark=False, edge=True)
-    ends = [grey.assign(run=run - side)[seen & run.diff(side).eq(side)] for side in (1, -1)]
+    ends = [grey.assign(run=run - side)[sort.eq(1) & sort.shift(side).eq(0)] for side in (1, -1)]
     rows = pd.concat([line, *ends]).sort_values(["run", "layer"])
     return rows.assign(**shown).to_dict("records")
 
@@ -261,8 +264,16 @@ def sample_size(cell: pd.DataFrame, cut: str) -> int:
     return int(counts.max()) if len(counts) and counts.notna().any() else 0
 
 
+def is_preview(cells: Mapping[str, pd.DataFrame], condition: str) -> bool:
+    """Whether a cell of few samples has groups that are too thin for a line."""
+    return any(
+        sample_size(rows, condition) < ENOUGH and rows["thin"][rows["condition"] == condition].any()
+        for rows in cells.values()
+    )
+
+
 def thin_note(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
-    """The caption's words on what is not drawn, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
+    """The caption's words on thin groups, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
     said = []
     for (name, rows), anchor in product(cells.items(), ANCHORS):
         curve = rows[(rows["condition"] == condition) & (rows["anchor"] == anchor)]
@@ -270,7 +281,11 @@ def thin_note(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
         if layers:
             where = EVERYWHERE if len(layers) == len(curve) else f"at {layer_list(layers)}"
             said.append(f"{name}, {anchor}-Anchored {where}")
-    return [f"Not drawn, too few samples: {few(said)}."] if said else []
+    if not said:
+        return []
+    told = f"Crosses with their n: too few samples to rely on, {few(said)}."
+    more = f" Preview: draw at least {ENOUGH} samples a cell."
+    return [told + more if is_preview(cells, condition) else told]
 
 
 def unseen_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:

@@ -50,16 +50,20 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
         panel_title_size=look.label_size,
     )
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
-    shared = draw.encodings(draw.paper_series(datasets), look, width)
-    views, cells = [], dict[str, pd.DataFrame]()
+    found: dict[str, dict[str, list[list[Row]]]] = {}
+    cells: dict[str, pd.DataFrame] = {}
     for model, label in asked.panels:
-        parts = {}
+        found[label] = {}
         for (site, at), here in grid.items():
             named = model, f"{label} at {site}/{at}"
-            parts[f"{site}/{at}"] = panel_parts(here, named, datasets)
+            found[label][f"{site}/{at}"] = panel_parts(here, named, datasets)
             cells |= data.cells_of(here, [named], datasets)
+    curves = [row for parts in found.values() for curves, *_ in parts.values() for row in curves]
+    shared = draw.encodings(draw.paper_series(datasets, curves), look, width)
+    views = []
+    for model, label in asked.panels:
         layers = data.layer_count(rows[rows["model"] == model])
-        views.append(_model(label, parts, len(across), layers, shared, small))
+        views.append(_model(label, found[label], len(across), layers, shared, small))
     measured = sum(len(here) > 0 for here in grid.values())
     said = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
     caption = told(cells, said, grouping, asked.level)

@@ -2,8 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,7 @@ FURTHER = "393b79 e7969c 637939 e7ba52 843c39 7b4173"
 COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
 DASHES: dict[str, list[float]] = {"Q": [1, 0], "A": [6, 4]}
 DOTTED = [1.5, 2.5]
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
 MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
 NO_SIGNAL = "#bdbdbd"
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
@@ -31,6 +33,7 @@ class Style:
     `columns` is the largest number of panels side by side; `legend_columns` and `wrap`
     (characters a line of the caption) follow from the width where they are 0. `width_mm` is that
     of the whole figure: 0 leaves it to `panel_width`; None is a printed column or page.
+    `title` and `caption` may be `none`.
     """
 
     width_mm: float | None = 0
@@ -49,6 +52,8 @@ class Style:
     marker_size: float = 34
     legend_columns: int = 0
     wrap: int = 0
+    title: str | None = None
+    caption: str | None = None
 
 
 THEMES: dict[str, Style] = {
@@ -189,13 +194,23 @@ class Series:
     line: bool = True
 
 
-def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
-    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes."""
-    pairs = [(i, label, anchor) for i, (_, label) in enumerate(datasets) for anchor in ANCHORS]
-    return [
-        Series(series_name(anchor, label), COLOURS[k % len(COLOURS)], DASHES[anchor], marker_of(i))
-        for k, (i, label, anchor) in enumerate(pairs)
-    ]
+def paper_series(
+    datasets: Sequence[tuple[str, str]], rows: Iterable[Mapping[Any, Any]] = ()
+) -> list[Series]:
+    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes.
+
+    Those of which the rows drawn have no signal at all are grey.
+    """
+    by_signal: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in rows:
+        by_signal[bool(row["signal"])].add(row["series"])
+    found = []
+    for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
+        name = series_name(anchor, label)
+        grey = name in by_signal[False] - by_signal[True]
+        colour = NO_SIGNAL if grey else COLOURS[k % len(COLOURS)]
+        found.append(Series(name, colour, DASHES[anchor], marker_of(i)))
+    return found
 
 
 def series_name(anchor: str, dataset: str) -> str:
@@ -286,10 +301,21 @@ def marker_layer(
 
     Without a signal they are hollow and grey; `hollow` ones keep the colour of their series.
     """
-    kept = data.transform_filter("datum.mark")
+    kept = data.transform_filter("datum.mark && !datum.thin")
     points = kept.mark_point(filled=False, size=size, strokeWidth=1, opacity=0.8 if hollow else 1)
     drawn = points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
     return drawn if hollow else drawn.encode(fill=shared.fill)
+
+
+def thin_layers(
+    data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Style
+) -> list[alt.Chart]:
+    """Groups of too few samples: small crosses, with their n beside some of them."""
+    thin = data.transform_filter("datum.thin").encode(x, y, color=shared.colour)
+    cross = thin.mark_point(shape=CROSS, size=0.5 * look.marker_size, strokeWidth=1, opacity=1)
+    told = thin.transform_filter("datum.mark")
+    words = told.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size)
+    return [cross, words.encode(text=alt.Text("n:Q", format=",d"))]
 
 
 def line_panel(
@@ -305,6 +331,7 @@ def line_panel(
     height: float = 0,
     weight: float = 0.75,
     chance: bool = False,
+    crosses: bool = False,
 ) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
@@ -319,13 +346,16 @@ def line_panel(
         height: of the panel, if not the look's own.
         weight: of lines and markers, beside the look's own.
         chance: whether rows may be of `chance`, which are dotted, with small hollow markers.
+        crosses: whether rows may be `thin`, which are crosses, with their n but for flips.
     """
     width, height = look.panel_width, height or look.panel_height
     stroke, size = weight * look.line_width, weight**2 * look.marker_size
     data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
     low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-    band = data.mark_area(opacity=look.band_opacity)
-    line = data.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
+    thick = data.transform_filter("!datum.thin")
+    over = thin_layers(data, x, y, shared, look)[: 1 if chance else 2] if crosses else []
+    band = thick.mark_area(opacity=look.band_opacity)
+    line = thick.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
     views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
     if chance:
         dotted = line.transform_filter("datum.chance")
@@ -334,7 +364,7 @@ def line_panel(
         views.append(marker_layer(points, x, y, shared, size, hollow=True))
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
     views.append(line.encode(strokeDash=shared.dash))
-    views.append(marker_layer(data, x, y, shared, size))
+    views += [marker_layer(data, x, y, shared, size), *over]
     told = alt.Chart(pd.DataFrame([*rows, *also]))
     views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
     if not rows:
@@ -443,16 +473,22 @@ def config_of(look: Style) -> dict[str, Any]:
     }
 
 
+def heading_of(title: str, caption: Sequence[str], look: Style) -> tuple[str, list[str]]:
+    """Title and caption, blank where the look is `none`."""
+    return "" if look.title else title, [] if look.caption else list(caption)
+
+
 def figure_of(
     views: Sequence[Any], across: int, width: float, title: str, caption: Sequence[str], look: Style
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
+    title, caption = heading_of(title, caption, look)
     return Figure(
         concat=list(views),
         columns=across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=one_legend(),
-        title=title_of(title, caption, look, width),
+        title=title_of(title, caption, look, width) if title or caption else alt.Undefined,
         config=config_of(look),
         background="white",
     )

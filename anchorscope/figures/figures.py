@@ -55,8 +55,8 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     """The figure of one read-out: a column per model, ΔP above flips and what follows.
 
     Args:
-        table: rows of `results/tables/<figure>.csv`. Points marked `thin` break the line; layers
-            without `signal` are drawn hollow and grey; both are named in the caption.
+        table: rows of `results/tables/<figure>.csv`. Points marked `thin` are crosses beside the
+            line; layers without `signal` are hollow and grey; both are named in the caption.
         asked: given as the keywords of `Asked`, see `fitted`.
 
     Raises:
@@ -68,7 +68,8 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     follows = any(row for *_, row in view.rows)
     across = draw.columns_across(len(asked.panels), look.columns)
     width = draw.width_of(across, look)
-    shared = draw.encodings(draw.paper_series(asked.datasets), look, width)
+    curves = [row for curves, *_ in view.rows for row in curves]
+    shared = draw.encodings(draw.paper_series(asked.datasets, curves), look, width)
     notes = [view.note, FOLLOWS] if follows else [view.note]
     views = []
     for i, ((model, label), parts) in enumerate(zip(asked.panels, view.rows, strict=True)):
@@ -101,7 +102,7 @@ def column(
         look: sizes.
         labels: whether the value axes are labelled.
     """
-    titles = ("ΔP", "Flips (%)", "Follow (%)")
+    titles = ("ΔP (points)", "Flips (%)", "Follow (%)")
     tips = (DELTA_TIPS, FLIP_TIPS, FOLLOW_TIPS)
     views = []
     for k, (rows, x, heading) in enumerate(zip(parts, xs, headings, strict=False)):
@@ -123,6 +124,7 @@ def column(
             height=height,
             weight=weight,
             chance=k > 0,
+            crosses=True,
         )
         views.append(view.properties(title=heading) if heading else view)
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
@@ -181,16 +183,22 @@ def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, group
     parts = [panel_parts(rows, model, asked.datasets, condition) for model in asked.panels]
     at = "/".join(readout)
     cells = data.cells_of(rows, asked.panels, asked.datasets)
+    title = asked.title if condition == "knockout" else CUTS[condition]
+    preview = " (preview)" if data.is_preview(cells, condition) else ""
     basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
+    caption = [basics, *_followed(cells.values()), *notes]
+    title, caption = draw.heading_of(f"{title}{preview}", caption, asked.look)
+    curves = [row for curves, *_ in parts for row in curves]
     return Choice(
         readout=at,
         condition=condition,
         grouping=grouping,
-        title=asked.title if condition == "knockout" else CUTS[condition],
-        caption=[basics, *_followed(cells.values()), *notes],
+        title=title,
+        caption=caption,
         note=flip_note(rows, condition),
         rows=parts,
         axes=[delta_axis(curves) for curves, *_ in parts],
+        colours=[one.colour for one in draw.paper_series(asked.datasets, curves)],
     )
 
 
@@ -210,12 +218,17 @@ def panel_parts(
 
 
 def delta_axis(curves: Iterable[Mapping[str, Any]]) -> Axis:
-    """Range of a panel's ΔP axis, and its ticks; it holds every line and band, and 0.
+    """Range of a panel's ΔP axis, and its ticks; it holds every line, band and cross, and 0.
 
     It does not end at a tick: a label that sticks out above would lift the panel's title out of
     line with its neighbours'.
     """
-    ends = [row[k] for row in curves for k in ("value", "low", "high") if row[k] is not None]
+    ends = [
+        row[name]
+        for row in curves
+        for name in ("value", "low", "high")
+        if row[name] is not None and (name == "value" or not row.get("thin"))
+    ]
     low = min(-20, 20 * math.floor(min(ends, default=0) / 20))
     high = 5 * math.ceil(max(ends, default=0) / 5)
     high = max(5, high + (5 if high % 20 == 0 else 0))

@@ -14,19 +14,12 @@ from anchorscope.storage.errors import AnchorscopeError
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset ready for prompts.
+    """A dataset ready for prompts."""
 
-    Attributes:
-        sampled: the questions' table.
-        few_shot: rows outside the sample, same columns; empty where examples are never needed.
-        counts: rows in, kept, dropped by reason.
-        revision: commit of a hub dataset, else None.
-    """
-
-    sampled: pd.DataFrame
-    few_shot: pd.DataFrame
+    sampled: pd.DataFrame  # the questions' table
+    few_shot: pd.DataFrame  # candidates, same columns; empty where examples are never needed
     counts: Counts
-    revision: str | None
+    revision: str | None  # commit of a hub dataset
 
 
 def prepare(
@@ -38,8 +31,8 @@ def prepare(
         dataset: its catalogue entry: exactly one of `hub`, `local` and `world`.
         sample_size: most questions to keep; a world is taken whole.
         seed: decides which.
-        hold_back: whether few-shot examples are wanted. If they come from the rows outside the
-            sample, and too few would be left, some are kept out of the sample and counted.
+        hold_back: whether few-shot examples are wanted, for which rows are kept out of the sample
+            where too few would be left outside.
 
     Raises:
         AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
@@ -96,7 +89,7 @@ def preflight(
         prompts.checked_examples(prepared.few_shot)
     folds.check_count(len(rows), n_folds, where)
     if rows["label"].notna().all():
-        linked = folds.components(rows["question"], rows["subject"])
+        linked = folds.components(list(rows["question"]), list(rows["subject"]))
         folds.assign(linked, rows["label"].to_numpy(dtype=int), n_folds, seed, where)
     return prepared.counts
 

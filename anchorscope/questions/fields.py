@@ -25,11 +25,8 @@ _MISSING = object()
 class Cells:
     """The cells of one row by the names of the schema.
 
-    Args:
-        row: as it was read.
-        fields: schema name → dotted path of a column (`answers`: a list of paths).
-        where: the row, for errors.
-        notes: counts what is left out or taken in another shape.
+    `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
+    left out or taken in another shape.
     """
 
     def __init__(self, row: Row, fields: Fields, where: str, notes: Counter[str]) -> None:
@@ -59,7 +56,8 @@ class Cells:
             return value.strip()
         if number and isinstance(value, int | float) and not isinstance(value, bool):
             return str(int(value) if value % 1 == 0 else value)
-        what = f"field `{name}` must be text, found {type(value).__name__}: {value!r:.80}"
+        kind = "text or a number" if number else "text"
+        what = f"field `{name}` must be {kind}, found {type(value).__name__}: {value!r:.80}"
         do = "write the text itself, or name another column under `fields`"
         raise AnchorscopeError(what, self.where, do, see="cell-type")
 

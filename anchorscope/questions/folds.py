@@ -23,10 +23,7 @@ def key(text: object) -> str | None:
 
 
 def components(*columns: Sequence[object]) -> np.ndarray:
-    """Number the connected components: rows that are equal in a column are linked.
-
-    Args:
-        columns: texts such as the questions and their subjects, [n] each; see `key`.
+    """Connected components of rows, linked where they are equal in a column, see `key`.
 
     Returns:
         int64 [n], numbered from 0 in order of first appearance.
@@ -58,13 +55,14 @@ def assign(
 ) -> np.ndarray:
     """Spread components over folds so that each gets its share of either class.
 
-    Largest first, to the fold where its classes are rarest so far; the seed orders equals.
+    Largest first, to the fold where its classes are rarest so far; the seed orders those of one
+    size.
 
     Args:
         groups: component of each sample, [n].
         z: label of each sample, 0 or 1, [n].
         n_folds: number of folds.
-        seed: of the order among components of one size.
+        seed: of the order.
         where: named in errors.
 
     Returns:

@@ -41,7 +41,7 @@ def fetch(
     def warn(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         why = next(filter(None, map(_status, _chain(error))), type(error).__name__)
-        said = "the %s %s: status %s; attempt %d failed, the next in %g s"
+        said = "the %s %s: %s; attempt %d failed, the next in %g s"
         log.warning(said, kind, hub_id, why, state.attempt_number, state.upcoming_sleep)
 
     attempts = Retrying(
@@ -60,26 +60,16 @@ def fetch(
 def errors(
     kind: str, hub_id: str, revision: str | None = None, detail: str | None = None
 ) -> Iterator[None]:
-    """Turn what fails in fetching something from the hub into an AnchorscopeError.
+    """Turn what fails in fetching a `model` or `dataset` from the hub into an AnchorscopeError.
 
-    Args:
-        kind: what is fetched, `model` or `dataset`.
-        hub_id: its id on the hub.
-        revision: branch, tag or commit, None for the newest.
-        detail: more for the message's place, such as config and split.
-
-    Raises:
-        AnchorscopeError: offline or not reached, gated, no such id or revision, disk, anything
-            else that the clients raise. Other errors pass as they are.
+    Offline or not reached, gated, no such id or revision, disk, anything else that the clients
+    raise; other errors pass as they are. `detail` is more for the message's place.
     """
     where = hub_id if revision is None else f"{hub_id} at revision {revision}"
     where = f"{where}, {detail}" if detail else where
     try:
         yield
-    except Exception as error:
-        ours = not isinstance(error, OSError | ValueError | RuntimeError | client.HTTPError)
-        if ours and not _of_datasets(error):
-            raise
+    except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
         found = (_known(one, kind, where) for one in _chain(error))
         raise next(filter(None, found), _other(error, kind, where)) from None
 
@@ -113,11 +103,6 @@ def _transient(error: BaseException) -> bool:
     return statuses[0] in TRANSIENT if statuses else any(map(_silent, chain))
 
 
-def _of_datasets(error: BaseException) -> bool:
-    """Whether it is one of the `datasets` library, which is not imported for a model's sake."""
-    return any(cls.__module__ == "datasets.exceptions" for cls in type(error).__mro__)
-
-
 def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
     """What one error of a chain says by its type or status; None where that is nothing."""
     status = _status(error)
@@ -127,7 +112,7 @@ def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | No
     elif isinstance(error, client.GatedRepoError):
         what, do, see = _gated(kind)
     elif isinstance(error, client.RepositoryNotFoundError) or (
-        type(error).__name__ == "DatasetNotFoundError" and _of_datasets(error)
+        type(error).__name__ == "DatasetNotFoundError"  # of a library not imported for models
     ):
         what, see = f"the hub has no such {kind}, or it is private", "no-such-repository"
         do = f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it"

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import constants
+
 from anchorscope.questions import hub as the_hub
 from anchorscope.questions import revisions
 from anchorscope.questions.fields import check_columns, column_paths
@@ -61,8 +63,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
     """A split of a hub dataset, as a `datasets.Dataset`.
 
     Raises:
-        AnchorscopeError: not reached, gated, missing, no such config, split or revision, or an id
-            that is a folder here, or a kind of file, which the library would read in its place.
+        AnchorscopeError: as `hub.errors`, or the id names files here, which would be read instead.
     """
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
@@ -82,6 +83,8 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
             # The library says "gated" in words alone; this says it by its type.
             auth_check(hub_id, repo_type="dataset")
             raise
+        except datasets.exceptions.DatasetsError as error:
+            raise RuntimeError(str(error)) from error
 
     found = the_hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
     # Without the hub the library takes the newest rows it has; their folder is named by the commit.
@@ -109,7 +112,8 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     """The data files of a path: itself, or in a folder those of the config and split.
 
     Raises:
-        AnchorscopeError: nothing there, or more than one way to take it.
+        AnchorscopeError: nothing there, more than one way to take it, or a link in a folder that
+            leads out of it (other than into the hub's cache).
     """
     if path.is_file():
         return [path]
@@ -127,6 +131,12 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         what = f"{'data files of several kinds' if files else 'no data file'}{of_split}"
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         raise AnchorscopeError(f"{what} among: {names or 'none'}", folder, do, see="no-such-file")
+    for file in files:
+        allowed = (path.resolve(), Path(constants.HF_HUB_CACHE).resolve())
+        if not any(file.resolve().is_relative_to(place) for place in allowed):
+            what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
+            do = "name that file with `local:`, or put a copy into the folder"
+            raise AnchorscopeError(what, folder, do, see="no-such-file")
     return files
 
 

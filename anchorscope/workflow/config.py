@@ -16,7 +16,6 @@ from anchorscope.config.sections import Section, section_in
 from anchorscope.config.settings import Config
 from anchorscope.config.sources import Source
 from anchorscope.experiments import registry
-from anchorscope.models import budget
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.identity import CATALOGUES
 
@@ -165,14 +164,6 @@ def _keys_at(root: type[Section], path: tuple[int | str, ...]) -> list[str]:
 
 def _across(config: Config) -> Iterator[Mistake]:
     """What no single section shows."""
-    least = budget.least(config.generation.max_new_tokens)
-    if config.batch_tokens < least:
-        what = (
-            f"{config.batch_tokens} tokens hold no prompt beside an answer of up to "
-            f"{config.generation.max_new_tokens} (generation.max_new_tokens)"
-        )
-        do = f"set it to {least} at the very least; 8192 suits most GPUs"
-        yield Mistake(("batch_tokens",), what, do, "small-budget")
     worlds = {name for name, dataset in config.datasets.items() if dataset.world}
     for name, model in config.models.items():
         source = config.models[model.answers_of].answers_of if model.answers_of else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from sklearn.metrics import roc_auc_score
 
 from anchorscope.calibration import calibration, requirements
 from anchorscope.questions import folds
-from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
 
 KINDS = {"truism": (0,), "myth": (1,), "surprise": (0,), "tempting": (1,)}
@@ -128,7 +126,7 @@ def at(table: pd.DataFrame, **where: Any) -> pd.Series:
     return table.iloc[0]
 
 
-def slow(cell: Cell, row: pd.Series) -> dict[str, float]:
+def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
     """Every statistic of a row, one sample at a time."""
     layer, headline = row["layer"], slow_headline(cell)
     judged = headline if row["grouping"] == "reference_layer" else layer
@@ -186,9 +184,10 @@ def roc(z: pd.Series, s: pd.Series) -> float:
     return roc_auc_score(z, s) if z.nunique() == 2 else np.nan
 
 
-def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, float]:
+def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     if picked.empty:
         return {"n": 0}
+    why = sorted(picked["why_none"].value_counts().items())
     trained = picked[picked["kind"] != "unseen"] if row["kind"] == "all" else picked
     scored = picked["kind"].isin(["truism", "myth", "surprise", "tempting"])
     compared = picked[scored] if row["kind"] == "all" else picked
@@ -204,6 +203,7 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, float]:
         "n_truth_q": len(q),
         "n_truth_a": len(a),
         "n_none": picked["truth"].isna().sum(),
+        "why_none": ", ".join(f"{count} {reason}" for reason, count in why),
         "probe_auc": roc(trained["z"], trained["s"]),
         "answer_auc": roc(trained["z"], trained["answer"]),
         "verdict_accuracy": (trained["verdict"] == trained["z"]).mean(),
@@ -242,12 +242,14 @@ def test_every_statistic_is_that_of_a_slow_count(
     assert len(rows) == 3 * (len(KINDS) + 2)
     for _, row in rows.iterrows():
         expected = slow(cell, row)
+        reasons = expected.pop("why_none", row["why_none"])
         found = row[list(expected)].astype(float).to_numpy()
         np.testing.assert_allclose(found, list(expected.values()), err_msg=f"{row[:10]}")
+        assert row["why_none"] == reasons
 
 
 def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
-    table: pd.DataFrame,
+    cell: Cell, table: pd.DataFrame
 ) -> None:
     assert list(table.columns) == list(calibration.COLUMNS)
     keys = table[["layer", "grouping", "z", "kind"]].itertuples(index=False, name=None)
@@ -255,28 +257,10 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
     kinds = ("all", *KINDS, "against-prior")
     assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
+    assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
     row = at(table, layer=0, grouping="per_layer", z="1", kind="truism")
     assert (row["n"], row["n_truth_q"], row["n_truth_a"], row["n_none"]) == (0, 0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
-
-
-def test_samples_without_truth_are_counted_by_reason(cell: Cell, table: pd.DataFrame) -> None:
-    row = at(table, layer=0, grouping="per_layer", z="all", kind="surprise")
-    why = cell.truth.loc[cell.truth["kind"] == "surprise", "why_none"].dropna()
-    counted = {
-        reason: int(n) for n, reason in (e.split(" ", 1) for e in row["why_none"].split(", "))
-    }
-    assert counted == why.value_counts().to_dict()
-    assert row["n"] == row["n_none"] + row["n_truth_q"] + row["n_truth_a"]
-
-
-def test_the_headline_layer_is_that_of_the_read_out() -> None:
-    cell = Cell()
-    s = cell.s["clean", 0, "clean"]
-    s[:] = 2.0 * cell.z - 1
-    s[2, :6] *= -1  # layer 2 is worse
-    found = cell.table()
-    assert set(found.loc[found["headline"], "layer"]) == {1}
 
 
 def test_a_second_prompt_that_was_not_measured_gives_no_replicate_rows(cell: Cell) -> None:
@@ -402,14 +386,9 @@ def test_what_was_not_measured_does_not_hold_and_a_missing_cell_is_named() -> No
         requirements.floors(table)
 
 
-def test_the_words_name_every_floor_that_is_missed_and_no_other(tmp_path: Path) -> None:
-    found = requirements.floors(calibrated(sensitivity=0.41))
-    words = requirements.in_words(found)
+def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
+    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
     assert words.startswith("72 of 74 floors hold.")
     assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
     assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
     assert words.count("Missed") == 2
-    assert "Missed" not in requirements.in_words(requirements.floors(calibrated()))
-    files.write_csv(calibrated(sensitivity=0.41), tmp_path / "table.csv")
-    again = requirements.floors(files.read_csv(tmp_path / "table.csv"))
-    pd.testing.assert_frame_equal(again, found)

@@ -113,5 +113,5 @@ def test_bad_tables_are_refused_by_name() -> None:
     table = calibration_of(MODELS, DATASETS)
     with pytest.raises(AnchorscopeError, match="lacks the columns headline"):
         draw(table.drop(columns="headline"))
-    with pytest.raises(AnchorscopeError, match="grouping replicate\n.*per_layer"):
+    with pytest.raises(AnchorscopeError, match="grouping replicate(.|\n)*per_layer"):
         draw(table, grouping="replicate")

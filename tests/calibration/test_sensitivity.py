@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -53,67 +55,61 @@ def test_what_a_config_has_already_is_no_variant_and_what_it_left_is_one() -> No
     assert tuple(published) == ("scoring-calibrated", *NAMES[4:])
 
 
-def study(shift: float = 0.0, datasets: tuple[str, ...] = ("x", "y")) -> dict[str, pd.DataFrame]:
-    """Two cells, two read-outs, three layers, headline 1; every number moved by `shift`."""
-    keys = [
-        {"model": "m", "dataset": dataset, "site": site, "position": "final", "layer": layer}
-        for dataset in datasets
-        for site in ("attn", "mlp")
-        for layer in range(3)
-    ]
-    right = [key["site"] == "mlp" and key["layer"] == 1 for key in keys]
-    numbers = {"probe_auc": 0.8, "auc_low": 0.75, "auc_high": 0.85, "flip_share": 0.3}
-    numbers |= {"random_flip_share": 0.02, "delta_p_q": -40.0, "c": 0.01, "t": 1.2}
-    controls = [
-        key
-        | {name: value + shift if at else 9.0 for name, value in numbers.items()}
-        | {"headline": key["layer"] == 1, "signal": True}
-        for key, at in zip(keys, right, strict=True)
-    ]
-    curve = [
-        key
-        | {"condition": condition, "anchor": anchor, "grouping": grouping, "n": 200}
-        | {"delta_p": -13.0 + shift if wanted == (True, "knockout", "all", "per_layer") else 9.0}
-        for key, at in zip(keys, right, strict=True)
-        for condition in ("knockout", "random")
-        for anchor in ("Q", "A", "all")
-        for grouping in ("per_layer", "reference_layer")
-        if (wanted := (at, condition, anchor, grouping))
-    ]
-    contrasts = [
-        key
-        | {"contrast": contrast, "quantity": quantity}
-        | {"estimate": value + shift, "ci_low": value - 2, "ci_high": value + 2}
-        for key, at in zip(keys, right, strict=True)
-        for contrast in ("knockout-random", "knockout", "random")
-        for quantity in ("share", "delta_p")
-        if (value := 28.0 if at and (contrast, quantity) == ("knockout-random", "share") else 90.0)
-    ]
-    tables = {"curve": curve, "contrasts": contrasts, "controls": controls}
-    return {name: pd.DataFrame(rows) for name, rows in tables.items()}
+def study(seed: int, datasets: str = "xy") -> dict[str, pd.DataFrame]:
+    """Random tables of two read-outs and three layers, headline 1; and rows of no concern."""
+    random = np.random.default_rng(seed)
+    key = {"model": ["m"], "dataset": [*datasets], "site": ["attn", "mlp"], "position": ["final"]}
+    key |= {"layer": [0, 1, 2]}
+    more: dict[str, dict[str, list[Any]]] = {
+        "curve": {"condition": ["knockout", "random"], "anchor": ["Q", "all"]}
+        | {"grouping": ["per_layer", "reference_layer"]},
+        "contrasts": {"contrast": ["knockout-random", "random"], "quantity": ["share", "delta_p"]},
+        "controls": {},
+    }
+    numbers = {"curve": ["n", "delta_p"], "contrasts": ["estimate", "ci_low", "ci_high"]}
+    numbers |= {"controls": sensitivity.CONTROLS}
+    tables = {}
+    for name, columns in numbers.items():
+        keys = key | more[name]
+        table = pd.DataFrame(product(*keys.values()), columns=list(keys))
+        tables[name] = table.assign(**{one: random.normal(size=len(table)) for one in columns})
+    tables["controls"]["headline"] = tables["controls"]["layer"] == 1
+    return tables
 
 
-def table(base: Any, variants: dict[str, Any], **settings: Any) -> pd.DataFrame:
+def compared(base: Any, variants: dict[str, Any], **settings: Any) -> pd.DataFrame:
     others = {name: sensitivity.values(**one) for name, one in variants.items()}
     return sensitivity.table(sensitivity.values(**base), others, **settings)
 
 
+def slow(tables: dict[str, pd.DataFrame], dataset: str) -> dict[str, float]:
+    """What is compared of a study, by looking up one row after the other."""
+    here = f"site == 'mlp' and layer == 1 and dataset == '{dataset}'"
+    found = tables["controls"].query(here).iloc[0][sensitivity.CONTROLS].to_dict()
+    own = "condition == 'knockout' and anchor == 'all' and grouping == 'per_layer'"
+    curve = tables["curve"].query(f"{here} and {own}").iloc[0]
+    paired = "contrast == 'knockout-random' and quantity == 'share'"
+    share = tables["contrasts"].query(f"{here} and {paired}").iloc[0]
+    ends = {"contrast_low": share["ci_low"], "contrast_high": share["ci_high"]}
+    found |= {"contrast": share["estimate"], "n": curve["n"], "delta_p_all": curve["delta_p"]}
+    return found | ends
+
+
 def test_every_cell_and_variant_is_read_at_the_base_s_headline_layer() -> None:
-    moved = study(0.125)
-    moved["controls"]["headline"] = moved["controls"]["layer"] == 2
-    found = table(study(), {"prior-natural": moved})
-    assert list(found.columns) == list(sensitivity.COLUMNS)
-    keys = found[["dataset", "variant", "site", "layer"]].to_numpy().tolist()
+    base, other = study(0), study(1)
+    other["controls"]["headline"] = other["controls"]["layer"] == 2
+    table = compared(base, {"prior-natural": other})
+    assert list(table.columns) == list(sensitivity.COLUMNS)
+    keys = table[["dataset", "variant", "site", "layer"]].to_numpy().tolist()
     names = ("base", "prior-natural")
-    assert keys == [[dataset, name, "mlp", 1] for dataset in ("x", "y") for name in names]
-    base, other = (row for _, row in found[found["dataset"] == "x"].iterrows())
-    assert (base["flip_share"], base["delta_p_q"], base["delta_p_all"]) == (0.3, -40, -13)
-    assert [base[f"contrast{end}"] for end in ("", "_low", "_high")] == [28, 26, 30]
-    assert base["n"] == 200 and base["changed"] == "nothing"
-    for name in sensitivity.COMPARED:
-        assert base[f"{name}_difference"] == 0
-        assert other[f"{name}_difference"] == pytest.approx(0.125)
-        assert other[name] == pytest.approx(base[name] + 0.125)
+    assert keys == [[dataset, name, "mlp", 1] for dataset in "xy" for name in names]
+    for row in table.to_dict("records"):
+        first, own = slow(base, row["dataset"]), slow(base, row["dataset"])
+        if row["variant"] != "base":
+            own = slow(other, row["dataset"])
+        assert {name: row[name] for name in own} == pytest.approx(own)
+        for name in sensitivity.COMPARED:
+            assert row[f"{name}_difference"] == pytest.approx(own[name] - first[name])
 
 
 def test_tables_in_files_are_taken_study_by_study(
@@ -121,28 +117,27 @@ def test_tables_in_files_are_taken_study_by_study(
 ) -> None:
     monkeypatch.setattr(sensitivity, "check_studies", lambda *_: None)
     files: dict[str, list[str]] = {"curve": [], "contrasts": [], "controls": []}
-    for number, tables in enumerate((study(), study(0.125))):
-        for name, paths in files.items():
-            for dataset, rows in tables[name].groupby("dataset"):
-                paths.append(str(tmp_path / f"{number}.{name}.{dataset}.csv"))
-                write_csv(rows.drop(columns=["model", "dataset"]), paths[-1])
+    for seed, (name, paths) in product((0, 1), files.items()):
+        for dataset, rows in study(seed)[name].groupby("dataset"):
+            paths.append(str(tmp_path / f"{seed}.{name}.{dataset}.csv"))
+            write_csv(rows.drop(columns=["model", "dataset"]), paths[-1])
     cells = [("m", "x"), ("m", "y")]
     found = sensitivity.of_files(files, cells, ["prior-natural"], readout="mlp/final")
-    expected = table(study(), {"prior-natural": study(0.125)})
-    pd.testing.assert_frame_equal(found, expected, check_dtype=False)
+    expected = compared(study(0), {"prior-natural": study(1)})
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-5)
 
 
 def test_what_was_not_measured_is_blank_and_a_read_out_without_headline_is_named() -> None:
-    base = study()
-    found = table(base | {"contrasts": base["contrasts"][:0]}, {})
+    base = study(0)
+    found = compared(base | {"contrasts": base["contrasts"][:0]}, {})
     assert found[["contrast", "contrast_low", "contrast_difference"]].isna().all(axis=None)
     assert found["delta_p_all"].notna().all()
-    found = table(base, {"mine": study(datasets=("x",))})
+    found = compared(base, {"mine": study(1, "x")})
     here, missing = (row for _, row in found[found["variant"] == "mine"].iterrows())
-    assert missing["changed"] == "mine (cannot be measured)" and here["flip_share"] == 0.3
+    assert missing["changed"] == "mine (cannot be measured)" and pd.notna(here["flip_share"])
     assert missing[["n", "probe_auc", "contrast", "flip_share_difference"]].isna().all()
     with pytest.raises(AnchorscopeError, match="no headline layer of the read-out resid/final"):
-        table(base, {}, readout="resid/final")
+        compared(base, {}, readout="resid/final")
 
 
 PROBE = {"folds": 10, "penalty": 1.0, "prior": "balanced"}

@@ -16,7 +16,6 @@ from instrument import answers_table, short_of_memory
 
 from anchorscope.anchors import labels
 from anchorscope.calibration import training, truth, verdicts
-from anchorscope.models import families
 from anchorscope.passes import planning
 from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
@@ -140,25 +139,22 @@ def chosen(answers, seed=0):
     return {id_: [other.id for other in found.to] for id_, found in swaps.items()}
 
 
-def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taught_facts():
+@pytest.mark.parametrize("untaught", [["Dan", "Ida"], SUBJECTS])
+def test_swaps_ask_the_same_of_another_subject_with_the_other_label_and_of_taught_facts(
+    model, untaught
+):
+    """Of facts that were never taught where no other is left."""
     answers = cell(Ada="opal", Ben="opal", Mia="ruby")
-    answers.loc[answers["subject"].isin(["Dan", "Ida"]), "planned"] = None
+    answers.loc[answers["subject"].isin(untaught), "planned"] = None
     found = chosen(answers)
     for number, id_ in enumerate(answers["id"]):
         allowed = slow_candidates(answers, number)
-        taught = [n for n in allowed if pd.notna(answers["planned"].iloc[n])]
+        taught = [n for n in allowed if pd.notna(answers["planned"].iloc[n])] or allowed
         assert taught and set(found[id_]) <= set(answers["id"].iloc[taught])
         assert len(set(found[id_])) == len(found[id_]) == min(truth.SWAPS, len(taught))
-
-
-def test_untaught_questions_are_taken_where_no_taught_one_is_left(model):
-    answers = cell(Ada="opal", Ben="opal", Mia="ruby").assign(planned=None)
-    found = chosen(answers)
-    for number, id_ in enumerate(answers["id"]):
-        assert set(found[id_]) <= set(answers["id"].iloc[slow_candidates(answers, number)])
     model(reads_the_question(answers))
-    _, counts = measure(answers)
-    assert counts.notes["samples swapped behind no taught question"] == len(answers)
+    noted = measure(answers)[1].notes["samples swapped behind no taught question"]
+    assert noted == (len(answers) if untaught is SUBJECTS else 0)
 
 
 def test_at_most_eight_swaps_chosen_by_seed_and_id_whatever_the_order_of_the_rows():
@@ -300,56 +296,23 @@ def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
         assert found[row] == pytest.approx(full_model(loaded, row), abs=1e-4)
 
 
-def verdicts_of(loaded, answers):
-    planned = planning.plan(answers, conditions=VERDICTS, batch_tokens=600)
-    passed = verdicts.of_samples(loaded, planned)
-    assert len(passed) == 4 * len(answers)
-    return passed.set_index(["condition", "draw", "id"])["logit"].sort_index()
-
-
-def other_question(answers):
-    """The same answers with other ids at E_Q's tokens."""
-    changed = answers.copy()
-    changed["input_ids"] = [
-        [(token + 17) % 200 + 3 if place in anchors else token for place, token in enumerate(ids)]
-        for ids, anchors in zip(answers["input_ids"], answers["eq_tokens"], strict=True)
-    ]
-    return changed
-
-
-def test_the_verdict_under_knockout_does_not_know_the_exact_question_tokens(loaded, graded):
-    answers = answers_table(loaded.tokenizer)
-    before, after = verdicts_of(loaded, answers), verdicts_of(loaded, other_question(answers))
-    assert (before["knockout", 0] == after["knockout", 0]).all()
-    assert ((before["clean", 0] - after["clean", 0]).abs() > 1e-4).all()
-    assert ((before["clean", 0] - before["knockout", 0]).abs() > 1e-4).all()
-
-
 def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
     answers = answers_table(loaded.tokenizer)
     assert verdicts.seal(loaded, answers, batch_tokens=600) == 0.0
     assert verdicts.seal(loaded, answers, batch_tokens=600, blocks="answer") > 1e-3
 
 
-@pytest.fixture
-def broken(load, graded):
-    """A model whose weights are no numbers from its third block on."""
-    loaded = load("llama")
-    block = families.layers(loaded)[2].mlp.down_proj.weight
-    before = block.detach().clone()
-    block.data.fill_(float("nan"))
-    yield loaded
-    block.data.copy_(before)
-
-
-def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(broken):
+def test_a_model_that_is_no_numbers_has_no_verdict_and_no_seal(load, graded, monkeypatch):
     """Beside NaN nothing is larger, so it would say `right` everywhere and leak nothing."""
-    answers = answers_table(broken.tokenizer)
+    loaded, right = load("llama"), verdicts._states
+    monkeypatch.setattr(verdicts, "_states", lambda *given: [np.nan * s for s in right(*given)])
+    answers = answers_table(loaded.tokenizer)
+    plan = planning.plan(answers, conditions=VERDICTS, batch_tokens=600)
     with pytest.raises(AnchorscopeError, match="verdict is not finite") as caught:
-        verdicts_of(broken, answers)
+        verdicts.of_samples(loaded, plan)
     assert re.match(r"sample q\d+, condition clean, draw 0", caught.value.where)
     with pytest.raises(AnchorscopeError, match="hidden states are not finite"):
-        verdicts.seal(broken, answers, batch_tokens=600)
+        verdicts.seal(loaded, answers, batch_tokens=600)
 
 
 def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):

@@ -11,7 +11,6 @@ from hostile import cases, short, text
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorscope.anchors import own_anchors, question_anchors
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
@@ -188,30 +187,3 @@ def check_places(row: dict[str, Any]) -> None:
         assert before <= a < b <= end
         assert prompt[a:b].strip() == prompt[a:b]
         before = b
-
-
-@cases
-@given(text, st.one_of(st.none(), short), st.one_of(st.none(), short), st.lists(short, max_size=3))
-def test_finders_mark_words_of_the_question(
-    question: str, subject: str | None, asked: str | None, titles: list[str]
-) -> None:
-    found = question_anchors.find(question, subject=subject, property=asked, titles=titles)
-    assert found == question_anchors.find(question, subject=subject, property=asked, titles=titles)
-    before = 0
-    for span in found:
-        assert before <= span.start < span.end <= len(question)
-        assert question[span.start : span.end].strip() == question[span.start : span.end]
-        before = span.end
-
-
-@cases
-@given(text, own)
-def test_own_anchors_are_inside_the_question_or_named(question: str, given: Any) -> None:
-    entries = given if isinstance(given, list) else [given]
-    found, failed = own_anchors.resolve(question, entries)
-    assert len(failed) <= len(entries)
-    assert bool(found) or len(failed) == len(entries)
-    before = 0
-    for start, end, role in found:
-        assert before <= start < end <= len(question) and role in ("subject", "property")
-        before = end

@@ -11,9 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from datasets.exceptions import DatasetNotFoundError
 from hostile import cases, short, text
-from huggingface_hub import errors
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,58 +104,19 @@ def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
             rows_of(path, split)
 
 
-TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
-
-
-def refusal(kind: type[errors.HfHubHTTPError], status: int) -> errors.HfHubHTTPError:
-    headers = {"authorization": f"Bearer {TOKEN}"}
-    answer = SimpleNamespace(status_code=status, headers=headers, request=None)
-    return kind(TOKEN, response=answer)  # type: ignore[arg-type]
-
-
-GATED = refusal(errors.GatedRepoError, 403)
-UNREACHED, GONE = "cannot be reached", "no such dataset"
-
-
-@pytest.mark.parametrize(
-    ("error", "cause", "said"),
-    [
-        (ConnectionError("Couldn't reach 'a/b'"), None, UNREACHED),
-        (errors.OfflineModeIsEnabled("offline"), None, UNREACHED),
-        (errors.HTTPError(f"no route, Bearer {TOKEN}"), None, UNREACHED),
-        (OSError("401 gated"), TimeoutError("slow"), UNREACHED),
-        (ValueError("no"), GATED, "accept its terms"),
-        (DatasetNotFoundError("somehow not there"), GATED, "accept its terms"),
-        (DatasetNotFoundError("somehow not there"), None, GONE),
-        (refusal(errors.RepositoryNotFoundError, 401), None, GONE),
-        (ValueError("no"), refusal(errors.RevisionNotFoundError, 404), "no such revision"),
-        (
-            errors.LocalEntryNotFoundError("no"),
-            refusal(errors.HfHubHTTPError, 503),
-            "status 503",
-        ),
-        (ValueError(f'Unknown split "401 gated", {TOKEN}'), None, "check config, split"),
-        (OSError(28, "No space left on device", TOKEN), None, "No space left"),
-    ],
-)
-def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, cause: Exception | None, said: str
+def test_a_link_in_a_folder_leads_nowhere_but_into_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error from cause
-
-    def access(*_: object, **__: object) -> None:
-        if cause:
-            raise cause
-
-    monkeypatch.setattr("datasets.load_dataset", fails)
-    monkeypatch.setattr("huggingface_hub.auth_check", access)
-    monkeypatch.setattr("anchorscope.questions.hub.sleep", lambda _: None)
-    with pytest.raises(AnchorscopeError) as raised:
-        reading.hub_split("a/b", None, "dev", COMMIT)
-    assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
-    assert TOKEN not in str(raised.value)
-    assert raised.value.__suppress_context__, "the cause may hold the token"
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "rows").mkdir()
+    target, link = tmp_path / "cache/blob.jsonl", tmp_path / "rows/train.jsonl"
+    target.write_text('{"question": "q", "answer": "gold"}')
+    link.symlink_to(target)
+    with pytest.raises(AnchorscopeError, match="leads out of its folder"):
+        rows_of(link.parent)
+    assert rows_of(link) == [{"question": "q", "answer": "gold"}], "what the user names is read"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(target.parent))
+    assert len(rows_of(link.parent)) == 1
 
 
 def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
