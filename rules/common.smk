@@ -20,7 +20,7 @@ share_library(HERE)
 
 if workflow.modifier.modify_rulename("scores") != "scores":
     # What was made is recorded, and checked, by the names of rules.
-    raise WorkflowError("`use rule * from` this module without `as`: its rules keep their names")
+    raise WorkflowError("take what this module holds under its own names, without `as`")
 
 # On one machine no more GPU jobs run than it has GPUs; a cluster has limits of its own.
 on_this_machine = workflow.resource_settings.nodes is None
