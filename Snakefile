@@ -4,6 +4,8 @@
 #   snakemake --cores all llama-3.2   one figure and only what it needs
 
 import gc
+import os
+import sys
 
 from snakemake.utils import min_version
 
@@ -12,8 +14,20 @@ min_version("9.0")
 # A DAG is many objects that all stay: looking for garbage among them takes a tenth of the time.
 gc.set_threshold(100_000, 50, 100)
 
+sys.path.insert(0, workflow.current_basedir.get_path_or_uri(secret_free=True))
 
-configfile: "config.yaml"
+from anchorscope.workflow.config import sources_of
+from anchorscope.workflow.module import folder_of
+
+# The project's folder: not that of the run, nor of a Snakefile that uses this one as a module.
+HERE = folder_of(workflow.current_basedir)
+CONFIG = "config.yaml" if os.path.exists("config.yaml") else os.path.join(HERE, "config.yaml")
+
+# Read here first: Snakemake says neither where a file is broken nor that a key is given twice.
+config_sources = sources_of(workflow, CONFIG)
+
+
+configfile: CONFIG
 
 
 report: "resources/report/workflow.rst"
@@ -50,6 +64,10 @@ include: "rules/targets.smk"
 
 onstart:
     before_run()
+
+
+onsuccess:
+    after_run()
 
 
 onerror:

@@ -2,56 +2,54 @@
 
 from __future__ import annotations
 
+import html
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import pandas as pd
+import torch
 from pydantic import ValidationError
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from anchorscope.config.sections import Section
-from anchorscope.config.settings import Bootstrap, Conditions, Probe
+from anchorscope.config.catalogue import Fields
+from anchorscope.config.settings import Config
+from anchorscope.experiments import tables
+from anchorscope.experiments.knockout import cell_tables
+from anchorscope.figures import figures
+from anchorscope.figures.figure_fit import as_svg
+from anchorscope.figures.figure_style import Figure
+from anchorscope.models import answers
+from anchorscope.models.families import Loaded, positions
+from anchorscope.models.loading import wrapped
+from anchorscope.passes import activations, planning
+from anchorscope.passes.batches import Plan
+from anchorscope.probes import fitting, floors, scores
+from anchorscope.probes.draws import Draws
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-    from anchorscope.figures.figure_style import Figure
-    from anchorscope.models.families import Loaded
-    from anchorscope.passes.batches import Plan
-    from anchorscope.probes.draws import Draws
-
-OPTIONAL = (
-    "id",
-    "subject",
-    "property",
-    "relation",
-    "kind",
-    "popularity",
-    "titles",
-    "anchors",
-    "response",
-    "label",
+SETTINGS = frozenset(
+    "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens probe"
+    " readouts seed".split()
 )
-CONDITIONS: Mapping[str, Any] = {
-    "knockout": {},
-    "random": {"draws": 3},
-    "question": {},
-    "noop": {},
-    "matched": {},
-    "placebo": {},
-}
+"""Keys of the config that `measure` takes."""
+Rows = pd.DataFrame | Sequence[Mapping[str, Any]]
+SUMMARY = (
+    "site", "position", "layer", "n", "signal", "probe_auc", "flip_share", "random_flip_share",
+    "delta_p_q",
+)  # fmt: skip
+"""Columns of `Measured.controls` in its summary."""
 MASKABLE = ("eager", "sdpa")
 """Implementations of attention that read a mask of our own; others pass over it in silence."""
-S = TypeVar("S", bound=Section)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Measured:
     """What a measurement gives.
 
@@ -73,6 +71,27 @@ class Measured:
     counts: Counts
     level: float = 0.95
 
+    @property
+    def summary(self) -> pd.DataFrame:
+        """The `SUMMARY` of each read-out at its headline layer."""
+        return self.controls.loc[self.controls["headline"], list(SUMMARY)]
+
+    @property
+    def _told(self) -> str:
+        """What was measured, and what was left out, in a line."""
+        model, dataset = self.table[["model", "dataset"]].iloc[0]
+        why = ", ".join(f"{count:,} {reason}" for reason, count in self.counts.dropped.items())
+        kept = f"{self.counts.kept:,} of {self.counts.total:,} samples"
+        return f"{model} on {dataset}: {kept} measured; left out: {why or 'none'}"
+
+    def __repr__(self) -> str:
+        return f"{self._told}\n{self.summary.round(3).to_string(index=False)}"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the figure, a picture that needs no network, and the summary."""
+        picture, rows = as_svg(self.chart().to_dict()), self.summary.round(3).to_html(index=False)
+        return f"{picture}<p>{html.escape(self._told)}</p>{rows}"
+
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
         """The figure.
 
@@ -83,196 +102,191 @@ class Measured:
         Raises:
             AnchorscopeError: the read-out or the grouping was not measured.
         """
-        from anchorscope.figures.figures import chart
-
         first = "/".join(self.table[["site", "position"]].iloc[0])
-        site, _, position = (readout or first).partition("/")
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
-        given = {"title": "ΔP when attention to the exact question tokens is cut", **chosen}
-        return chart(
+        return figures.chart(
             self.table,
             panels=[(name, name) for name in names["model"]],
             datasets=[(name, name) for name in names["dataset"]],
-            readout=(site, position),
+            readout=tuple((readout or first).split("/")),
             level=self.level,
-            **given,
+            **{"title": figures.CUTS["knockout"], **chosen},
         )
 
 
 def measure(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerFast,
-    table: pd.DataFrame,
+    table: Rows,
     *,
     style: str = "few_shot",
-    examples: pd.DataFrame | None = None,
-    few_shot_examples: int = 5,
-    readouts: Sequence[str] = ("mlp/final", "mlp/prompt_end"),
-    conditions: Mapping[str, Mapping[str, Any] | None] = CONDITIONS,
-    anchors: str = "subject+property",
-    probe: Mapping[str, Any] | None = None,
-    bootstrap: Mapping[str, Any] | None = None,
-    max_new_tokens: int = 32,
-    max_prompt_tokens: int = 1024,
-    batch_tokens: int = 8192,
+    examples: Rows | None = None,
     names: tuple[str, str] = ("model", "questions"),
-    seed: int = 0,
+    **settings: Any,
 ) -> Measured:
     """Ask a model, find the anchors, cut attention to them, and read truth at every layer.
 
-    The same functions as the workflow's, one after the other; activations pass through a temporary
-    folder. The model is left in evaluation mode, its parameters without gradients.
+    The workflow's stages, one after the other; activations pass through a temporary folder. The
+    model is left in evaluation mode, its parameters without gradients.
 
     Args:
         model: a causal language model of a known family, with `sdpa` or `eager` attention.
         tokenizer: its fast tokenizer.
-        table: a row for each question: `question`, `answers` (a text or a list), and where known
-            `subject`, `property`, `relation`, `id`, `kind`, `popularity`, `titles`, `anchors`,
-            `response`, `label`. Other columns are left alone.
+        table: a frame, or a list of dicts, with a row for each question: `question`, `answers` (a
+            text or a list), and what is known of the other fields of a dataset in the config. Other
+            columns are left alone.
         style: `plain`, `few_shot` or `chat`.
         examples: worked examples for `few_shot`, rows of the same columns; those that share a
             question or subject with `table` are left out. By default a tenth of `table`, at most
             20 rows, is held back for them and not measured.
-        few_shot_examples: how many of them are shown.
-        readouts: `<site>/<position>`; one pass serves all.
-        conditions: what is cut, as the config's `conditions`.
-        anchors: `subject+property` or `subject`.
-        probe, bootstrap: as the config's sections of these names.
-        max_new_tokens, max_prompt_tokens, batch_tokens: as in the config.
         names: of model and dataset, in the table and in the figure.
-        seed: of examples, controls, folds and intervals.
+        settings: as in config.yaml, those of `SETTINGS`.
 
     Raises:
         AnchorscopeError: missing columns, an unknown model family, a setting that there is not,
             nothing left to measure, too few samples of a class to fit a probe.
     """
-    from anchorscope.models import answers
-    from anchorscope.models.loading import wrapped
-    from anchorscope.passes import runner
-
-    cut = _section(Conditions, conditions, "conditions").model_dump()
-    settings = {**_section(Probe, probe, "probe").model_dump(), "seed": seed}
-    drawn = _section(Bootstrap, bootstrap, "bootstrap").model_dump()
-    runner.parse(readouts)
+    chosen = _checked(settings)
+    conditions = chosen.conditions.model_dump()
+    probe = fitting.Settings(**chosen.probe.model_dump(), seed=chosen.seed)
     loaded = wrapped(model, tokenizer)
     _check_attention(model)
-    asked, shots, before = _asked(table, examples, style, seed)
+
+    asked, shots, before = _asked(table, examples, style, chosen.seed)
     prompted, _ = prompts.build(
-        asked,
+        prompts.of_run(asked, None, chosen.finder),
         shots,
         style=style,
         tokenizer=tokenizer,
-        anchors=anchors,
-        examples=few_shot_examples,
-        replicate=cut["replicate"] is not None,
-        seed=seed,
+        anchors=chosen.anchors,
+        examples=chosen.generation.few_shot_examples,
+        replicate=chosen.conditions.replicate is not None,
+        seed=chosen.seed,
     )
-    asking = answers.Settings(style, max_new_tokens, max_prompt_tokens, batch_tokens)
+    asking = answers.Settings(
+        style, chosen.generation.max_new_tokens, chosen.max_prompt_tokens, chosen.batch_tokens
+    )
     answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
-    planned = _planned(loaded, answered, cut, settings, batch_tokens)
-    scored, measured, again = _scores(loaded, planned, answered, readouts, cut, settings)
-    frames = _tables(scored, measured, again, settings, drawn, names)
-    counts = _counts(before, planned.counts)
-    return Measured(**frames, answers=answered, counts=counts, level=drawn["level"])
+    planned = plan(
+        loaded,
+        answered,
+        "the questions",
+        conditions=conditions,
+        blocks=chosen.knockout.blocks,
+        batch_tokens=chosen.batch_tokens,
+        probe=probe,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        activations.write(folder, loaded, planned, chosen.readouts)
+        measured = activations.measured(answered, folder)
+        draws = scores.drawn(measured, probe)
+        scored = pd.concat(
+            score(
+                folder,
+                measured,
+                probe,
+                readouts=chosen.readouts,
+                conditions=conditions,
+                draws=draws,
+                device=loaded.device,
+            ),
+            ignore_index=True,
+        )
+    found = cell_tables.tables(
+        scored,
+        floors.floors(measured, probe),
+        measured,
+        draws,
+        probe=chosen.probe.model_dump(),
+        bootstrap=chosen.bootstrap.model_dump(),
+        seed=chosen.seed,
+    )
+    named = {name: tables.join([names], [frame]) for name, frame in found.items()}
+    return Measured(
+        table=named["curve"],
+        contrasts=named["contrasts"],
+        controls=named["controls"],
+        interchange=named["interchange"],
+        answers=answered,
+        counts=_counts(before, planned.counts),
+        level=chosen.bootstrap.level,
+    )
 
 
-def _planned(
+def plan(
     loaded: Loaded,
     answered: pd.DataFrame,
-    cut: Mapping[str, Any],
-    settings: Mapping[str, Any],
+    where: str,
+    *,
+    conditions: Mapping[str, Any],
+    blocks: str,
     batch_tokens: int,
+    probe: fitting.Settings,
 ) -> Plan:
-    """The passes; refused where no probe can be fitted to what they would measure."""
-    from anchorscope.models.families import positions
-    from anchorscope.passes import planning
-    from anchorscope.probes import fitting
+    """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
 
-    probe = fitting.Settings(**settings)
+    Raises:
+        AnchorscopeError: no probe could be fitted to what they would measure.
+    """
     planned = planning.plan(
         answered,
-        conditions=cut,
-        seed=settings["seed"],
-        max_positions=positions(loaded.model.config),
-        fold=lambda table: fitting.design(table, probe, "the questions").fold,
+        conditions=conditions,
         batch_tokens=batch_tokens,
         window=loaded.window,
+        max_positions=positions(loaded.model.config),
+        blocks=blocks,
+        seed=probe.seed,
+        # A partner is of the sample's own fold: the probe has not learned from it then.
+        fold=lambda table: fitting.design(table, probe, where).fold,
     )
-    kept = answered[answered["id"].isin([sample.id for sample in planned.samples])]
-    fitting.design(kept, probe, "the questions")
+    left = answered[answered["id"].isin([sample.id for sample in planned.samples])]
+    fitting.design(left, probe, where)
     return planned
 
 
-def _scores(
-    loaded: Loaded,
-    planned: Plan,
-    answered: pd.DataFrame,
-    readouts: Sequence[str],
-    cut: Mapping[str, Any],
-    settings: Mapping[str, Any],
-) -> tuple[pd.DataFrame, pd.DataFrame, Draws]:
-    """Scores of all read-outs, the answers with what was cut in them, and refitted probes."""
-    from anchorscope.passes import activations, planning
-    from anchorscope.probes import scores
-
-    conditions = planning.conditions_of(cut)
-    with tempfile.TemporaryDirectory() as folder:
-        activations.write(folder, loaded, planned, readouts)
-        measured = activations.measured(answered, folder)
-        again = scores.drawn(measured, settings)
-        frames = [
-            scores.score(
-                partial(activations.read, folder, readout),
-                measured,
-                readout,
-                conditions,
-                settings,
-                draws=again,
-                device=loaded.device,
-            )
-            for readout in readouts
-        ]
-    return pd.concat(frames, ignore_index=True), measured, again
-
-
-def _counts(before: Counts, after: Counts) -> Counts:
-    """What was dropped on the way, from the user's rows to the samples measured."""
-    dropped = Counter(before.dropped) + Counter(after.dropped)
-    return Counts(before.total, after.kept, dict(dropped), {**before.notes, **after.notes})
-
-
-def _tables(
-    scored: pd.DataFrame,
+def score(
+    folder: str,
     measured: pd.DataFrame,
-    again: Draws,
-    settings: Mapping[str, Any],
-    drawn: Mapping[str, Any],
-    names: tuple[str, str],
-) -> dict[str, pd.DataFrame]:
-    """Tables of `Measured` by name, `model` and `dataset` first."""
-    from anchorscope.experiments import tables
-    from anchorscope.experiments.knockout import cell_tables
-    from anchorscope.probes import floors
+    probe: fitting.Settings,
+    *,
+    readouts: Sequence[str],
+    conditions: Mapping[str, Any],
+    draws: Draws,
+    fitted: dict[str, fitting.Fitted] | None = None,
+    device: str | torch.device,
+) -> Iterator[pd.DataFrame]:
+    """Scores of every read-out and condition, a part at a time, see `scores.frames`.
 
-    text = floors.floors(measured, settings)
-    made = cell_tables.tables(
-        scored, text, measured, again, probe=settings, bootstrap=drawn, seed=settings["seed"]
-    )
-    frames = {"table": made["curve"]}
-    frames |= {name: made[name] for name in ("contrasts", "controls", "interchange")}
-    return {name: tables.join([names], [frame]) for name, frame in frames.items()}
+    Args:
+        folder: of the activations.
+        measured: the answers that were measured.
+    """
+    for readout in Progress(readouts, unit="read-outs"):
+        yield from scores.frames(
+            partial(activations.read, folder, readout),
+            measured,
+            readout,
+            planning.conditions_of(conditions),
+            probe,
+            draws=draws,
+            fitted=fitted,
+            device=device,
+        )
 
 
-def _section(kind: type[S], given: Mapping[str, Any] | None, name: str) -> S:
-    """A section of the config from plain data, with its defaults."""
+def _checked(settings: Mapping[str, Any]) -> Config:
+    """A config of these settings and no catalogue."""
+    if unknown := sorted(set(settings) - SETTINGS):
+        raise TypeError(f"measure() takes no `{unknown[0]}`, but {', '.join(sorted(SETTINGS))}")
     try:
-        return kind(**(given or {}))
+        return Config(models={}, datasets={}, figures={}, **settings)
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, (name, *first["loc"])))
-        do = "docs/configuration.md lists the keys"
         raise AnchorscopeError(
-            f"{first['msg']}: {first['input']!r}", key, do, see="python-interface"
+            f"{first['msg']}: {first['input']!r}",
+            ".".join(map(str, first["loc"])),
+            "docs/configuration.md lists the keys",
+            see="python-interface",
         ) from None
 
 
@@ -288,48 +302,34 @@ def _check_attention(model: PreTrainedModel) -> None:
 
 
 def _asked(
-    table: pd.DataFrame, examples: pd.DataFrame | None, style: str, seed: int
+    table: Rows, examples: Rows | None, style: str, seed: int
 ) -> tuple[pd.DataFrame, pd.DataFrame | None, Counts]:
     """The questions to measure, the worked examples before them, and the rows left out."""
     asked, counts = _questions(table)
     if style != "few_shot":
         return asked, None, counts
     if examples is not None:
-        shots, _ = _questions(examples)
-        return asked, questions.candidates(shots, asked, seed), counts
+        return asked, questions.candidates(_questions(examples)[0], asked, seed), counts
     sampled, shots = questions.sample(asked, None, seed, hold_back=True)
-    if shots.empty:
-        raise AnchorscopeError(
-            "no row of the table can be held back as a worked example",
-            f"{len(asked)} questions",
-            'give `examples` of their own, or style="plain"',
-            see="few-shot",
-        )
     held = {"held back for few-shot examples": len(asked) - len(sampled)}
-    dropped = {**counts.dropped, **held}
-    return sampled, shots, Counts(counts.total, len(sampled), dropped, counts.notes)
+    return sampled, shots, _counts(counts, Counts(len(asked), len(sampled), held))
 
 
-def _questions(table: pd.DataFrame) -> tuple[pd.DataFrame, Counts]:
-    """The questions' table of a user's own."""
-    missing = [name for name in ("question", "answers") if name not in table]
-    if missing:
-        raise AnchorscopeError(
-            f"the table has no column {' and no '.join(missing)}",
-            f"its columns: {', '.join(map(str, table.columns))}",
-            "give each question its text and its gold answers",
-            see="python-interface",
-        )
-    fields: dict[str, Any] = {"question": "question", "answers": ["answers"]}
-    fields |= {name: name for name in OPTIONAL if name in table}
-    rows: list[Any] = table.to_dict("records")
+def _questions(table: Rows) -> tuple[pd.DataFrame, Counts]:
+    """The questions' table of a user's own, and the rows that cannot be used."""
+    rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
+    there = {name for row in rows for name in row}
+    fields: dict[str, Any] = {name: name for name in Fields.model_fields if name in there}
+    fields |= {"question": "question", "answers": ["answers"]}
     found, counts = questions.normalise(rows, fields, split=None, source="the table")
     if found.empty:
         why = ", ".join(f"{count} {reason}" for reason, count in counts.dropped.items())
-        raise AnchorscopeError(
-            "no question can be used",
-            "the table",
-            f"correct its rows: {why}",
-            see="python-interface",
-        )
+        what = f"no question can be used: {why or 'no rows'}"
+        raise AnchorscopeError(what, "the table", "correct its rows", see="python-interface")
     return found, counts
+
+
+def _counts(before: Counts, after: Counts) -> Counts:
+    """What was dropped on the way, from the user's rows to what is left."""
+    dropped = Counter(before.dropped) + Counter(after.dropped)
+    return Counts(before.total, after.kept, dict(dropped), {**before.notes, **after.notes})

@@ -6,7 +6,7 @@
 
 rule activations:
     input:
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         model=f"{RESULTS}/models/{{model}}.json",
     output:
         activations=passing(directory(f"{{root}}/activations/{{model}}/{{dataset}}")),
@@ -31,6 +31,6 @@ rule activations:
         partner_folds=lambda w: paths.studies[w.root].partner_folds,
         seed=cfg.seed,
     message:
-        "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"
+        "activations of {wildcards.model} on {wildcards.dataset}: measuring every condition"
     script:
         "../scripts/activations.py"

@@ -29,6 +29,6 @@ rule answers:
         max_prompt_tokens=cfg.max_prompt_tokens,
         batch_tokens=cfg.batch_tokens,
     message:
-        "answers of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: generating {shown.samples:{wildcards.dataset}/}"
+        "answers of {wildcards.model} on {wildcards.dataset}: generating"
     script:
         "../scripts/answers.py"

@@ -18,7 +18,7 @@ rule calibration_cell:
         floors=paths.product("scores", ".floors.parquet"),
         controls=paths.product("delta_p", ".controls.csv"),
         truth=f"{{root}}/truth/{{model}}/{{dataset}}.parquet",
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
         cell=f"{{root}}/calibration/{{model}}/{{dataset}}.csv",
@@ -34,7 +34,7 @@ rule calibration_cell:
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "calibration of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: holding {shown.samples:{wildcards.dataset}/} against the truth"
+        "calibration of {wildcards.model} on {wildcards.dataset}: holding it against the truth"
     script:
         "../scripts/calibration_cell.py"
 

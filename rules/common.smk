@@ -2,25 +2,21 @@
 
 import os
 import re
-import sys
 from pathlib import Path
-
-sys.path.insert(0, workflow.basedir)
 
 from snakemake.exceptions import WorkflowError
 
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import run_facts
-from anchorscope.workflow import before, cluster, studies
+from anchorscope.workflow import after, before, cluster, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
-from anchorscope.workflow.messages import Shown
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
 from anchorscope.workflow.resources import Jobs
 from anchorscope.workflow.stage import share_library
 
-share_library(workflow.basedir)
+share_library(HERE)
 
 # On one machine no more GPU jobs run than it has GPUs; a cluster has limits of its own.
 on_this_machine = workflow.resource_settings.nodes is None
@@ -28,16 +24,14 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
     workflow.register_resource("gpu", gpus_here())
 
 try:
-    cfg = load(config, source=", ".join(map(str, workflow.configfiles)))
+    cfg = load(config, config_sources)
     # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
     site = cluster.site(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
 
-paths = Paths(cfg, workflow.basedir)
+paths = Paths(cfg, HERE)
 jobs = Jobs(cfg, site, here=on_this_machine)
-# Names and numbers for messages: {shown.cell:{wildcards.model}/{wildcards.dataset}/}.
-shown = Shown(cfg)
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.EXPERIMENTS
 # Picture behind a figure's name -> experiment and view.
@@ -84,6 +78,13 @@ def before_run():
         before.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
         raise WorkflowError(str(error))
+
+
+def after_run():
+    """Where the figures lie, and what is not in them."""
+    drawn = {job.wildcards.figure for job in workflow.dag.jobs if job.rule.name == "figure"}
+    for line in after.last_lines(cfg, sorted(drawn)):
+        print(line, file=sys.stderr)
 
 
 def leave_no_job():

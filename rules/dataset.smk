@@ -30,6 +30,6 @@ rule dataset:
         hold_back=lambda w: cfg.shows_examples(w.dataset),
         seed=cfg.seed,
     message:
-        "{shown.dataset:{wildcards.dataset}/}: loading the questions, {shown.samples:{wildcards.dataset}/} at most"
+        "{wildcards.dataset}: loading the questions"
     script:
         "../scripts/dataset.py"

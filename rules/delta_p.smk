@@ -14,7 +14,7 @@ rule delta_p:
         scores=paths.product("scores", ".parquet"),
         floors=paths.product("scores", ".floors.parquet"),
         draws=paths.product("scores", ".draws.safetensors"),
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
         **{name: f"{{root}}/delta_p/{{model}}/{{dataset}}{end}" for name, end in TABLES.items()},
@@ -32,6 +32,6 @@ rule delta_p:
         bootstrap=lambda w: paths.study(w).bootstrap.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "ΔP of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: curve, controls and intervals of {shown.samples:{wildcards.dataset}/}"
+        "ΔP of {wildcards.model} on {wildcards.dataset}: curve, controls and intervals"
     script:
         "../scripts/delta_p.py"

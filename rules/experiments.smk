@@ -12,9 +12,9 @@ localrules:
 
 rule experiment_measure:
     input:
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         model=f"{RESULTS}/models/{{model}}.json",
-        probes=paths.probes,
+        probes=paths.product("probes", ".safetensors"),
         scores=paths.product("scores", ".parquet"),
     output:
         rows=f"{{root}}/experiments/{{experiment}}/{{model}}/{{dataset}}.parquet",
@@ -33,12 +33,11 @@ rule experiment_measure:
         **jobs.asks("passes"),
     params:
         dtype=lambda w: cfg.models[w.model].dtype,
-        settings=lambda w: registry.settings_of(cfg, w.experiment).model_dump(mode="json"),
         readouts=cfg.drawn_readouts,
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:
-        "{wildcards.experiment} of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: measuring {shown.samples:{wildcards.dataset}/}"
+        "{wildcards.experiment} of {wildcards.model} on {wildcards.dataset}: measuring"
     script:
         "../scripts/experiment_measure.py"
 
@@ -47,10 +46,7 @@ rule experiment_table:
     input:
         rows=lambda w: paths.of_figure(f"experiments/{w.experiment}", ".parquet")(w),
         scores=paths.of_figure("scores", ".parquet"),
-        answers=lambda w: [
-            f"{ROOT}/answers/{cfg.models[model].answers_of or model}/{dataset}.parquet"
-            for model, dataset in cfg.cells(w.figure)
-        ],
+        answers=paths.of_figure("answers", ".parquet"),
     output:
         table=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv",
         provenance=f"{ROOT}/tables/{{figure}}.{{experiment}}.csv.provenance.json",

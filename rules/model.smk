@@ -24,6 +24,6 @@ rule model:
         model=lambda w: cfg.models[w.model].numbers("prompt", "dtype"),
         recipe=lambda w: cfg.recipe_hash(w.model) if cfg.models[w.model].train else None,
     message:
-        "{shown.model:{wildcards.model}/}: locating the checkpoint"
+        "{wildcards.model}: locating the checkpoint"
     script:
         "../scripts/model.py"

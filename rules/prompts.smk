@@ -27,6 +27,6 @@ rule prompts:
         replicate=lambda w: paths.study(w).conditions.replicate is not None,
         seed=cfg.seed,
     message:
-        "prompts for {shown.cell:{wildcards.model}/{wildcards.dataset}/}: finding the question anchors of {shown.samples:{wildcards.dataset}/}"
+        "prompts for {wildcards.model} on {wildcards.dataset}: finding the question anchors"
     script:
         "../scripts/prompts.py"

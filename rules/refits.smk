@@ -6,9 +6,9 @@
 
 rule refits:
     input:
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
-        probes=paths.probes,
+        probes=paths.product("probes", ".safetensors"),
     output:
         refits=f"{{root}}/refits/{{model}}/{{dataset}}.csv",
         provenance=f"{{root}}/refits/{{model}}/{{dataset}}.csv.provenance.json",
@@ -28,7 +28,7 @@ rule refits:
         draws=50,
         seed=cfg.seed,
     message:
-        "refits of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: fitting the probes to 50 draws of {shown.samples:{wildcards.dataset}/}"
+        "refits of {wildcards.model} on {wildcards.dataset}: fitting the probes to 50 draws"
     script:
         "../scripts/refits.py"
 

@@ -9,7 +9,7 @@
 
 rule scores:
     input:
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         activations=paths.product("activations"),
     output:
         scores=f"{{root}}/scores/{{model}}/{{dataset}}.parquet",
@@ -33,6 +33,6 @@ rule scores:
         conditions=lambda w: paths.study(w).conditions.model_dump(mode="json"),
         seed=cfg.seed,
     message:
-        "scores of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: fitting the probes to {shown.samples:{wildcards.dataset}/}"
+        "scores of {wildcards.model} on {wildcards.dataset}: fitting the probes"
     script:
         "../scripts/scores.py"

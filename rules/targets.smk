@@ -77,3 +77,10 @@ rule retrain:
         # Marks stay until all are trained: interrupted, it goes on with what is left.
         for mark in input:
             os.remove(mark)
+
+
+if workflow.modifier.is_main_snakefile():
+    try:
+        studies.check_targets(cfg, workflow)
+    except AnchorscopeError as error:
+        raise WorkflowError(str(error))

@@ -27,6 +27,6 @@ rule train:
         recipe=lambda w: cfg.recipe_hash(w.model),
         worlds=lambda w: cfg.worlds_of(w.model),
     message:
-        "{shown.model:{wildcards.model}/}: training from its recipe"
+        "{wildcards.model}: training from its recipe"
     script:
         "../scripts/train.py"

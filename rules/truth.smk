@@ -7,7 +7,7 @@
 rule truth:
     input:
         taught=taught,
-        answers=paths.answers,
+        answers=paths.product("answers", ".parquet"),
         questions=f"{RESULTS}/data/{{dataset}}.parquet",
         model=f"{RESULTS}/models/{{model}}.json",
     output:
@@ -32,6 +32,6 @@ rule truth:
         batch_tokens=cfg.batch_tokens,
         seed=cfg.seed,
     message:
-        "truth of {shown.cell:{wildcards.model}/{wildcards.dataset}/}: swapping the questions of {shown.samples:{wildcards.dataset}/}"
+        "truth of {wildcards.model} on {wildcards.dataset}: swapping the questions"
     script:
         "../scripts/truth.py"

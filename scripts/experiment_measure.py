@@ -16,7 +16,7 @@ with stage(snakemake):
     answers, probes = read_parquet(given.answers), stored.read(given.probes)
     answers = answers[answers["id"].isin(probes.ids)]
     cell = scored.Cell(loaded, answers, probes, chosen.readouts, chosen.batch_tokens, chosen.seed)
-    rows = experiment.module("measure").measure(cell, experiment.settings(**chosen.settings))
+    rows = experiment.module("measure").measure(cell)
     write_parquet(rows, written)
     apart = scored.apart(rows, read_parquet(given.scores))
     provenance.of_stage(snakemake, written, model=located, clean_scores_apart=apart)

@@ -10,13 +10,13 @@ from anchorscope.workflow.stage import log, stage
 with stage(snakemake):
     from anchorscope.report.report import build
 
-    made = build(
+    page, facts = build(
         Config.model_validate(snakemake.params.config),
         resources=Path(snakemake.input.page).parent,
         options=snakemake.params.options,
     )
     with atomic(snakemake.output.page) as draft:
-        draft.write_text(made.html, encoding="utf-8", errors="replace")
-    provenance.of_stage(snakemake, snakemake.output.page, shown=made.facts)
-    size = made.facts["bytes"] / 1e6
-    log.info("%d cells on a page of %.1f MB: %s", made.facts["cells"], size, snakemake.output.page)
+        draft.write_text(page, encoding="utf-8", errors="replace")
+    provenance.of_stage(snakemake, snakemake.output.page, shown=facts)
+    size = facts["bytes"] / 1e6
+    log.info("%d cells on a page of %.1f MB: %s", facts["cells"], size, snakemake.output.page)

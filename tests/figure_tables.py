@@ -9,6 +9,8 @@ import numpy as np
 import pandas as pd
 import vl_convert
 
+from anchorscope.experiments.knockout.curve import NO
+
 Pair = tuple[str, str]
 FLOORS = ("answer", "question", "response", "text")
 READOUTS = [
@@ -72,7 +74,11 @@ def contrasts_of(
             at = sign * share * (1 - math.exp(-4 * (layer + 1) / layers))
             row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 500}
             row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
-            row |= {"no_effect": contrast == "random"} | _band("ci", at, 3) | _band("ci90", at, 2.5)
+            row |= (
+                {"effect": NO if contrast == "random" else "yes"}
+                | _band("ci", at, 3)
+                | _band("ci90", at, 2.5)
+            )
             rows.append(row)
     return pd.DataFrame(rows)
 

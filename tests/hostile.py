@@ -37,9 +37,6 @@ WORDS = (
 ).split()
 
 LETTERS = st.characters(exclude_categories=["Cs"])
-LONE = st.sampled_from(["\ud800", "\udfff", "a\udc00b", "\ud83d\ude00"])
-"""Halves of a pair, as JSON escapes can spell them; two of them make one character."""
-
 _PIECES = st.one_of(
     st.sampled_from(WORDS),
     st.sampled_from(MARKUP),
@@ -63,5 +60,3 @@ text = st.one_of(pieces, pieces, pieces, pieces, st.text(LETTERS, max_size=60), 
 """Any text that UTF-8 can hold, one in six huge."""
 
 short = st.one_of(pieces, st.text(LETTERS, max_size=20))
-anything = st.one_of(text, st.builds(lambda a, b: a + b, short, LONE))
-"""Text that may hold lone surrogates as well."""

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -101,7 +101,6 @@ class Job:
     state: str
     partition: str
     mem_mb: int
-    minutes: str
     gpus: int
 
 
@@ -154,14 +153,6 @@ class OneNode:
                 found.append(int(folder.name))
         return found
 
-    def command(self, process: int) -> str:
-        """What a process was called with; empty once it is gone."""
-        try:
-            words = Path(f"/proc/{process}/cmdline").read_bytes()
-        except OSError:
-            return ""
-        return words.replace(b"\0", b" ").decode(errors="replace").strip()
-
 
 def _job(line: str) -> Job:
     def value(key: str, otherwise: str = "") -> str:
@@ -178,7 +169,6 @@ def _job(line: str) -> Job:
         value("JobState"),
         value("Partition"),
         int(float(memory.rstrip("GM")) * scale),
-        value("TimeLimit"),
         int(gpus[1]) if gpus else 0,
     )
 
@@ -267,11 +257,9 @@ def _state(cluster: OneNode) -> str:
 def _stop(cluster: OneNode) -> None:
     """End jobs, then daemons, the last started first, then what is left."""
     if len(cluster.daemons) == 3:
-        try:
+        with suppress(subprocess.CalledProcessError, TimeoutError):
             cluster.ask("scancel", f"--user={getpass.getuser()}")
             wait(lambda: not cluster.queue(), 120, "an empty queue")
-        except (subprocess.CalledProcessError, TimeoutError):
-            pass
     for daemon in reversed(cluster.daemons):
         daemon.terminate()
         try:
@@ -280,15 +268,8 @@ def _stop(cluster: OneNode) -> None:
             daemon.kill()
             daemon.wait()
     for process in cluster.processes():
-        _signal([process], signal.SIGKILL)
-
-
-def _signal(processes: Sequence[int], number: int) -> None:
-    for process in processes:
-        try:
-            os.kill(process, number)
-        except ProcessLookupError:
-            continue
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def wait(until: Callable[[], object], seconds: float, what: str) -> None:

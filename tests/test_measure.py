@@ -23,7 +23,7 @@ SETTINGS: dict[str, Any] = {
     "style": "plain",
     "probe": {"folds": 2, "inner_folds": 2, "grid": [0.1]},
     "bootstrap": {"draws": 20, "level": 0.9, "min_n": 2, "min_clusters": 2},
-    "max_new_tokens": 4,
+    "generation": {"max_new_tokens": 4},
 }
 
 
@@ -88,6 +88,24 @@ def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
     assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
 
 
+def test_a_list_of_dicts_is_taken_as_a_frame_is(
+    load: Callable[..., Any], measured: Measured
+) -> None:
+    given: Any = rows().drop(columns="note").to_dict("records")
+    del given[0]["property"]
+    found = measure(load, given)
+    assert found.counts == measured.counts
+    assert found.answers["id"].tolist() == measured.answers["id"].tolist()
+
+
+def test_a_notebook_shows_the_figure_and_a_short_summary(measured: Measured) -> None:
+    said = repr(measured).splitlines()
+    assert said[0] == "tiny on mine: 24 of 24 samples measured; left out: none"
+    assert len(said) == 2 + len(measured.summary) == 4 and max(map(len, said)) < 120
+    page = measured._repr_html_()
+    assert page.startswith("<svg") and "resid</td>" in page and "<script" not in page
+
+
 def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
     table = pd.concat([rows(), rows(1)], ignore_index=True)
     table.loc[3, "answers"] = None
@@ -100,11 +118,11 @@ def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
 
 
 def test_worked_examples_are_held_back_and_not_measured(load: Callable[..., Any]) -> None:
-    found = measure(load, rows(30), style="few_shot", few_shot_examples=1)
+    shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 1}}
+    found = measure(load, rows(30), **shown)
     assert found.counts.dropped == {"held back for few-shot examples": 3}
     assert found.counts.kept == len(found.answers) == 27
-    shots = {"examples": rows(30), "few_shot_examples": 1}
-    given = measure(load, rows(), style="few_shot", **shots)
+    given = measure(load, rows(), examples=rows(30), **shown)
     assert given.counts.kept == 24
 
 
@@ -120,14 +138,18 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (
+            {"table": rows().assign(response=[["It is", "Rome."]] * 24)},
+            "field `response` must be text, found list",
+        ),
         ({"probe": {"fold": 3}}, "probe.fold"),
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
         ({"conditions": {"random": {}}}, "conditions.knockout"),
         ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
         ({"readouts": ["mlp/last"]}, "mlp/last"),
         ({"style": "few-shot"}, "few-shot"),
-        ({"style": "few_shot", "table": rows(8)}, "held back"),
-        ({"table": rows().drop(columns="answers")}, "no column answers"),
+        ({"style": "few_shot", "table": rows(8)}, "example"),
+        ({"table": rows().drop(columns="answers")}, "answers"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
     ],

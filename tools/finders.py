@@ -10,7 +10,7 @@ the question alone; PopQA's own subjects are what it is compared with, never wha
 import argparse
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +20,9 @@ import pandas as pd
 
 from anchorscope.anchors.english import FUNCTION
 from anchorscope.anchors.question_anchors import find
-from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places, words_in
-from anchorscope.questions import questions, wording
-from anchorscope.questions.fields import question_of
+from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count, word_places
+from anchorscope.questions import reading, wording
+from anchorscope.questions.fields import Cells
 from anchorscope.storage.errors import AnchorscopeError
 
 EXAMPLES = 3
@@ -96,6 +96,11 @@ class Usable:
     usable: float
     classes: Mapping[str, int]
     examples: Mapping[str, Sequence[str]]
+
+
+def words_in(question: str, spans: Sequence[Span]) -> int:
+    """Number of the question's words that a span touches."""
+    return len(_touched(word_places(question), spans))
 
 
 def agreement(rows: Iterable[tuple[str, str]]) -> Agreement:
@@ -256,9 +261,17 @@ CLASSES: dict[str, Callable[[str, Sequence[Span]], bool]] = {
 
 def rows_of(folder: Path, source: Source) -> list[dict[str, Any]]:
     """What the rows of one dataset ask, equal questions kept apart; no answers, no labels."""
-    fields = source.fields
-    rows = questions.load_rows(fields=fields, local=folder / source.folder, split=source.split)
-    return [row for row in (question_of(row, fields) for row in rows) if row["question"]]
+    rows, _ = reading.load_rows(
+        {"local": folder / source.folder, "fields": source.fields}, source.split
+    )
+    cells = (Cells(row, source.fields, source.folder, Counter()) for row in rows)
+    names = ("subject", "property", "relation")
+    asked = (
+        {"question": cell.question, "titles": cell.titles}
+        | {name: cell.text(name, number=True) for name in names}
+        for cell in cells
+    )
+    return [row for row in asked if row["question"]]
 
 
 def report(folder: Path) -> Iterable[str]:

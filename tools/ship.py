@@ -5,8 +5,6 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
 from anchorscope.models.checkpoints import RECIPE, fits
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
@@ -66,7 +64,7 @@ def _check(folder: Path, recipes: Mapping[str, str]) -> None:
 
 def present(path: Path) -> dict[str, str]:
     """The recipes' hashes of a config file, by model; what takes no time to train is left out."""
-    chosen = config.load(yaml.safe_load(path.read_text(encoding="utf-8")), source=str(path))
+    chosen = config.read([path])
     needed, _ = chosen.trained()
     trains = {name: chosen.models[name].train for name in needed}
     return {name: chosen.recipe_hash(name) for name, t in trains.items() if t and t.steps}

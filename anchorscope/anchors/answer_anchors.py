@@ -14,8 +14,7 @@ A full stop ends a sentence where white space, a closing quote or the end of the
 unless it belongs to an abbreviation: a single letter ("J. R. R. Tolkien"), dotted letters ("U.S."),
 a title or the like ("St. Louis"), "No." before a digit, a day before its month ("4. July"). Even
 then it ends the sentence where a word such as "It" or "The" follows ("U.S. It is ..."), and always
-where a space stands before it. A full stop inside a number or word ("3.5", "S.p.A") has no space
-after it. `!` and `?` end a sentence unless a small letter follows ("Panic! at the Disco").
+where a space stands before it. `!` and `?` end one unless a small letter follows ("Panic! at the").
 
 "Yes" or "No" before a comma and a small letter is a sentence of its own ("No, he was not").
 Limits, on purpose: what follows the answer in its own clause stays ("Paris is the capital"); other
@@ -88,13 +87,9 @@ _FIRST_PERSON = re.compile(rf"{_I}[a-z]")  # "I'm sorry, but I can't say": no an
 
 
 def find(answer: str) -> tuple[int, int] | None:
-    """Where the answer proper (E_A) stands in an answer.
+    """Characters [start, end) of the answer proper (E_A) in what a model wrote; None: nothing left.
 
-    Args:
-        answer: the text that a model wrote, or the start of it; gold answers are not asked for.
-
-    Returns:
-        Characters [start, end), no white space at either edge; None if nothing is left.
+    No white space stands at either edge.
     """
     start = _skip(answer, _opening(answer))
     for _ in range(_MOST_LEAD_INS):  # "A: The answer is: ..."

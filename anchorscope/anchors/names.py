@@ -14,14 +14,7 @@ from anchorscope.anchors.english import (
     WH,
     word_set,
 )
-from anchorscope.anchors.words import (
-    SUBJECT,
-    Span,
-    Word,
-    case_tells,
-    occurrences,
-    trim,
-)
+from anchorscope.anchors.words import SUBJECT, Span, Word, case_tells, occurrences, trim
 
 _QUOTES = re.compile(
     r"\"\"(?P<a>[^\"]+)\"\""
@@ -40,13 +33,7 @@ _DEMONYM = re.compile(
 
 
 def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
-    """Every name that a rule finds in a question, none overlapping, in the question's order.
-
-    Args:
-        question: the question's text.
-        words: its words, see `words_of`.
-        titles: titles that the row carries.
-    """
+    """Every name that a rule finds in a question, none overlapping, in the question's order."""
     found = [*_titles(question, titles), *_quoted(question), *_names(words, case_tells(words))]
     return _merge(found)
 

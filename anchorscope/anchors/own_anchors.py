@@ -1,9 +1,10 @@
 """A user's own exact question tokens: the entries of a column as places in the question."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anchorscope.anchors.words import ROLES, SUBJECT
+from anchorscope.anchors.words import ROLES, SUBJECT, occurrences
 
 Place = tuple[int, int, str]
 """Characters [start, end) and the role that the user gave them."""
@@ -21,10 +22,6 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[
     any); or a pair [start, end] of characters; or a mapping with `text`, or `start` and `end`, and
     `role` (`subject`, the default, or `property`). White space at edges is left out.
 
-    Args:
-        question: the question's text, verbatim.
-        own: the entries.
-
     Returns:
         Places sorted, those that overlap united under the first one's role; and (reason, entry)
         for each entry without a place.
@@ -33,8 +30,9 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[
     failed: list[tuple[str, Any]] = []
     for entry in own:
         what, role = entry, SUBJECT
-        if isinstance(entry, Mapping):
-            what = entry["text"] if "text" in entry else (entry.get("start"), entry.get("end"))
+        if isinstance(entry, Mapping):  # a parquet file's holds None for what is left out
+            pair = (entry.get("start"), entry.get("end"))
+            what = pair if entry.get("text") is None else entry["text"]
             role = entry.get("role") or SUBJECT
         place = _place(question, what, found) if role in ROLES else UNREADABLE
         if isinstance(place, str):
@@ -53,11 +51,10 @@ def _place(question: str, what: Any, taken: Sequence[Place]) -> tuple[int, int] 
     if not isinstance(what, Sequence) or len(what) != 2 or not all(map(_whole, what)):
         return UNREADABLE
     start, end = int(what[0]), int(what[1])
-    if not 0 <= start < end <= len(question):
+    if not 0 <= start < end <= len(question) or not (text := question[start:end].strip()):
         return OUT_OF_RANGE
-    text = question[start:end]
-    start, end = start + len(text) - len(text.lstrip()), end - len(text) + len(text.rstrip())
-    return (start, end) if start < end else OUT_OF_RANGE
+    start = question.index(text, start)
+    return start, start + len(text)
 
 
 def _whole(number: Any) -> bool:
@@ -65,29 +62,11 @@ def _whole(number: Any) -> bool:
 
 
 def _occurrences(question: str, text: str) -> list[tuple[int, int]]:
-    """Whole words before parts of words, the same case before any case; in order of the text."""
     if not text:
         return []
-    ways = [_places(question, text)]
-    # Lower case changes the length of a few letters; places would then be others'.
-    if len(question.lower()) == len(question):
-        ways.append(_places(question.lower(), text.lower()))
-    for places in ways:
-        if places:
-            return [p for p in places if _bounded(question, *p)] or places
-    return []
-
-
-def _places(question: str, text: str) -> list[tuple[int, int]]:
-    starts = (i for i in range(len(question)) if question.startswith(text, i))
-    return [(i, i + len(text)) for i in starts]
-
-
-def _bounded(text: str, start: int, end: int) -> bool:
-    """Whether a place neither begins nor ends inside a word."""
-    inside_left = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
-    inside_right = end < len(text) and text[end - 1].isalnum() and text[end].isalnum()
-    return not inside_left and not inside_right
+    ways = (re.finditer(re.escape(text), question, flags) for flags in (0, re.IGNORECASE))
+    inside_words = ([match.span() for match in way] for way in ways)
+    return occurrences(question, text) or next(filter(None, inside_words), [])
 
 
 def _united(places: Sequence[Place]) -> list[Place]:

@@ -10,12 +10,9 @@ from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
 def property_candidates(
     words: Sequence[Word], taken: Sequence[Span], with_subject: bool = False
 ) -> list[Span]:
-    """Runs of words outside `taken`: what asks for the property, and the rest.
+    """Runs of words outside the names `taken`: what asks for the property, and the rest.
 
-    Args:
-        words: the question's words, see `words_of`.
-        taken: spans of the names in it.
-        with_subject: whether the rest is the subject of a query without names, else mere filler.
+    `with_subject`: the rest is the subject of a query without names, else mere filler.
     """
     free = [is_free(Span(w.start, w.end, "", ""), taken) for w in words]
     open_ = {i for i in range(len(words)) if free[i]}
@@ -103,9 +100,8 @@ def _is_name(words: Sequence[Word], free: Sequence[bool], wh: int, i: int) -> bo
         return False
     end = next((j for j in range(i, len(words)) if words[j].function), len(words))
     heads = end < len(words) and words[end].lower in ("of", "for", "to")
-    return not heads or any(
-        verblike(w) or not w.content for w in words[i:end]
-    )  # "what are bulls used for"
+    # "what are bulls used for"
+    return not heads or any(verblike(w) or not w.content for w in words[i:end])
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:

@@ -46,11 +46,7 @@ def _acts(word: Word) -> bool:
 
 
 def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
-    """Phrases and verbs among the words that nothing else has taken.
-
-    Args:
-        words: the question's words, see `words_of`.
-        taken: indices of the words of names found, and of those that ask for the property.
+    """Phrases and verbs among the words whose indices nothing else has `taken`.
 
     Returns:
         Neighbouring indices of each phrase, the subjects of verbs first, then the longest, those

@@ -1,10 +1,9 @@
 """E_Q: the words of a question that name its frame, as character spans.
 
-A user's own spans go first. Else there are two finders. The *metadata* finder is used where the
-dataset names the subject: it marks the subject and the property asked for. The *offline* finder
-reads the question alone, with a short list of English function words and no model: quoted text,
-capitalised runs, titles that the row carries, phrases that capitals do not mark, and the words
-that ask for the property. None of them sees gold answers, model answers or labels.
+The *metadata* finder is used where the dataset names the subject. The *offline* finder reads the
+question alone, with a short list of English function words and no model: quoted text, capitalised
+runs, titles that the row carries, phrases that capitals do not mark, and the words that ask for the
+property. None of them sees gold answers, model answers or labels.
 """
 
 from collections.abc import Sequence
@@ -42,19 +41,15 @@ def find(
 ) -> list[Span]:
     """Spans of E_Q, sorted, none overlapping, none with whitespace or punctuation at its edges.
 
-    With `own`: the user's spans, verbatim (only white space is taken off), and no others: where
-    none of the entries marks anything, nothing is found.
-
-    With `subject` (metadata): every occurrence of it, and the property asked for, whatever their
-    length, since that is what E_Q means. Without it, or where it does not occur: the offline
-    finder, which keeps its best spans within half of the question's words.
-
     Args:
         question: the question's text, verbatim.
-        subject: the subject's name as the dataset gives it.
-        property: the property's name; it is used where it occurs in the question.
+        subject: its name as the dataset gives it: every occurrence is marked, and the property
+            asked for, whatever their length, since that is what E_Q means. Without it, or where it
+            does not occur, the offline finder keeps its best spans within half of the words.
+        property: its name, used where it occurs in the question.
         titles: titles that the row carries, for instance of its supporting articles.
-        own: the user's own anchors, see `own_anchors.resolve`; None is none given.
+        own: the user's own anchors, see `own_anchors.resolve`. Where they are given, no others are
+            looked for, even if none of them marks anything.
 
     Returns:
         Character spans; empty where nothing is found, and in a question of more than `LONGEST`

@@ -21,32 +21,20 @@ _INCOMPLETE = "\ufffd"  # what decoders write for bytes that make no character (
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text as tokens.
-
-    Attributes:
-        text: the text.
-        ids: its token ids, special tokens included.
-        offsets: characters [start, end) of each token; empty ranges for special tokens added.
-    """
+    """A text as tokens."""
 
     text: str
-    ids: tuple[int, ...]
-    offsets: tuple[tuple[int, int], ...]
+    ids: tuple[int, ...]  # special tokens included
+    offsets: tuple[tuple[int, int], ...]  # characters [start, end); empty for special tokens added
 
 
 @dataclass(frozen=True)
 class SpanTokens:
-    """The tokens of spans of one text.
+    """The tokens of spans of one text."""
 
-    Attributes:
-        tokens: for each span its token indices, consecutive; empty where none was found.
-        rebuilt: spans whose offsets from the tokenizer did not prove right.
-        failed: spans whose tokens do not decode back to the span's text even so.
-    """
-
-    tokens: tuple[tuple[int, ...], ...]
-    rebuilt: int = 0
-    failed: int = 0
+    tokens: tuple[tuple[int, ...], ...]  # consecutive indices; empty where none was found
+    rebuilt: int = 0  # spans whose offsets from the tokenizer did not prove right
+    failed: int = 0  # spans whose tokens do not decode back to the span's text even so
 
 
 def encode(
@@ -71,30 +59,22 @@ def encode(
     return encoded
 
 
-def span_tokens(
-    tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Sequence[tuple[int, int]]
-) -> SpanTokens:
-    """Token indices of character spans, each checked by decoding it back.
-
-    Args:
-        tokenizer: the tokenizer that made `encoded`.
-        encoded: the text and its tokens.
-        spans: characters [start, end) of the text.
-    """
+def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Offsets) -> SpanTokens:
+    """Token indices of the text's characters [start, end), each span checked by decoding it."""
     rebuilt_offsets: Offsets | None = None
     tokens: list[tuple[int, ...]] = []
     rebuilt = failed = 0
-    for start, end in spans:
-        found = overlapping(encoded.text, encoded.offsets, start, end)
-        if not _decodes_back(tokenizer, encoded, found, (start, end)) or any(
-            _decodes_back(tokenizer, encoded, fewer, (start, end))
-            for fewer in (found[1:], found[:-1])  # a token too many is an error as well
-        ):
+    for span in spans:
+        found = overlapping(encoded.text, encoded.offsets, *span)
+        exact = not any(  # a token too many is an error as well
+            _decodes_back(tokenizer, encoded, fewer, span) for fewer in (found[1:], found[:-1])
+        )
+        if not exact or not _decodes_back(tokenizer, encoded, found, span):
             rebuilt += 1
             if rebuilt_offsets is None:
-                rebuilt_offsets = rebuild_offsets(tokenizer, encoded)
-            found = overlapping(encoded.text, rebuilt_offsets, start, end)
-            if not _decodes_back(tokenizer, encoded, found, (start, end)):
+                rebuilt_offsets = _rebuilt(tokenizer, encoded)
+            found = overlapping(encoded.text, rebuilt_offsets, *span)
+            if not _decodes_back(tokenizer, encoded, found, span):
                 failed += 1
                 found = ()
         tokens.append(found)
@@ -120,18 +100,13 @@ def char_spans(
 ) -> tuple[str, list[tuple[int, int]]]:
     """Decode token by token: the text of `ids`, and the characters [start, end) of each token.
 
-    A character whose bytes lie in several tokens belongs to each of them. Each step decodes only
-    the tokens since the last complete character but one, so the cost is linear.
-
-    Args:
-        tokenizer: any tokenizer with `decode`.
-        ids: token ids, for instance those a model wrote.
-        context: the tokens before them, the last few are enough. With it, the first token keeps
-            its leading space, which decoders with a dummy prefix drop at the start of a text.
+    A character whose bytes lie in several tokens belongs to each of them. `context` is the tokens
+    before `ids`, the last few are enough: with it, the first token keeps its leading space, which
+    decoders with a dummy prefix drop at the start of a text.
     """
     every = [*context, *ids]
     done = len(context)  # tokens up to here are decoded to complete characters
-    window = max(0, done - 4)
+    window = max(0, done - 4)  # each step decodes from here only, so the cost is linear
     before = _decode(tokenizer, every[window:done])
     text = ""
     spans: list[tuple[int, int]] = []
@@ -139,9 +114,7 @@ def char_spans(
     for index in range(len(context), len(every)):
         now = _decode(tokenizer, every[window : index + 1])
         complete = now.rstrip(_INCOMPLETE)
-        new = max(0, len(complete) - len(before))
-        last = index + 1 == len(every)
-        if len(complete) == len(now) or last:
+        if len(complete) == len(now) or index + 1 == len(every):
             text += now[len(before) :]
             spans.append((start, len(text)))
             start = len(text)
@@ -149,6 +122,7 @@ def char_spans(
                 window, done = done, index + 1
                 before = _decode(tokenizer, every[window:done])
         else:
+            new = max(0, len(complete) - len(before))
             spans.append((start, len(text) + new + 1))
             start = len(text) + new
     return text, spans
@@ -157,8 +131,7 @@ def char_spans(
 def continuation(tokenizer: PreTrainedTokenizerFast, text: str) -> tuple[int, ...]:
     """Ids that add `text` to a text that ends in a word: no start token, no dummy prefix.
 
-    Raises:
-        ValueError: the tokenizer has no tokens for the text.
+    A ValueError where the tokenizer has no tokens for the text.
     """
     anchor = tokenizer.encode("A:", add_special_tokens=False)
     both = tokenizer.encode("A:" + text, add_special_tokens=False)
@@ -176,16 +149,10 @@ def cut(
     spans: Offsets,
     context: Sequence[int],
 ) -> tuple[int, ...] | None:
-    """Ids that end where `text` does, inside a token: as few of the last as can be are new.
+    """Ids that end where `text`, the start of what `ids` say, does: inside a token.
 
-    None where the tokenizer does not give the text back.
-
-    Args:
-        tokenizer: the tokenizer of the ids.
-        ids: token ids, which say more than the text.
-        text: the start of what they say.
-        spans: characters of each token, see `char_spans`.
-        context: the tokens before them.
+    As few of the last as can be are new; None where the tokenizer does not give the text back.
+    `spans` and `context` are those of `char_spans`.
     """
     last = max(index for index, (start, _) in enumerate(spans) if start < len(text))
     for first in range(last, -1, -1):  # not every tokenizer can begin anew inside a word
@@ -195,11 +162,10 @@ def cut(
     return None
 
 
-def rebuild_offsets(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
+def _rebuilt(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
     """Offsets found by decoding token by token; all empty where that does not give the text."""
     decoded, spans = char_spans(tokenizer, encoded.ids)
-    stripped = encoded.text.lstrip()  # some decoders drop the first space
-    for text in (encoded.text, stripped):
+    for text in (encoded.text, encoded.text.lstrip()):  # some decoders drop the first space
         if (place := decoded.find(text)) >= 0:  # special tokens stand before it
             shift = place - (len(encoded.text) - len(text))
             return [(max(0, a - shift), max(0, b - shift)) for a, b in spans]

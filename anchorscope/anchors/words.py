@@ -56,30 +56,19 @@ _SENTENCE_END = re.compile(r"[?!;]|\.[\"”']?\s|[.:]$|\s[-–—]+\s$|[-–—:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word without its edge punctuation and possessive, and what surrounds it.
-
-    Attributes:
-        start, end: its characters [start, end) in the question.
-        lower: its text in lower case.
-        capital: a capital, or a digit, or a script without case in a question that has case.
-        possessive: `'s` follows.
-        breaks: punctuation that ends a name stands before it.
-        joins: that punctuation may stand inside a name: "Star Trek: First", "Palmer, Jr."
-        first: first of its sentence.
-    """
+    """A word without its edge punctuation and possessive, and what surrounds it."""
 
     start: int
     end: int
     lower: str
-    capital: bool
-    possessive: bool
-    breaks: bool
-    joins: bool
-    first: bool
+    capital: bool  # or a digit, or a script without case in a question that has case
+    possessive: bool  # `'s` follows
+    breaks: bool  # punctuation that ends a name stands before it
+    joins: bool  # that punctuation may stand inside a name: "Star Trek: First", "Palmer, Jr."
+    first: bool  # of its sentence
 
     @property
     def function(self) -> bool:
-        """Whether it is a function word."""
         return self.lower in FUNCTION
 
     @property
@@ -89,26 +78,17 @@ class Word:
 
     @property
     def number(self) -> bool:
-        """Whether it begins with a digit."""
         return self.lower[:1].isdigit()
 
 
 def word_count(question: str) -> int:
-    """Number of words; in scripts without spaces, of characters."""
+    """Number of words of `word_places` that hold a letter or digit."""
     return sum(any(c.isalnum() for c in question[a:b]) for a, b in word_places(question))
 
 
 def word_places(question: str) -> list[tuple[int, int]]:
     """Characters [start, end) of what stands between white space, or of unspaced characters."""
     return [chunk.span() for chunk in _CHUNK.finditer(question)]
-
-
-def words_in(question: str, spans: Iterable[Span]) -> int:
-    """Number of the question's words that a span touches."""
-    spans = list(spans)
-    return sum(
-        any(s.start < end and start < s.end for s in spans) for start, end in word_places(question)
-    )
 
 
 def words_of(question: str) -> list[Word]:
@@ -125,19 +105,18 @@ def words_of(question: str) -> list[Word]:
         dotted = bool(words) and _abbreviated(question[words[-1].start : words[-1].end])
         if dotted:
             between = between.replace(".", "", 1)
-        lower = text.lower().replace("’", "'")
-        words.append(
-            Word(
-                start,
-                end,
-                "の" if "\u3040" <= text <= "\u309f" else lower,
-                _capital(text, mixed),
-                bool(_POSSESSIVE.match(question[end : end + 2])),
-                bool(_BREAK.search(between)) or not words,
-                _joins(text, between),
-                not words or bool(_SENTENCE_END.search(between)),
-            )
+        hiragana = "\u3040" <= text <= "\u309f"  # builds sentences, as `の` does
+        word = Word(
+            start,
+            end,
+            lower="の" if hiragana else text.lower().replace("’", "'"),
+            capital=_capital(text, mixed),
+            possessive=bool(_POSSESSIVE.match(question[end : end + 2])),
+            breaks=bool(_BREAK.search(between)) or not words,
+            joins=_joins(text, between),
+            first=not words or bool(_SENTENCE_END.search(between)),
         )
+        words.append(word)
         previous_end = end
     return words
 
@@ -151,12 +130,8 @@ def _joins(text: str, between: str) -> bool:
 
 def _abbreviated(text: str) -> bool:
     """Whether a full stop after `text` belongs to it: initials, `Mr`, `St`, `D.C`."""
-    return (
-        "." in text
-        or len(text) == 1
-        or (len(text) <= 3 and text[:1].isupper())
-        or text.lower() in ABBREVIATIONS
-    )
+    short = len(text) == 1 or (len(text) <= 3 and text[:1].isupper())
+    return short or "." in text or text.lower() in ABBREVIATIONS
 
 
 def _capital(text: str, mixed: bool) -> bool:
@@ -166,15 +141,7 @@ def _capital(text: str, mixed: bool) -> bool:
 
 
 def trim(text: str, start: int, end: int) -> tuple[int, int]:
-    """Take whitespace, punctuation, symbols and a possessive off both ends, if anything is left.
-
-    Args:
-        text: the question's text.
-        start, end: characters [start, end) of it.
-
-    Returns:
-        Characters [start, end) of what is left.
-    """
+    """Take whitespace, punctuation, symbols and a possessive off both ends, if anything is left."""
     a, b = start, end
     while True:
         while a < b and not _letterlike(text[a]):
@@ -200,11 +167,7 @@ def case_tells(words: Sequence[Word]) -> bool:
 
 
 def occurrences(text: str, name: str) -> list[tuple[int, int]]:
-    """Whole-word occurrences of a name, in its own case if there are any, else in any case.
-
-    Returns:
-        Characters [start, end) of each.
-    """
+    """Whole-word places [start, end) of a name, in its own case if there are any, else in any."""
     for form in (name, unicodedata.normalize("NFC", name), unicodedata.normalize("NFD", name)):
         if not (pieces := form.split()):
             return []

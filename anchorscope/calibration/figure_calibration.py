@@ -198,7 +198,8 @@ def _caption(
     level: float,
 ) -> list[str]:
     """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
-    sizes = [data.sample_count([int(n) for n in rows[f"n_truth_{name}"]]) for name in "qa"]
+    shown = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
+    sizes = [data.span(shown[f"n_truth_{name}"]) for name in "qa"]
     told = [
         f"Headline layer of each read-out; {GROUPINGS.get(grouping, grouping)}; "
         f"n\u00a0=\u00a0{sizes[0]} samples of truth Q and {sizes[1]} of truth A a cell.",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.knockout.curve import NO
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -203,7 +204,7 @@ def _no_effect(case: Case) -> Outcome:
     rows = case.curves.get((case.model, case.datasets[0], "random"))
     if rows is None:
         return "", None
-    none = rows["no_effect"].astype(bool)
+    none = rows["effect"] == NO
     low, high = rows["ci90_low"].min(), rows["ci90_high"].max()
     said = f"at {none.sum()} of {len(rows)} layers, 90 % intervals {low:.1f} to {high:.1f}"
     return said, bool(none.all())

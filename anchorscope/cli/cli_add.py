@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
+from anchorscope.config.sections import valid_name
 from anchorscope.models import loading
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import config as config_module
+from anchorscope.workflow import config
 from anchorscope.workflow.resources import in_cache
 
 CHAT_WORDS = frozenset(["instruct", "chat", "it"])
@@ -22,73 +22,60 @@ LARGEST_GPU = 80
 SMALL = 0.2e9  # bytes of weights up to which a model does well without a GPU
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A new entry of the catalogue.
-
-    Attributes:
-        key: its name.
-        values: what stands under it.
-        notes: what was guessed, and from what.
-    """
+class Entry(NamedTuple):
+    """A new entry of the catalogue: its name, what stands under it, and what was guessed."""
 
     key: str
     values: dict[str, Any]
-    notes: tuple[str, ...]
+    notes: list[str]
 
 
 def propose(
     source: str,
     *,
     key: str | None = None,
-    label: str | None = None,
     prompt: str | None = None,
     dtype: str = "bfloat16",
-    gated: bool = False,
 ) -> Entry:
     """The entry of a hub model or a local folder; nothing is asked of the hub.
 
     Args:
         source: `owner/name`, or a folder made by `save_pretrained`.
-        key, label: its name in the catalogue and in figures; by default made from the source's.
+        key: its name in the catalogue; by default made from the source's.
         prompt: `plain`, `few_shot` or `chat`; guessed where left out.
         dtype: number format of the weights.
-        gated: whether the hub wants an accepted licence.
 
     Raises:
         AnchorscopeError: neither a folder nor a hub id, or a folder that cannot be measured.
     """
-    where, folder = _located(source)
-    name = Path(source).expanduser().resolve().name if "local" in where else source.split("/")[1]
-    style, why = (prompt, None) if prompt else _prompt(source, folder)
-    values: dict[str, Any] = {**where, "label": label or name, "prompt": style, "dtype": dtype}
-    values |= {"gated": True} if gated else {}
-    notes = [] if why is None else [f"prompt: {style}, guessed: {why}"]
-    if size := sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0:
-        values["resources"] = resources(size)
-        notes.append(f"resources: from weights of {size / 1e9:.2g} GB")
+    place, folder = Path(source).expanduser(), None
+    if place.is_dir():
+        folder = place
+        loading.check(folder)
+        values: dict[str, Any] = {"local": source}
+    elif re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", source):
+        folder = in_cache(source)
+        values = {"hub": source, "revision": None}
+    else:
+        do = "give a folder, or owner/name"
+        raise AnchorscopeError("this is neither a folder nor a hub id", source, do, see="config")
+    notes = []
+    if prompt is None:
+        prompt, why = _prompt(source, folder)
+        notes.append(f"prompt: {prompt}, guessed: {why}")
+    name = place.resolve().name
+    values |= {"label": name, "prompt": prompt, "dtype": dtype}
+    if weights := sum(f.stat().st_size for f in folder.glob("*.safetensors")) if folder else 0:
+        values["resources"] = resources(weights)
+        notes.append(f"resources: from weights of {weights / 1e9:.2g} GB")
     else:
         notes.append("resources: left at their defaults, the weights are not on this machine")
-    if "hub" in where and not gated:
-        notes.append("gated: not set; add --gated if the model's page asks for its terms")
-    return Entry(key or config_module.valid_key(name), values, tuple(notes))
-
-
-def _located(source: str) -> tuple[dict[str, Any], Path | None]:
-    """`local` or `hub` with its value, and the folder that is on this machine."""
-    path = Path(source).expanduser()
-    if path.is_dir():
-        loading.check(path)
-        return {"local": source.rstrip("/") or source}, path
-    if re.fullmatch(r"[\w.-]+/[\w.-]+", source) and not source.startswith("."):
-        return {"hub": source, "revision": None}, in_cache(source)
-    do = "give a folder, or owner/name"
-    raise AnchorscopeError("this is neither a folder nor a hub id", source, do, see="config")
+    return Entry(key or valid_name(name), values, notes)
 
 
 def _prompt(source: str, folder: Path | None) -> tuple[str, str]:
     """The prompt style, and what it was guessed from."""
-    if folder is not None and (known := _chat_template(folder)) is not None:
+    if folder is not None and (known := chat_template(folder)) is not None:
         has = "a" if known else "no"
         return "chat" if known else "few_shot", f"its tokenizer has {has} chat template"
     if CHAT_WORDS & set(re.split(r"[^a-z0-9]+", source.lower())):
@@ -96,14 +83,14 @@ def _prompt(source: str, folder: Path | None) -> tuple[str, str]:
     return "few_shot", "its name does not say that it is an instruct model"
 
 
-def _chat_template(folder: Path) -> bool | None:
+def chat_template(folder: Path) -> bool | None:
     """Whether a checkpoint's tokenizer has a chat template; None if no tokenizer config is here."""
-    if (folder / "chat_template.jinja").is_file() or (folder / "chat_template.json").is_file():
+    if any(folder.glob("chat_template.*")):
         return True
     try:
         text = (folder / "tokenizer_config.json").read_text(encoding="utf-8")
         return bool(json.loads(text).get("chat_template"))
-    except (OSError, ValueError, AttributeError):
+    except (OSError, ValueError):
         return None
 
 
@@ -128,14 +115,13 @@ def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
     Raises:
         AnchorscopeError: the text has no block `models:` that the entry can be put into.
     """
-    found = re.search(r"^models:[ \t]*(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*?(?=( +)\S)", text, re.M)
+    found = re.search(r"^models:[ \t]*(#.*)?\n", text, re.M)
     new = text
-    if found:
-        head = text.index("\n", found.start()) + 1
-        new = text[:head] + yaml_of(entry, len(found[1])) + text[head:]
+    if found and (first := re.search(r"^( +)[^\s#]", text[found.end() :], re.M)):
+        new = text[: found.end()] + yaml_of(entry, len(first[1])) + text[found.end() :]
     before, after = yaml.safe_load(text), yaml.safe_load(new)
     if after != {**before, "models": {**before["models"], entry.key: entry.values}}:
         what = "the entry cannot be put in without changing the rest"
         raise AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}", see="config")
-    config_module.load(after, source)
+    config.load(after)
     return new

@@ -2,37 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
-from anchorscope.config.catalogue import Dataset
 from anchorscope.config.settings import Config
 from anchorscope.models import loading
 from anchorscope.models.checkpoints import fits
-from anchorscope.questions import hub, reading, revisions
+from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.before import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
 from anchorscope.workflow.studies import Cell
 
-Status = Literal["ok", "warning", "error"]
 
+class Finding(NamedTuple):
+    """One thing that was looked at: a config, target, disk, gpu, hub, model or dataset."""
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at.
-
-    Attributes:
-        status: `ok`, `warning` or `error`.
-        about: what it is about: `config`, `target`, `disk`, `gpu`, `hub`, `model`, `dataset`.
-        what: what was found.
-        do: what to do about it.
-    """
-
-    status: Status
+    status: Literal["ok", "warning", "error"]
     about: str
     what: str
     do: str | None = None
@@ -40,8 +29,22 @@ class Finding:
     @property
     def line(self) -> str:
         """The finding without its status, on one line."""
-        text = " ".join(self.what.split())
-        return f"{text}; {' '.join(self.do.split())}" if self.do else text
+        return " ".join(f"{self.what}; {self.do}".split() if self.do else self.what.split())
+
+
+def tried(about: str, name: str, call: Callable[[], object], fine: str = "") -> Finding:
+    """What the library says to a call: nothing, or its refusal."""
+    try:
+        call()
+    except AnchorscopeError as error:
+        return refused(about, name, error)
+    return Finding("ok", about, f"{name}: {fine}")
+
+
+def refused(about: str, name: str, error: AnchorscopeError) -> Finding:
+    """A refusal of the library as a finding."""
+    where = f" ({error.where})" if error.where is not None else ""
+    return Finding("error", about, f"{name}: {error.what}{where}", error.do)
 
 
 def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
@@ -51,61 +54,48 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
         config: the checked config.
         work: target → its cells, see `studies.cells_of`.
     """
-    every = {(c.study.root, c.model, c.dataset): c for cells in work.values() for c in cells}
-    left = [cell for cell in every.values() if not cell.built]
-    named = list(dict.fromkeys(cell.model for cell in left))
-    datasets = list(dict.fromkeys(cell.dataset for cell in left))
+    cells = [cell for named in work.values() for cell in named if not cell.built]
+    left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in cells}.values())
+    models = list(dict.fromkeys(cell.model for cell in left))
+    rows = list(dict.fromkeys(cell.dataset for cell in left))
     counted = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
     yield Finding("ok", "config", f"valid: {', '.join(counted)}")
-    for target, cells in work.items():
-        yield target_finding(target, cells)
+    for target, cells_of_it in work.items():
+        yield target_finding(target, cells_of_it)
     yield disk(config, left)
-    for name in named:
+    for name in models:
         yield from model(config, name)
-    yield from gpu(config, named)
-    for name in datasets:
-        yield from dataset(config, name)
-    yield from access(config, named, datasets)
+    yield from gpu(config, models)
+    for name in rows:
+        asked = {config.models[c.model].answers_of or c.model for c in left if c.dataset == name}
+        yield from dataset(config, name, {config.models[model].prompt for model in asked})
+    yield from access(config, models, rows)
 
 
-def size(target: str, cells: Sequence[Cell]) -> dict[str, Any]:
-    """How much of a target is left to do, as plain data."""
+def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
+    """What is left to do for a target."""
     left = [cell for cell in cells if not cell.built]
-    return {
-        "target": target,
-        "cells": len(cells),
-        "built": len(cells) - len(left),
-        "samples": sum(samples(cell.study.config, cell.dataset) for cell in left),
-        "activation_bytes": sum(map(_bytes, left)),
-    }
+    if not left:
+        what = f"{target}: all {len(cells)} cells are there"
+        return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
+    rows = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    what = (
+        f"{target}: {len(left)} of {len(cells)} cells to measure, at most {rows:,} samples, "
+        f"activations about {gigabytes(sum(map(_bytes, left)))}"
+    )
+    return Finding("ok", "target", what)
 
 
 def _bytes(cell: Cell) -> int:
     return activation_bytes(cell.study.config, cell.model, cell.dataset)
 
 
-def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
-    """What is left to do for a target, in words."""
-    found = size(target, cells)
-    if not cells:
-        return Finding("ok", "target", f"{target}: no cell to measure")
-    if found["built"] == len(cells):
-        what = f"{target}: all {len(cells)} cells are there"
-        return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
-    what = (
-        f"{target}: {len(cells) - found['built']} of {len(cells)} cells to measure, at most "
-        f"{found['samples']:,} samples, activations about {gigabytes(found['activation_bytes'])}"
-    )
-    return Finding("ok", "target", what)
-
-
 def disk(config: Config, left: Iterable[Cell]) -> Finding:
     """Room for activations beside the results."""
-    try:
-        need = check_room(map(_bytes, left), config.keep_activations, config.results)
-    except AnchorscopeError as error:
-        return Finding("error", "disk", f"{error.what} at {error.where}", error.do)
-    return Finding("ok", "disk", f"about {gigabytes(need)} needed for activations, which are free")
+    sizes = [*map(_bytes, left)]
+    need = gigabytes(sum(sizes) if config.keep_activations else max(sizes, default=0))
+    enough = partial(check_room, sizes, config.keep_activations, config.results)
+    return tried("disk", config.results, enough, f"{need} needed for activations, which are free")
 
 
 def gigabytes(count: float) -> str:
@@ -114,34 +104,38 @@ def gigabytes(count: float) -> str:
 
 
 def model(config: Config, name: str) -> Iterator[Finding]:
-    """Local folders, and checkpoints trained here: whether they are what the config says."""
+    """Checkpoints on this machine: whether they are what the config says."""
     entry = config.models[name]
+    places = [Path(entry.local)] if entry.local else []
     if entry.train:
         recipe = config.recipe_hash(name)
-        places = [Path(config.results, "models", name), Path("resources/models", name)]
-        place = next((place for place in places if fits(place, recipe)), None)
-        what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
-        yield _folder(name, place) if place else Finding("warning", "model", what)
-    elif entry.local:
-        yield _folder(name, Path(entry.local).expanduser())
+        trained = [Path(config.results, "models", name), Path("resources/models", name)]
+        places = [place for place in trained if fits(place, recipe)]
+        if not places:
+            what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
+            yield Finding("warning", "model", what)
+    for place in places[:1]:
+        yield tried("model", name, partial(check_model, place, entry.prompt), str(place))
 
 
-def _folder(name: str, folder: Path) -> Finding:
-    try:
-        loading.check(folder)
-    except AnchorscopeError as error:
-        return Finding("error", "model", f"{name}: {error.what} ({folder})", error.do)
-    return Finding("ok", "model", f"{name}: {folder}")
+def check_model(folder: Path, prompt: str) -> None:
+    """Refuse a checkpoint that cannot be measured, or not with this style of prompt."""
+    loading.check(folder)
+    if prompt == "chat":
+        prompts.check_template(loading.load_tokenizer(folder))
 
 
-def gpu(config: Config, named: Iterable[str]) -> Iterator[Finding]:
+def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
     """GPUs, where a model asks for one."""
-    wanting = {n: config.models[n].resources for n in named if config.models[n].resources.gpus}
-    here, memory = gpus_here(), gpu_memory() if wanting else []
+    asked = {name: config.models[name].resources for name in models}
+    asked = {name: wanted for name, wanted in asked.items() if wanted.gpus}
+    if not asked:
+        return
+    here, memory = gpus_here(), gpu_memory()
     what = f"{here} here, of {', '.join(map(gigabytes, memory)) or 'unknown size'}"
-    few = [name for name, wanted in wanting.items() if wanted.gpus > here]
-    small = [n for n, w in wanting.items() if memory and w.gpu_mem_gb * 1e9 > min(memory)]
-    if wanting and not here:
+    few = [name for name, wanted in asked.items() if wanted.gpus > here]
+    small = [n for n, wanted in asked.items() if memory and wanted.gpu_mem_gb * 1e9 > min(memory)]
+    if not here:
         do = "run where there is a GPU, or on a cluster with `snakemake --profile slurm`"
         yield Finding("warning", "gpu", f"none here, {', '.join(few)} would run on the CPU", do)
     elif few:
@@ -150,7 +144,7 @@ def gpu(config: Config, named: Iterable[str]) -> Iterator[Finding]:
     elif small:
         do = "lower `batch_tokens`, or ask for a larger GPU"
         yield Finding("warning", "gpu", f"{what}; too small for {', '.join(small)}", do)
-    elif wanting:
+    else:
         yield Finding("ok", "gpu", what)
 
 
@@ -162,73 +156,67 @@ def gpu_memory() -> list[int]:
     return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
 
 
-def dataset(config: Config, name: str) -> Iterator[Finding]:
-    """Rows of the user's own: whether they are there."""
+def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
+    """Rows of the user's own: whether they can be read, shown in prompts, and learned from."""
     local = config.local_of(name)
-    if local is not None and Path(local).exists():
-        yield Finding("ok", "dataset", f"{name}: {local}")
-    elif local is not None:
-        do = "correct `local` or `data_folder` in config.yaml"
-        yield Finding("error", "dataset", f"{name}: there is nothing at {local}", do)
+    if local is None:
+        return
+    try:
+        counts = datasets.preflight(
+            config.datasets[name].numbers() | {"local": local},
+            sample_size=samples(config, name),
+            seed=config.seed,
+            hold_back="few_shot" in styles,
+            n_folds=config.probe.folds,
+            where=local,
+        )
+    except AnchorscopeError as error:
+        yield refused("dataset", name, error)
+        return
+    said = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local}"
+    left = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
+    yield Finding("ok", "dataset", f"{said}{', without ' if left else ''}{', '.join(left)}")
 
 
-def access(config: Config, named: Iterable[str], datasets: Iterable[str]) -> Iterator[Finding]:
+def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterator[Finding]:
     """What is still to be had from the hub, and whether it can be; asks it for these alone."""
-    from huggingface_hub import constants, get_token
-
-    unreached = False
-    for kind, name, hub_id, gated in _wanted(config, named, datasets):
-        what = f"{kind} {name} ({hub_id})"
-        if constants.HF_HUB_OFFLINE:
-            yield _offline(what, config.datasets[name] if kind == "dataset" else None)
-        elif gated and get_token() is None:
-            do = f"accept its terms at https://huggingface.co/{hub_id}, then set HF_TOKEN"
-            yield Finding("error", "hub", f"{what} is gated, and there is no token here", do)
-        elif unreached:
-            yield Finding("error", "hub", f"{what} is not here, and the hub cannot be reached")
-        else:
-            found = ask(kind, hub_id, what)
-            unreached = found.status == "error" and "cannot be reached" in found.what
-            yield found
-
-
-def _wanted(
-    config: Config, named: Iterable[str], datasets: Iterable[str]
-) -> Iterator[tuple[str, str, str, bool]]:
-    """Kind, key, hub id and gate of the models and datasets that are not on this machine."""
-    for name in named:
-        entry = config.models[name]
-        folder = in_cache(entry.hub, entry.revision) if entry.hub else None
-        # Weights that were cut short are fetched again.
-        if entry.hub and (folder is None or _folder(name, folder).status == "error"):
-            yield "model", name, entry.hub, entry.gated
-    for name in datasets:
-        hub_id = config.datasets[name].hub
-        if hub_id and not Path(config.results, "data", f"{name}.parquet").is_file():
-            yield "dataset", name, hub_id, False
+    wanted = [("model", name, config.models[name].hub) for name in models]
+    wanted += [("dataset", name, config.datasets[name].hub) for name in rows]
+    reached = True
+    for kind, name, hub_id in wanted:
+        if hub_id is None:
+            continue
+        entry = config.models[name] if kind == "model" else config.datasets[name]
+        if said := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
+            yield Finding("warning", "hub", f"{kind} {name}: {said}")
+        if here(config, kind, name):
+            continue
+        found = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
+        if reached:
+            asked = partial(ask, kind, hub_id)
+            found = tried("hub", f"{kind} {name}", asked, f"{hub_id} can be downloaded")
+            reached = "cannot be reached" not in found.what
+        if found.status == "error" and getattr(entry, "gated", False):
+            terms = f"its terms are at https://huggingface.co/{hub_id}"
+            found = found._replace(do=f"{found.do}; {terms}" if found.do else terms)
+        yield found
 
 
-def _offline(what: str, rows: Dataset | None) -> Finding:
-    """What a run without the hub comes to: rows that were read before are here, all else is not.
-
-    `rows` is the entry of a dataset.
-    """
-    do = "unset it, or fetch where there is network, with the same HF_HOME"
-    if rows is not None and rows.hub is not None:
-        commit = revisions.known_commit(rows.hub, rows.revision)
-        if commit and reading.prepared(rows.hub, rows.config, commit):
-            return Finding("ok", "hub", f"{what} at commit {commit[:7]}: its rows are in the cache")
-        do += " and revisions.lock.yaml"
-    return Finding("error", "hub", f"{what} is not here, and HF_HUB_OFFLINE is set", do)
+def here(config: Config, kind: str, name: str) -> bool:
+    """Whether a hub model or dataset is on this machine."""
+    if kind == "dataset":
+        rows = config.datasets[name]
+        commit = revisions.known_commit(str(rows.hub), rows.revision)
+        cached = commit is not None and reading.prepared(str(rows.hub), rows.config, commit)
+        return cached or Path(config.results, "data", f"{name}.parquet").is_file()
+    folder = in_cache(str(config.models[name].hub), config.models[name].revision)
+    # Weights that were cut short are fetched again.
+    return folder is not None and tried("", "", partial(loading.check, folder)).status == "ok"
 
 
-def ask(kind: str, hub_id: str, what: str) -> Finding:
-    """Whether the hub lets us have a model or dataset: the only call to the network here."""
+def ask(kind: str, hub_id: str) -> None:
+    """Ask whether the hub lets us have a model or dataset: the only call to the network here."""
     from huggingface_hub import HfApi
 
-    try:
-        with hub.errors(kind, hub_id):
-            HfApi().auth_check(hub_id, repo_type=kind)
-    except AnchorscopeError as error:
-        return Finding("error", "hub", f"{what}: {error.what}", error.do)
-    return Finding("ok", "hub", f"{what} can be downloaded")
+    with hub.errors(kind, hub_id):
+        HfApi().auth_check(hub_id, repo_type=kind)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from collections.abc import Sequence
 from pathlib import Path
 from shutil import copymode
 from typing import Annotated, Any, Literal
 
 import typer
-import yaml
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
@@ -79,19 +77,21 @@ def check(
     from anchorscope.cli import cli_check
     from anchorscope.workflow import studies
 
+    chosen = read(config_files)
     try:
-        chosen = read(config_files or [])
-    except AnchorscopeError as error:
-        what = error.what + (f" ({error.where})" if error.where else "")
-        _findings([cli_check.Finding("error", "config", what, error.do)], [], as_json)
-        raise typer.Exit(1) from None
-    names = list(dict.fromkeys(targets or chosen.targets))
-    try:
-        work = {name: studies.cells_of(chosen, name) for name in names}
+        work = {name: studies.cells_of(chosen, name) for name in targets or chosen.targets}
     except AnchorscopeError as error:
         raise UsageError(error.what, error.where, error.do, see=error.see) from None
-    sizes = [cli_check.size(name, cells) for name, cells in work.items()]
-    if not _findings(cli_check.check(chosen, work), sizes, as_json):
+    found = []
+    for finding in cli_check.check(chosen, work):
+        found.append(finding)
+        if not as_json:
+            status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
+            typer.echo(f"{status} {finding.about:<8} {finding.line}")
+    fine = all(finding.status != "error" for finding in found)
+    if as_json:
+        typer.echo(_json({"ok": fine, "findings": [finding._asdict() for finding in found]}))
+    if not fine:
         raise typer.Exit(1)
 
 
@@ -100,7 +100,7 @@ def list_(config_files: ConfigFiles = None, as_json: AsJson = False) -> None:
     """The catalogue, and what of it is built."""
     from anchorscope.cli import cli_list
 
-    found = cli_list.catalogue(read(config_files or []))
+    found = cli_list.catalogue(read(config_files))
     typer.echo(_json(found) if as_json else cli_list.text(found))
 
 
@@ -117,7 +117,7 @@ def show(
     """What was found in one cell, from its tables."""
     from anchorscope.report import cell_summary, cell_words
 
-    chosen = read(config_files or [])
+    chosen = read(config_files)
     for name, catalogue in ((model, chosen.models), (dataset, chosen.datasets)):
         if name not in catalogue:
             do = f"{nearest(name, catalogue, '')} `anchorscope list` names all".strip()
@@ -131,7 +131,6 @@ def show(
 def add_model(
     source: Annotated[str, typer.Argument(help="Hub id owner/name, or a folder.")],
     key: Annotated[str | None, typer.Option(help="Its name in the catalogue.")] = None,
-    label: Annotated[str | None, typer.Option(help="Its name in figures.")] = None,
     prompt: Annotated[
         Literal["plain", "few_shot", "chat"] | None,
         typer.Option(help="How it is asked; guessed where left out."),
@@ -139,9 +138,6 @@ def add_model(
     dtype: Annotated[
         Literal["bfloat16", "float16", "float32"], typer.Option(help="Format of its weights.")
     ] = "bfloat16",
-    gated: Annotated[
-        bool, typer.Option("--gated", help="The hub wants its terms accepted.")
-    ] = False,
     write: Annotated[bool, typer.Option("--write", help="Put it into config.yaml.")] = False,
     config_files: ConfigFiles = None,
     as_json: AsJson = False,
@@ -153,8 +149,8 @@ def add_model(
     """
     from anchorscope.cli import cli_add
 
-    chosen = read(config_files or [])
-    entry = cli_add.propose(source, key=key, label=label, prompt=prompt, dtype=dtype, gated=gated)
+    chosen = read(config_files)
+    entry = cli_add.propose(source, key=key, prompt=prompt, dtype=dtype)
     if entry.key in chosen.models:
         what, do = f"there is a model `{entry.key}` already", "choose another name with --key"
         raise AnchorscopeError(what, f"{MAIN}, models.{entry.key}", do, see="config")
@@ -188,47 +184,16 @@ def selftest(
         raise typer.Exit(1)
 
 
-def read(files: Sequence[Path]) -> Config:
+def read(files: Sequence[Path] | None) -> Config:
     """The checked config: config.yaml of this folder, and further files merged over it.
 
     Raises:
         AnchorscopeError: a file is missing or no YAML, or there is a mistake in it.
     """
-    from snakemake.utils import update_config
-
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")
-    merged: dict[str, Any] = {}
-    for path in (Path(MAIN), *files):
-        update_config(merged, _yaml(path))
-    return config.load(merged, ", ".join(map(str, (MAIN, *files))))
-
-
-def _yaml(path: Path) -> dict[str, Any]:
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        what = f"cannot read the config: {error}"
-        raise AnchorscopeError(what, path, "correct it", see="config") from None
-    if not isinstance(found, dict):
-        do = "see docs/configuration.md"
-        raise AnchorscopeError("expected keys with values", path, do, see="config")
-    return found
-
-
-def _findings(found: Iterable[Any], sizes: list[dict[str, Any]], as_json: bool) -> bool:
-    """Print findings, as they come where people read them; whether none is an error."""
-    rows = []
-    for finding in found:
-        rows.append(asdict(finding))
-        if not as_json:
-            status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            typer.echo(f"{status} {finding.about:<8} {finding.line}")
-    fine = all(row["status"] != "error" for row in rows)
-    if as_json:
-        typer.echo(_json({"ok": fine, "findings": rows, "targets": sizes}))
-    return fine
+    return config.read([MAIN, *(files or [])])
 
 
 def _json(value: Any) -> str:
@@ -238,22 +203,16 @@ def _json(value: Any) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
     try:
-        # Not standalone: the parser's errors come here, to be said as JSON too.
-        ended = app(given, prog_name="anchorscope", standalone_mode=not as_json)
+        app(given, prog_name="anchorscope")
     except AnchorscopeError as error:
-        where = None if error.where is None else str(error.where)
-        see = f"{PAGE}#{error.see}" if error.see else None
-        said = _json({"error": error.what, "where": where, "do": error.do, "see": see})
-        print(said if as_json else f"error: {error}", file=sys.stdout if as_json else sys.stderr)
+        if "--json" in given:
+            where = None if error.where is None else str(error.where)
+            see = f"{PAGE}#{error.see}" if error.see else None
+            print(_json({"error": error.what, "where": where, "do": error.do, "see": see}))
+        else:
+            print(f"error: {error}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
     except SystemExit as left:
-        return left.code if isinstance(left.code, int) else int(left.code is not None)
-    except Exception as error:
-        if not (as_json and hasattr(error, "format_message")):
-            raise
-        do = "see `anchorscope --help`"
-        print(_json({"error": error.format_message(), "where": None, "do": do, "see": None}))
-        return 2
-    return ended if isinstance(ended, int) else 0
+        return int(left.code or 0)
+    return 0

@@ -1,15 +1,14 @@
-"""The JSON schema and the reference page of all config keys, written from the models themselves.
+"""The JSON schema and the reference page of all config keys, from the models themselves.
 
-python -m anchorscope.config.config_docs         writes both
-python -m anchorscope.config.config_docs --check exits 1 if one is out of date
+`python -m anchorscope.config.config_docs` writes both into docs/.
 """
 
 import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from anchorscope.config.sections import Section, section_in
 from anchorscope.config.settings import Config
 
 FOLDER = Path(__file__).parents[2] / "docs"
@@ -38,49 +37,22 @@ def schema() -> dict[str, Any]:
 
 def page() -> str:
     """The reference page: a list of keys for each section, in Markdown."""
-    content = schema()
-    sections = {"Config": content, **content["$defs"]}
-    order = dict.fromkeys(_reachable("Config", sections))
-    return INTRODUCTION + "".join(_section(name, sections) for name in order)
+    sections = dict(_sections(Config, ""))
+    titles = {section.__name__: title for title, section in sections.items()}
+    return INTRODUCTION + "".join(
+        f"\n## {title}\n\n{section.__doc__}\n\n{''.join(_keys(section, titles))}"
+        for title, section in sections.items()
+    )
 
 
-def _reachable(name: str, sections: Mapping[str, Any]) -> Iterator[str]:
-    """A section with keys of its own and those below it, in the order of the keys."""
-    keys = sections[name].get("properties", {})
-    if keys:
-        yield name
-    for key in keys.values():
-        if below := _target(key):
-            yield from _reachable(below, sections)
-
-
-def _target(key: Mapping[str, Any]) -> str | None:
-    """The section that a key holds: itself, or null, or by names of the user's choice."""
-    for node in (key, *key.get("anyOf", ()), key.get("additionalProperties") or {}):
-        if isinstance(node, Mapping) and "$ref" in node:
-            return str(node["$ref"]).rpartition("/")[2]
-    return None
-
-
-TITLES = {
-    "Config": "Top level",
-    "RandomControl": "`conditions.random`",
-    "Noop": "`conditions.noop`",
-    "Model": "`models.<name>`",
-    "Resources": "`models.<name>.resources`",
-    "TrainSettings": "`models.<name>.train`",
-    "Dataset": "`datasets.<name>`",
-    "Fields": "`datasets.<name>.fields`",
-    "FewShot": "`datasets.<name>.few_shot`",
-    "WorldSettings": "`datasets.<name>.world`",
-    "Figure": "`figures.<name>`",
-    "Null": "`calibration.nulls.<name>`",
-    "Cells": "`sensitivity`",
-}
-
-
-def _title(name: str) -> str:
-    return TITLES.get(name, f"`{name.lower()}`")
+def _sections(section: type[Section], path: str) -> Iterator[tuple[str, type[Section]]]:
+    """Title and model of a section with keys, and of those below it, in the order of the keys."""
+    yield f"`{path}`" if path else "Top level", section
+    for key, field in section.model_fields.items():
+        below = section_in(field.annotation)
+        if below and below.model_fields:
+            name = ".<name>" if "dict" in str(field.annotation) else ""
+            yield from _sections(below, f"{path}.{key}{name}".removeprefix("."))
 
 
 def anchor(title: str, separator: str = "-") -> str:
@@ -89,38 +61,26 @@ def anchor(title: str, separator: str = "-") -> str:
     return kept.replace(" ", separator)
 
 
-def _section(name: str, sections: Mapping[str, Any]) -> str:
-    section = sections[name]
-    required = section.get("required", [])
-    rows = [
-        f"- `{key}`{_form(node, key in required)}: {_description(node, sections)}\n"
-        for key, node in section["properties"].items()
-    ]
-    return f"\n## {_title(name)}\n\n{section['description']}\n\n{''.join(rows)}"
+def _keys(section: type[Section], titles: Mapping[str, str]) -> Iterator[str]:
+    """A line for each key: its type and default in brackets, and its description."""
+    content = section.model_json_schema()
+    for key, node in content["properties"].items():
+        form = _type(node, titles) + _default(node, key in content.get("required", ()))
+        shown = "" if form == "text" else f" ({form})"  # text without a default needs no word
+        text = str(section.model_fields[key].description).replace("\n", " ")
+        yield f"- `{key}`{shown}: {text}\n"
 
 
-def _description(node: Mapping[str, Any], sections: Mapping[str, Any]) -> str:
-    """Pydantic leaves a key's description out where it equals that of the section it holds."""
-    text = node.get("description") or sections[_target(node) or ""]["description"]
-    return str(text)
-
-
-def _form(node: Mapping[str, Any], required: bool) -> str:
-    """Type and default, in brackets; text without a default needs no word."""
-    form = _type(node) + _default(node, required)
-    return "" if form == "text" else f" ({form})"
-
-
-def _type(node: Mapping[str, Any]) -> str:
+def _type(node: Mapping[str, Any], titles: Mapping[str, str]) -> str:
     """A key's type in words."""
     if "anyOf" in node:
-        return " or ".join(_type(part) for part in node["anyOf"] if part.get("type") != "null")
-    if name := _target(node):
-        if "additionalProperties" in node:
-            return f"name → [{_title(name)}](#{anchor(_title(name))})"
-        if name == "Plain":
-            return "`{}`"
-        return f"[{_title(name)}](#{anchor(_title(name))})"
+        parts = (part for part in node["anyOf"] if part.get("type") != "null")
+        return " or ".join(_type(part, titles) for part in parts)
+    if "$ref" in node:
+        title = titles.get(node["$ref"].rpartition("/")[2])
+        return f"[{title}](#{anchor(title)})" if title else "`{}`"
+    if isinstance(entry := node.get("additionalProperties"), Mapping):
+        return f"name → {_type(entry, titles)}"
     if "mlp/final" in node.get("enum", ()):
         return "[read-out](method.md#the-terms)"
     if "enum" in node:
@@ -129,9 +89,8 @@ def _type(node: Mapping[str, Any]) -> str:
     if "const" in node:
         return f"`{node['const']}`"
     if node["type"] == "array":
-        return f"list of {_type(node['items'])}"
-    names = {"string": "text", "integer": "integer", "boolean": "boolean"}
-    return names.get(node["type"], node["type"]) + _bounds(node)
+        return f"list of {_type(node['items'], titles)}"
+    return {"string": "text"}.get(node["type"], node["type"]) + _bounds(node)
 
 
 def _bounds(node: Mapping[str, Any]) -> str:
@@ -153,25 +112,10 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
 
 def contents() -> dict[Path, str]:
     """What each generated file must hold."""
-    return {
-        SCHEMA: json.dumps(schema(), indent=2, ensure_ascii=False) + "\n",
-        PAGE: page(),
-    }
-
-
-def main(arguments: list[str]) -> int:
-    check = arguments == ["--check"]
-    texts = contents().items()
-    stale = {
-        path: text for path, text in texts if not path.is_file() or path.read_text("utf-8") != text
-    }
-    for path, text in stale.items():
-        if check:
-            print(f"{path.relative_to(FOLDER.parent)} is out of date; run: make docs")
-        else:
-            path.write_text(text, encoding="utf-8")
-    return int(check and bool(stale))
+    in_json = json.dumps(schema(), indent=2, ensure_ascii=False).replace("\\n", " ")
+    return {SCHEMA: in_json + "\n", PAGE: page()}
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    for path, text in contents().items():
+        path.write_text(text, encoding="utf-8")

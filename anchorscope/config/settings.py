@@ -1,8 +1,6 @@
 """Every key of the config: its type, its default and what it is for.
 
-These models are the one source: `docs/config.schema.json` and `docs/configuration.md` are
-generated from them by `anchorscope.config.config_docs`. What no single key shows is checked by
-`anchorscope.workflow.config`.
+`config_docs` writes `docs/config.schema.json` and `docs/configuration.md` from these models.
 """
 
 from __future__ import annotations
@@ -18,16 +16,25 @@ from anchorscope.config.catalogue import Dataset, Figure, Model
 from anchorscope.config.sections import (
     Amount,
     Count,
+    DatasetKey,
+    DatasetKeys,
+    FigureKey,
     Inside,
+    ModelKey,
+    ModelKeys,
+    Name,
+    Once,
+    Place,
     Positive,
     Readout,
     Section,
     Share,
     Text,
+    mistake,
 )
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
 
+Readouts = Annotated[list[Readout], Field(min_length=1), Once]
 RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
@@ -35,12 +42,9 @@ RECIPE_VERSION = 3
 class Knockout(Section):
     """How the exact question tokens are blocked."""
 
-    blocks: Literal["after", "answer"] = Field(
-        "after",
-        description="Which later tokens are blocked from attending to the exact question tokens: "
-        "`after`, all of them, which seals them off; `answer`, the answer's tokens "
-        "only, which leaks.",
-    )
+    blocks: Literal["after", "answer"] = "after"
+    """Which later tokens are blocked from attending to the exact question tokens: `after`, all of
+    them, which seals them off; `answer`, the answer's tokens only, which leaks."""
 
 
 class Plain(Section):
@@ -63,36 +67,23 @@ class Conditions(Section):
     """What the passes beside `clean` do. A condition left out, or null, is not run."""
 
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
-    random: RandomControl | None = Field(
-        None, description="Block as many other question tokens: the control."
-    )
+    random: RandomControl | None = None
+    """Block as many other question tokens: the control."""
     question: Plain | None = Field(None, description="Block the whole question: the ceiling.")
     noop: Noop | None = Field(None, description="Block nothing, in another batch: numerical noise.")
-    matched: Plain | None = Field(
-        None,
-        description="The same answer behind another question of the same relation and fold, for "
-        "which its label is reversed.",
-    )
-    placebo: Plain | None = Field(
-        None,
-        description="The same behind a question for which the label stays.",
-    )
-    replicate: Plain | None = Field(
-        None,
-        description="The same answer behind a second wording or other worked examples, for the "
-        "grouping `replicate`.",
-    )
+    matched: Plain | None = None
+    """The same answer behind another question of the same relation and fold, for which its label is
+    reversed."""
+    placebo: Plain | None = None
+    """The same behind a question for which the label stays."""
+    replicate: Plain | None = None
+    """The same answer behind a second wording or other worked examples, for the grouping
+    `replicate`."""
 
 
 def _all_conditions() -> Conditions:
-    return Conditions(
-        knockout=Plain(),
-        random=RandomControl(),
-        question=Plain(),
-        noop=Noop(),
-        matched=Plain(),
-        placebo=Plain(),
-    )
+    plain = {name: Plain() for name in ("knockout", "question", "matched", "placebo")}
+    return Conditions(**plain, random=RandomControl(), noop=Noop())
 
 
 class Generation(Section):
@@ -106,36 +97,26 @@ class Probe(Section):
     """The logistic regressions that predict the label from the activations."""
 
     folds: Annotated[int, Field(ge=2)] = Field(5, description="Outer folds; see `disjoint`.")
-    disjoint: Literal["subject", "subject+answer"] = Field(
-        "subject",
-        description="What samples of different folds never share: subject and question, or the "
-        "exact answer's text as well.",
+    disjoint: Literal["subject", "subject+answer"] = "subject"
+    """What samples of different folds never share: subject and question, or the exact answer's text
+    as well."""
+    inner_folds: Annotated[int, Field(ge=2)] = 5
+    """Folds inside a training fold, for penalty and calibration."""
+    grid: Annotated[list[Positive], Field(min_length=1), Once] = Field(
+        [1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0]
     )
-    inner_folds: Annotated[int, Field(ge=2)] = Field(
-        5, description="Folds inside a training fold, for penalty and calibration."
-    )
-    grid: Annotated[list[Positive], Field(min_length=1)] = Field(
-        [1.0e-4, 1.0e-3, 1.0e-2, 1.0e-1, 1.0, 10.0],
-        description="Inverse penalties C to choose from, by the one-standard-error rule.",
-    )
-    penalty: Positive = Field(
-        1.0, description="Factor on the chosen penalty 1/C, varied by `sensitivity`."
-    )
-    scoring: Literal["calibrated", "published"] = Field(
-        "calibrated",
-        description="`calibrated`: cross-validated C, fitted slope and offset. `published`: the "
-        "paper's recipe, C = 1, uncalibrated, natural prior.",
-    )
-    refits: Annotated[int, Field(ge=0)] = Field(
-        20,
-        description="Bootstrap draws in which the probes are refitted, so that intervals include "
-        "their variance. 0: probes held fixed.",
-    )
-    prior: Literal["balanced", "natural"] = Field(
-        "balanced",
-        description="`balanced`: p as if right and wrong answers were equally frequent. "
-        "`natural`: at the cell's own share of wrong answers.",
-    )
+    """Inverse penalties C to choose from, by the one-standard-error rule."""
+    penalty: Positive = 1.0
+    """Factor on the chosen penalty 1/C, varied by `sensitivity`."""
+    scoring: Literal["calibrated", "published"] = "calibrated"
+    """`calibrated`: cross-validated C, fitted slope and offset. `published`: the paper's recipe, C
+    = 1, uncalibrated, natural prior."""
+    refits: Amount = 20
+    """Bootstrap draws in which the probes are refitted, so that intervals include their variance.
+    0: probes held fixed."""
+    prior: Literal["balanced", "natural"] = "balanced"
+    """`balanced`: p as if right and wrong answers were equally frequent. `natural`: at the cell's
+    own share of wrong answers."""
 
 
 class Bootstrap(Section):
@@ -144,22 +125,18 @@ class Bootstrap(Section):
     draws: Count = Field(1000, description="Draws, clustered by subject or question.")
     level: Inside = Field(0.95, description="Coverage of the intervals.")
     min_n: Count = Field(20, description="Points with fewer samples are left out of the line.")
-    min_clusters: Count = Field(
-        10, description="Points with fewer clusters are left out of the line."
-    )
+    min_clusters: Count = 10
+    """Points with fewer clusters are left out of the line."""
 
 
 class Chart(Section):
     """The look of the figures; changes no number. Sizes are in CSS pixels."""
 
-    theme: Literal["screen", "paper"] = Field(
-        "screen", description="Defaults of the keys below: `paper` fits a printed column."
-    )
-    width_mm: Amount | None = Field(
-        None,
-        description="Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 "
-        "for one panel, 180 for more.",
-    )
+    theme: Literal["screen", "paper"] = "screen"
+    """Defaults of the keys below: `paper` fits a printed column."""
+    width_mm: Amount | None = None
+    """Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 for one panel,
+    180 for more."""
     panel_width: Count | None = Field(None, description="Width of a panel.")
     panel_height: Count | None = Field(None, description="Height of a ΔP panel.")
     share_height: Count | None = Field(None, description="Height of a panel of flips.")
@@ -175,13 +152,15 @@ class Chart(Section):
     marker_size: Positive | None = Field(None, description="Area of the markers.")
     legend_columns: Amount | None = Field(None, description="0: as many as fit.")
     wrap: Amount | None = Field(None, description="Characters per caption line; 0: as many as fit.")
+    title: Literal["none"] | None = Field(None, description="`none`: figures without a title.")
+    caption: Literal["none"] | None = Field(None, description="`none`: without a caption.")
 
 
 class Null(Section):
     """A cell in which nothing may be found."""
 
-    model: Text = Field(description="Key of the model.")
-    dataset: Text = Field(description="Key of the dataset.")
+    model: ModelKey = Field(description="Key of the model.")
+    dataset: DatasetKey = Field(description="Key of the dataset.")
     shuffled: bool = Field(False, description="Whether the probes are fitted to shuffled labels.")
     expectation: Text = Field(description="Why there can be no signal, in words.")
 
@@ -189,109 +168,79 @@ class Null(Section):
 class Calibration(Section):
     """Cells measured against known truth, by the target `calibration`."""
 
-    models: Annotated[list[str], Field(min_length=1)] = Field(
-        ["calibration-llama", "calibration-qwen3"],
-        description="Models trained here on planted worlds.",
+    models: ModelKeys = Field(["calibration-llama", "calibration-qwen3"])
+    """Models trained here on planted worlds."""
+    datasets: DatasetKeys = Field(
+        ["world-relation", "world-trivia", "world-two-hop", "world-search"]
     )
-    datasets: Annotated[list[str], Field(min_length=1)] = Field(
-        ["world-relation", "world-trivia", "world-two-hop", "world-search"],
-        description="Worlds.",
-    )
+    """Worlds."""
     random_draws: Count = Field(5, description="Random draws per sample.")
     bootstrap_draws: Count = Field(200, description="Bootstrap draws.")
-    nulls: dict[str, Null] = Field(
-        default_factory=dict, description="Cells in which nothing may be found."
-    )
+    nulls: dict[str, Null] = Field(default_factory=dict)
+    """Cells in which nothing may be found."""
 
 
 class Cells(Section):
     """Every model with every dataset."""
 
-    models: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of models.")
-    datasets: Annotated[list[str], Field(min_length=1)] = Field(description="Keys of datasets.")
+    models: ModelKeys = Field(description="Keys of models.")
+    datasets: DatasetKeys = Field(description="Keys of datasets.")
 
 
 class Config(Section):
     """All settings of a run."""
 
-    results: Text = Field("results", description="Folder of all products.")
-    data_folder: Text | None = Field(
-        None, description="Folder that relative `local` paths of datasets start from."
-    )
-    data_folders: list[Text] = Field(
-        [],
-        description="Folders outside the project that `results`, `local` and `file` may point to.",
-    )
-    limit: Count | None = Field(
-        None,
-        description="A quick look at this many samples per cell, under `<results>/limit-<n>`; "
-        "null: all.",
-    )
-    targets: Annotated[list[str], Field(min_length=1)] = Field(
-        ["demo"], description="Figures that `snakemake --cores all` builds."
-    )
+    results: Place = Field("results", description="Folder of all products.")
+    data_folder: Place | None = None
+    """Folder that relative `local` paths of datasets start from."""
+    limit: Count | None = None
+    """A quick look at this many samples per cell, under `<results>/limit-<n>`; null: all."""
+    targets: Annotated[list[FigureKey], Field(min_length=1), Once] = Field(["demo"])
+    """Figures that `snakemake --cores all` builds."""
     seed: Amount = Field(0, description="Seed of samples, few-shot examples, controls and folds.")
-    sample_size: Count = Field(
-        2000, description="Questions sampled per dataset; worlds are always taken whole."
-    )
+    sample_size: Count = 2000
+    """Questions sampled per dataset; worlds are always taken whole."""
     max_prompt_tokens: Count = Field(1024, description="Longer prompts are dropped and counted.")
-    most_dropped: Share = Field(
-        0.5, description="Largest share of samples that may be lost before the run stops."
-    )
-    anchors: Literal["subject+property", "subject"] = Field(
-        "subject+property", description="What counts as exact question tokens."
-    )
-    finder: Literal["metadata", "offline"] = Field(
-        "metadata",
-        description="How they are found: `metadata`, from the dataset's subject and property "
-        "where known; `offline`, from the question's text alone.",
-    )
+    most_dropped: Share = 0.5
+    """Largest share of samples that may be lost before the run stops."""
+    anchors: Literal["subject+property", "subject"] = "subject+property"
+    """What counts as exact question tokens."""
+    finder: Literal["metadata", "offline"] = "metadata"
+    """How they are found: `metadata`, from the dataset's subject and property where known;
+    `offline`, from the question's text alone."""
     knockout: Knockout = Field(default_factory=Knockout, description="How they are blocked.")
-    conditions: Conditions = Field(
-        default_factory=_all_conditions,
-        description="Passes beside `clean`; by default all but `replicate`.",
-    )
-    readouts: Annotated[list[Readout], Field(min_length=1)] = Field(
-        ["mlp/final", "mlp/prompt_end"],
-        description="`<site>/<position>` pairs to measure.",
-    )
-    generation: Generation = Field(
-        default_factory=Generation, description="How answers are generated."
-    )
-    batch_tokens: Count = Field(
-        8192, description="Most tokens in a batch; lower it if the GPU runs out of memory."
-    )
-    keep_activations: bool = Field(
-        True, description="Whether activations stay on disk once scored."
-    )
+    conditions: Conditions = Field(default_factory=_all_conditions)
+    """Passes beside `clean`; by default all but `replicate`."""
+    readouts: Readouts = Field(["mlp/final", "mlp/prompt_end"])
+    """`<site>/<position>` pairs to measure."""
+    generation: Generation = Field(default_factory=Generation)
+    """How answers are generated."""
+    batch_tokens: Count = 8192
+    """Most tokens in a batch; lower it if the GPU runs out of memory."""
+    keep_activations: bool = True
+    """Whether activations stay on disk once scored."""
     probe: Probe = Field(default_factory=Probe, description="The probes.")
-    grouping: Literal["per_layer", "reference_layer", "replicate"] = Field(
-        "per_layer",
-        description="What makes a sample Q-Anchored in figures: its own flip at each layer; its "
-        "flip at the headline layer; or its flip behind a second prompt. Tables hold "
-        "every grouping that was measured.",
-    )
+    grouping: Literal["per_layer", "reference_layer", "replicate"] = "per_layer"
+    """What makes a sample Q-Anchored in figures: its own flip at each layer; its flip at the
+    headline layer; or its flip behind a second prompt. Tables hold every grouping that was
+    measured."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
-    experiments: dict[str, dict[str, Any]] = Field(
-        default_factory=dict,
-        description="Settings of experiments by name; see docs/experiments.md.",
-    )
     chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
-    calibration: Calibration = Field(
-        default_factory=Calibration, description="Cells measured against known truth."
-    )
-    sensitivity: Cells | None = Field(
-        None,
-        description="Cells of `sensitivity`; null: the calibration models on their first dataset.",
-    )
-    models: dict[str, Model] = Field(description="Models, by key.")
-    datasets: dict[str, Dataset] = Field(description="Datasets, by key.")
-    figures: dict[str, Figure] = Field(description="Figures, by key.")
+    calibration: Calibration = Field(default_factory=Calibration)
+    """Cells measured against known truth."""
+    sensitivity: Cells | None = None
+    """Cells of `sensitivity`; null: the calibration models on their first dataset."""
+    models: dict[Name, Model] = Field(description="Models, by key.")
+    datasets: dict[Name, Dataset] = Field(description="Datasets, by key.")
+    figures: dict[Name, Figure] = Field(description="Figures, by key.")
 
     @field_validator("results")
     @classmethod
-    def _without_slash(cls, value: str) -> str:
-        return value.rstrip("/") or value
+    def _a_folder_of_its_own(cls, value: str) -> str:
+        if Path(value).name in ("", "..") or set("{}*?") & set(value):
+            what = f"the folder `{value}` cannot hold results"
+            raise mistake(what, "name a folder of its own, for example `results`")
+        return str(Path(value))
 
     @field_validator("models", "datasets")
     @classmethod
@@ -346,10 +295,7 @@ class Config(Section):
     def local_of(self, dataset: str) -> str | None:
         """Where a dataset's own rows lie: `local`, from `data_folder` on if that is given."""
         local = self.datasets[dataset].local
-        if local is None:
-            return None
-        path = Path(local).expanduser()
-        return str(path if self.data_folder is None else Path(self.data_folder).expanduser() / path)
+        return local and str(Path(self.data_folder or "", local))
 
     def worlds_of(self, model: str) -> dict[str, dict[str, Any]]:
         """The worlds that a trained model learns: dataset key → its settings."""
@@ -375,21 +321,12 @@ class Config(Section):
         return used, [name for name in names if name not in needed]
 
     def recipe_hash(self, model: str) -> str:
-        """Hash of all that decides a trained model's weights; labels and resources left out.
+        """Hash of all that decides the weights of a model trained here.
 
         The sample decides what is learned of real rows; a world is always learned whole.
-
-        Raises:
-            AnchorscopeError: the model is not trained here.
         """
         train = self.models[model].train
-        if train is None:
-            raise AnchorscopeError(
-                f"the model {model} has no recipe",
-                f"models.{model}",
-                "give it a `train` entry",
-                see="config",
-            )
+        assert train is not None, f"the model {model} has no recipe"
         datasets = []
         for name in train.datasets:
             entry = self.datasets[name]

@@ -18,8 +18,6 @@ from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
 
 ANCHORS = ("Q", "A", "all")
-SHARE, DIFFERENCE, POINTS = (0.0, 1.0), (-1.0, 1.0), (-np.inf, np.inf)
-"""What intervals of a share, of a difference of shares, and of ΔP keep to."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,12 @@ class Quantity:
     Attributes:
         means: the mean.
         ends: what the names of the interval's columns begin with.
-        bounds: which the interval keeps to.
+        bounds: which the interval keeps to, such as 0 and 1 of a share.
     """
 
     means: Means
     ends: str
-    bounds: tuple[float, float] = POINTS
+    bounds: tuple[float, float] = (-np.inf, np.inf)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What an experiment is: one record, from which targets, config, rules and pages are derived."""
+"""What an experiment is: one record, from which targets, rules and pages are derived."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
 
-from anchorscope.config.settings import Section
-
 
 @dataclass(frozen=True)
 class Experiment:
@@ -16,16 +14,15 @@ class Experiment:
 
     Its folder `anchorscope/experiments/<name>/` holds three modules more:
 
-    - `measure.measure(cell, settings)` passes a cell's samples, see `scored.Cell`, and returns a
+    - `measure.measure(cell)` passes a cell's samples, see `scored.Cell`, and returns a
       row for each sample, condition, read-out and layer.
     - `table.table(scores, answers, rows, ...)` makes a cell's table from them, and
       `table.per_sample(scores, answers, rows)` what the calibration holds against planted truth.
     - `figure.chart(table, view, ...)` draws one of `views`.
 
     Attributes:
-        name: of its target, its section of the config's `experiments`, and its products.
+        name: of its target and its products.
         about: what it does and what controls it, in a sentence or two.
-        settings: the model of its section in the config.
         views: view → title of the picture; the first is `<figure>.<name>`, the others
             `<figure>.<name>-<view>`.
         columns: of a cell's table; docs/experiments.md explains them.
@@ -33,7 +30,6 @@ class Experiment:
 
     name: str
     about: str
-    settings: type[Section]
     views: Mapping[str, str]
     columns: tuple[str, ...]
 

@@ -10,16 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import (
-    ANCHORS,
-    DIFFERENCE,
-    POINTS,
-    SHARE,
-    Analysis,
-    Group,
-    Quantity,
-    count,
-)
+from anchorscope.experiments.analysis import ANCHORS, Analysis, Group, Quantity, count
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
@@ -104,5 +95,5 @@ def _group(name: str, arm: Arm, label: str, anchor: str, whole: np.ndarray) -> G
 
 def _bounds(arm: str, column: str) -> tuple[float, float]:
     if column == "delta_p":
-        return POINTS
-    return DIFFERENCE if column == "contrast" or "-" in arm else SHARE
+        return -np.inf, np.inf
+    return (-1, 1) if column == "contrast" or "-" in arm else (0, 1)

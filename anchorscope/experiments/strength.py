@@ -14,7 +14,6 @@ import pandas as pd
 
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap
-from anchorscope.probes.samples import Readout
 from anchorscope.storage.errors import AnchorscopeError
 
 LEAST_AUC = 0.6
@@ -94,29 +93,4 @@ def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]
     return {
         str(name): samples.aligned(part, answers, "s", f"floor {name}")
         for name, part in floors.groupby("floor", sort=False)
-    }
-
-
-def added(
-    readout: Readout, before: Readout, z: np.ndarray, drawn: Bootstrap, level: float
-) -> dict[str, np.ndarray]:
-    """The AUC at the same site before the answer is read, and what reading it adds, [layers].
-
-    Args:
-        readout: after the answer.
-        before: at `prompt_end`.
-        z: labels, [n].
-        drawn, level: the bootstrap, and the level of its intervals.
-    """
-    replicates = drawn.aucs(before.clean, z)
-    low, high = intervals.percentile(replicates, level)
-    more = drawn.aucs(readout.clean, z) - replicates
-    added_low, added_high = intervals.percentile(more, level)
-    return {
-        "prompt_end_auc": before.auc,
-        "prompt_end_low": low,
-        "prompt_end_high": high,
-        "added_auc": readout.auc - before.auc,
-        "added_low": added_low,
-        "added_high": added_high,
     }

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from anchorscope.experiments.analysis import stacked
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -26,27 +27,11 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
         frames: the cells' tables, in the same order.
 
     Raises:
-        AnchorscopeError: a cell comes twice, cells and tables do not pair up, or their columns
-            differ.
+        AnchorscopeError: the tables' columns differ.
     """
-    keys = [(str(model), str(dataset)) for model, dataset in cells]
-    if len(keys) != len(frames) or not keys:
-        raise AnchorscopeError(
-            f"{len(keys)} cells but {len(frames)} tables",
-            "table",
-            "run snakemake again",
-            see="stale-product",
-        )
-    twice = [key for key in dict.fromkeys(keys) if keys.count(key) > 1]
-    if twice:
-        raise AnchorscopeError(
-            "a cell comes twice",
-            " on ".join(twice[0]),
-            "name each model and dataset once",
-            see="config",
-        )
     columns = list(frames[0].columns)
-    for (model, dataset), frame in zip(keys, frames, strict=True):
+    named = []
+    for (model, dataset), frame in zip(cells, frames, strict=True):
         if list(frame.columns) != columns:
             differing = sorted(set(frame.columns) ^ set(columns)) or ["their order"]
             raise AnchorscopeError(
@@ -55,14 +40,11 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
                 "delete the tables under delta_p/ and run snakemake again",
                 see="stale-product",
             )
-    named = []
-    for (model, dataset), frame in zip(keys, frames, strict=True):
         rest = frame.drop(columns=["model", "dataset"], errors="ignore")
         rest.insert(0, "model", model)
         rest.insert(1, "dataset", dataset)
         named.append(rest)
-    filled = [frame for frame in named if len(frame)] or named[:1]
-    return pd.concat(filled, ignore_index=True)
+    return stacked(named)
 
 
 def rows_where(rows: pd.DataFrame, **wanted: object) -> pd.DataFrame:

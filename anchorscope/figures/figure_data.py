@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from itertools import groupby, product
 from typing import Any
 
 import pandas as pd
@@ -22,53 +22,34 @@ UNTOLD = (
     "At these layers the probe is not shown to know more than the text alone, so its contrasts are "
     "not interpretable."
 )
+# a picture of cells with fewer samples, and with thin groups, is a preview
+ENOUGH = 300
 BANDS = "bootstrap intervals, with the probe's own variance"
 AUC_BANDS = "bootstrap intervals, probes held fixed"
-Row = dict[str, Any]
+Row = dict[Any, Any]
 Pair = tuple[str, str]
 # what a row holds of each number: its column of the table, factor, digits
 Source = tuple[str, float, int]
 CURVE: dict[str, Source] = {
-    "delta_p": ("delta_p", 1, 2),
-    "ci_low": ("ci_low", 1, 2),
-    "ci_high": ("ci_high", 1, 2),
+    "value": ("delta_p", 1, 2),
+    "low": ("ci_low", 1, 2),
+    "high": ("ci_high", 1, 2),
     "n": ("n", 1, 0),
     "share": ("share", 100, 1),
     "probe_auc": ("probe_auc", 1, 3),
 }
 SHARES: dict[str, Source] = {
-    "flips": ("flip_share", 100, 1),
+    "value": ("flip_share", 100, 1),
     "low": ("flip_low", 100, 1),
     "high": ("flip_high", 100, 1),
     "n": ("n_paired", 1, 0),
+    "of": ("of", 1, 0),
 }
 
 
 def control_of(condition: str) -> str:
     """The control that stands beside a condition; a control stands alone."""
     return BY_NAME[condition].control or condition
-
-
-@dataclass(frozen=True)
-class Panel:
-    """What one model's column draws, and what its caption needs.
-
-    `curves`, `flips` and `follows` are rows of the chart's data: ΔP in percentage points, shares
-    in percent. `cells` are the table's rows by cell, `paired` how many of a cell's samples are
-    paired; `covered`, at the headline layer, how many Q-Anchored right answers have a counted
-    pair, and how many there are. `thin` and `missing` name curves that are not drawn.
-    """
-
-    label: str
-    layers: int
-    curves: list[Row] = field(default_factory=list)
-    flips: list[Row] = field(default_factory=list)
-    follows: list[Row] = field(default_factory=list)
-    cells: dict[str, pd.DataFrame] = field(default_factory=dict)
-    paired: list[int] = field(default_factory=list)
-    covered: list[tuple[int, int]] = field(default_factory=list)
-    thin: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
@@ -103,12 +84,9 @@ def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     """
     here = rows_at(table, readout)
     if here.empty:
-        measured = sorted(set(table["site"] + "/" + table["position"]))
-        raise AnchorscopeError(
-            f"no rows at the read-out {'/'.join(readout)}",
-            f"the table holds: {', '.join(measured) or 'nothing'}",
-            "name one of these in the figure, or add the read-out to `readouts` and measure it",
-            see="not-measured",
+        do = "name one of these in the figure, or add the read-out to `readouts` and measure it"
+        raise _unmeasured(
+            f"read-out {'/'.join(readout)}", table["site"] + "/" + table["position"], do
         )
     return here
 
@@ -127,44 +105,37 @@ def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame
     groupings = sorted(set(table["grouping"]))
     chosen = grouping or ("per_layer" if "per_layer" in groupings else groupings[0])
     if chosen not in groupings:
-        raise AnchorscopeError(
-            f"no rows with the grouping {chosen}",
-            f"the table holds: {', '.join(groupings)}",
-            "name one of these, or measure this one",
-            see="not-measured",
-        )
+        do = "name one of these, or measure this one"
+        raise _unmeasured(f"grouping {chosen}", groupings, do)
     return table[table["grouping"] == chosen], chosen
 
 
-def select(table: pd.DataFrame, readout: Pair, grouping: str | None) -> tuple[pd.DataFrame, str]:
-    """The curve's rows at the read-out and grouping, and the grouping.
+def _unmeasured(what: str, held: Iterable[str], do: str) -> AnchorscopeError:
+    known = ", ".join(sorted(set(held))) or "nothing"
+    return AnchorscopeError(
+        f"no rows of the {what}", f"the table holds: {known}", do, see="not-measured"
+    )
+
+
+def select(
+    table: pd.DataFrame, readout: Pair | None, grouping: str | None
+) -> tuple[pd.DataFrame, str]:
+    """The curve's rows at the read-out, or at all, and grouping; and the grouping.
+
+    Groups of too few samples are `thin`. `of` is how many right answers the knockout's group has
+    at the layer.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
     require(table, f"{KEYS} {NUMBERS}")
-    return at_grouping(at_readout(table, readout), grouping)
-
-
-def panel_of(
-    rows: pd.DataFrame,
-    model: str,
-    label: str,
-    datasets: Sequence[Pair],
-    condition: str = "knockout",
-) -> Panel:
-    """Everything one model's column shows of a condition; `rows` as `select` returns them."""
-    mine = rows[rows["model"] == model]
-    panel = Panel(label, layer_count(mine))
-    for i, (key, name) in enumerate(datasets):
-        cell = mine[mine["dataset"] == key]
-        if cell.empty:
-            panel.missing.append(f"{label} on {name}")
-        else:
-            _add_cell(panel, cell, name, i, condition)
-    if len(panel.missing) == len(datasets):
-        panel.missing[:] = [label]
-    return panel
+    rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)
+    thin = (true(rows["thin"]) | (rows["n"].fillna(0) == 0)) & (rows["anchor"] != "all")
+    rows = rows.assign(thin=thin)
+    cut = rows[rows["condition"] == "knockout"]
+    place = ["model", "dataset", "site", "position", "anchor", "layer"]
+    right = cut[place].assign(of=(cut["n"] * cut["answer_accuracy"]).round())
+    return rows.merge(right, on=place, how="left"), chosen
 
 
 def layer_count(rows: pd.DataFrame) -> int:
@@ -172,49 +143,38 @@ def layer_count(rows: pd.DataFrame) -> int:
     return int(rows["layer"].max()) + 1 if len(rows) else 1
 
 
-def _add_cell(panel: Panel, cell: pd.DataFrame, name: str, i: int, cut: str) -> None:
-    """One dataset of the panel, the `i`-th of the legend."""
-    panel.cells[f"{panel.label} on {name}"] = cell
-    common = {"model": panel.label, "dataset": name, "marker": marker_of(i)}
-    _add_flips(panel, cell, common, i, cut)
-    _add_follows(panel, cell, common, i)
-    for j, anchor in enumerate(ANCHORS):
-        curve, series = _rows(cell, cut, anchor), series_name(anchor, name)
-        shown = common | {"anchor": f"{anchor}-Anchored", "series": series}
-        offset = i + j * (marker_step(panel.layers) // 2)
-        # a thin point keeps its row, with ΔP blank, so that the line breaks there
-        drawn = _masked(curve, ["delta_p", "ci_low", "ci_high"])
-        panel.curves.extend(line_rows(drawn, CURVE, shown, panel.layers, offset))
-        panel.thin.extend(_thin_note(curve, panel.label, series))
-        if curve.empty:
-            panel.missing.append(f"{series} of {panel.label}")
+def panel_rows(
+    rows: pd.DataFrame,
+    model: Pair,
+    datasets: Sequence[Pair],
+    anchors: Sequence[str],
+    conditions: Sequence[str],
+    numbers: Mapping[str, Source],
+) -> list[Row]:
+    """The lines of one panel of a model: one for each dataset, group and condition.
 
-
-def _add_flips(panel: Panel, cell: pd.DataFrame, common: Row, i: int, cut: str) -> None:
-    """Flips of the paired samples under the cut and under the control beside it."""
-    for condition in dict.fromkeys((cut, control_of(cut))):
-        rows = _rows(cell, condition, "all")
-        shown = common | {"condition": condition, "anchor": "all", "chance": condition != cut}
-        shown["series"] = series_name("Q", common["dataset"])
-        panel.flips.extend(line_rows(rows, SHARES, shown, panel.layers, i))
-        if condition == cut and rows["n_paired"].notna().any():
-            panel.paired.append(int(rows["n_paired"].max()))
-
-
-def _add_follows(panel: Panel, cell: pd.DataFrame, common: Row, i: int) -> None:
-    """Q-Anchored right answers that follow another question; where too few do, the line breaks."""
-    groups = _rows(cell, "knockout", "Q").set_index("layer")
-    right = (groups["n"] * groups["answer_accuracy"]).round()
-    for condition in ("matched", "placebo"):
-        rows = _rows(cell, condition, "Q")
-        rows = _masked(rows, ["flip_share", "flip_low", "flip_high"])
-        rows = rows.assign(of=rows["layer"].map(right))
-        shown = common | {"condition": condition, "anchor": "Q", "chance": condition != "matched"}
-        shown["series"] = series_name("Q", common["dataset"])
-        panel.follows.extend(line_rows(rows, SHARES | {"of": ("of", 1, 0)}, shown, panel.layers, i))
-        head = rows[true(rows["headline"])].dropna(subset=["n_paired", "of"])
-        if condition == "matched":
-            panel.covered.extend((int(n), int(of)) for n, of in head[["n_paired", "of"]].values)
+    Args:
+        rows: as `select` returns them.
+        model, datasets: keys with their labels.
+        anchors: groups; `all` is drawn as Q-Anchored.
+        conditions: what is drawn, and behind it its controls, marked `chance`.
+        numbers: what a row holds.
+    """
+    mine = rows[rows["model"] == model[0]]
+    layers, found = layer_count(mine), []
+    for (i, (key, name)), condition, (j, anchor) in product(
+        enumerate(datasets), conditions, enumerate(anchors)
+    ):
+        line = mine[
+            (mine["dataset"] == key) & (mine["condition"] == condition) & (mine["anchor"] == anchor)
+        ]
+        group = "A" if anchor == "A" else "Q"
+        shown: Row = {"model": model[1], "dataset": name, "anchor": f"{group}-Anchored"}
+        shown |= {"series": series_name(group, name), "marker": marker_of(i)}
+        shown |= {"condition": condition, "chance": condition != conditions[0]}
+        offset = i + j * (marker_step(layers) // 2)
+        found += line_rows(line, numbers, shown, layers, offset)
+    return found
 
 
 def line_rows(
@@ -226,37 +186,40 @@ def line_rows(
     *,
     probe: bool = True,
 ) -> list[Row]:
-    """One line of a panel, by layer, as `in_runs` cuts it.
+    """One line of a panel, by layer, in runs with and without a signal, each drawn in one colour.
 
     Blanks keep their row, so that the line breaks there; a line of blanks, or of a column that
-    the table lacks, gives no rows.
+    the table lacks, gives no rows. A run without a signal reaches to the points beside it, which
+    come twice, there as `edge`. Points of `thin` groups belong to no line.
 
     Args:
         frame: the line's rows of the table.
         numbers: what a row holds, the line's height first.
         shown: what all rows share.
         layers: of the model.
-        offset: of the markers, see `marked`.
+        offset: of the markers, so that those of several lines do not meet.
         probe: whether it tells of the read-out's probe; what does not is never grey.
     """
     height = next(iter(numbers.values()))[0]
     if height not in frame or frame[height].isna().all():
         return []
-    frame = frame.sort_values("layer")
-    points: dict[str, list[Any]] = {
+    frame = frame.sort_values("layer", ignore_index=True)
+    held: dict[str, list[Any]] = {
         name: [number(factor * x, digits) for x in frame[source]]
-        if source in frame
-        else [None] * len(frame)
         for name, (source, factor, digits) in numbers.items()
+        if source in frame
     }
-    at = [int(layer) for layer in frame["layer"]]
-    seen = true(frame["signal"]).tolist() if probe else [True] * len(at)
-    marks = marked(points[next(iter(points))], at, marker_step(layers), offset, seen)
-    points |= {"layer": at, "mark": marks, "signal": seen}
-    return in_runs(
-        shown | dict(zip(points, values, strict=True))
-        for values in zip(*points.values(), strict=True)
-    )
+    line = pd.DataFrame(dict.fromkeys(numbers) | held, dtype=object, index=frame.index)
+    seen = true(frame["signal"]) if probe else frame["layer"].notna()
+    thin = true(frame["thin"]) if "thin" in frame else frame["layer"].isna()
+    sort = seen.astype(int).mask(thin, 2)
+    run = sort.ne(sort.shift()).cumsum() - 1
+    mark = _marked(frame["layer"], frame[height].notna(), seen, run, marker_step(layers), offset)
+    line = line.assign(layer=frame["layer"], signal=seen, thin=thin, run=run, mark=mark, edge=False)
+    grey = line.assign(signal=False, mark=False, edge=True)
+    ends = [grey.assign(run=run - side)[sort.eq(1) & sort.shift(side).eq(0)] for side in (1, -1)]
+    rows = pd.concat([line, *ends]).sort_values(["run", "layer"])
+    return rows.assign(**shown).to_dict("records")
 
 
 def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> dict[str, Source]:
@@ -265,47 +228,19 @@ def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> 
     return {name: (source, factor, 4) for name, source in ends}
 
 
-def in_runs(rows: Iterable[Row]) -> list[Row]:
-    """A line's rows by layer, cut into runs with and without a signal, each drawn in one colour.
-
-    A run without a signal reaches to the points beside it, which come twice, there as `edge`.
-    """
-    cut: list[Row] = []
-    run, before = 0, None
-    for row in rows:
-        if before and before["signal"] != row["signal"]:
-            edge = {"signal": False, "mark": False, "edge": True}
-            if row["signal"]:
-                cut.append(row | edge | {"run": run})
-            else:
-                cut.append(before | edge | {"run": run + 1})
-            run += 1
-        cut.append(row | {"run": run, "edge": False})
-        before = row
-    return cut
-
-
 def marker_step(layers: int) -> int:
     """A marker at every so many layers: markers tell series apart, the line carries the data."""
     return max(1, math.ceil(layers / 8))
 
 
-def marked(
-    values: Sequence[float | None],
-    layers: Sequence[int],
-    step: int,
-    offset: int,
-    seen: Sequence[bool],
-) -> list[bool]:
-    """Every `step`th layer, staggered by series; more without a signal (`seen`); lone points."""
-    marks = []
-    for i, (value, layer) in enumerate(zip(values, layers, strict=True)):
-        beside = [k for k in (i - 1, i + 1) if 0 <= k < len(values) and seen[k] == seen[i]]
-        lone = all(values[k] is None for k in beside)
-        often = max(1, step // 4)
-        told = lone or layer % step == offset % step or (not seen[i] and layer % often == 0)
-        marks.append(value is not None and told)
-    return marks
+def _marked(
+    layer: pd.Series, drawn: pd.Series, seen: pd.Series, run: pd.Series, step: int, offset: int
+) -> pd.Series:
+    """Every `step`th layer, staggered by series; more without a signal; lone points."""
+    runs = drawn.groupby(run)
+    lone = ~runs.shift(1, fill_value=False) & ~runs.shift(-1, fill_value=False)
+    often = ~seen & (layer % max(1, step // 4) == 0)
+    return drawn & (lone | often | (layer % step == offset % step))
 
 
 def number(value: Any, digits: int) -> float | None:
@@ -320,11 +255,6 @@ def true(column: pd.Series) -> pd.Series:
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
 
 
-def _rows(cell: pd.DataFrame, condition: str, anchor: str) -> pd.DataFrame:
-    chosen = cell[(cell["condition"] == condition) & (cell["anchor"] == anchor)]
-    return chosen if chosen["layer"].is_monotonic_increasing else chosen.sort_values("layer")
-
-
 def sample_size(cell: pd.DataFrame, cut: str) -> int:
     """Samples of a cell, at the layer that has most."""
     measured = cell[cell["condition"] == cut]
@@ -334,14 +264,28 @@ def sample_size(cell: pd.DataFrame, cut: str) -> int:
     return int(counts.max()) if len(counts) and counts.notna().any() else 0
 
 
-def _thin(curve: pd.DataFrame) -> pd.Series:
-    """Too few samples or clusters for a point on the line."""
-    return true(curve["thin"]) | (curve["n"].fillna(0) == 0)
+def is_preview(cells: Mapping[str, pd.DataFrame], condition: str) -> bool:
+    """Whether a cell of few samples has groups that are too thin for a line."""
+    return any(
+        sample_size(rows, condition) < ENOUGH and rows["thin"][rows["condition"] == condition].any()
+        for rows in cells.values()
+    )
 
 
-def _masked(curve: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
-    """The curve with columns left blank where it is thin."""
-    return curve.assign(**curve[columns].mask(_thin(curve)))
+def thin_note(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
+    """The caption's words on thin groups, as `Llama-3.2-1B on NQ, Q-Anchored at layer 5`."""
+    said = []
+    for (name, rows), anchor in product(cells.items(), ANCHORS):
+        curve = rows[(rows["condition"] == condition) & (rows["anchor"] == anchor)]
+        layers = sorted(int(layer) for layer in curve["layer"][curve["thin"]])
+        if layers:
+            where = EVERYWHERE if len(layers) == len(curve) else f"at {layer_list(layers)}"
+            said.append(f"{name}, {anchor}-Anchored {where}")
+    if not said:
+        return []
+    told = f"Crosses with their n: too few samples to rely on, {few(said)}."
+    more = f" Preview: draw at least {ENOUGH} samples a cell."
+    return [told + more if is_preview(cells, condition) else told]
 
 
 def unseen_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
@@ -385,40 +329,29 @@ def missing_note(names: Sequence[str]) -> list[str]:
     return [f"Not measured: {few(names)}."] if names else []
 
 
-def _thin_note(curve: pd.DataFrame, label: str, series: str) -> list[str]:
-    """Where a curve was not drawn, as `Q-Anchored (PopQA) of Llama-3.2-1B at layers 0–2, 5`."""
-    layers = [int(layer) for layer in curve["layer"][_thin(curve)]]
-    if not layers:
-        return []
-    where = EVERYWHERE if len(layers) == len(curve) else f"at {layer_list(layers)}"
-    return [f"{series} of {label} {where}"]
+def span(values: Iterable[float], factor: float = 1) -> str:
+    """Least to greatest in size, in whole numbers: `900`, `812 to 1,000`, `−75 to −88`."""
+    found = sorted((factor * value for value in values), key=abs) or [0]
+    ends = dict.fromkeys(f"{end:,.0f}" for end in (found[0], found[-1]))
+    return " to ".join(ends).replace("-", "\u2212")
 
 
-def sample_count(counts: Sequence[int]) -> str:
-    """`900`, or `812 to 1,000` where cells differ."""
-    ends = dict.fromkeys(f"{end:,}" for end in (min(counts, default=0), max(counts, default=0)))
-    return " to ".join(ends)
-
-
-def size_note(counts: Sequence[int]) -> str:
+def size_note(counts: Iterable[float]) -> str:
     """The same in a caption."""
-    return f"n\u00a0=\u00a0{sample_count(counts)}"
+    return f"n\u00a0=\u00a0{span(counts)}"
 
 
 def few(items: Sequence[str], most: int = 3) -> str:
     """The first of them in words, and how many more there are."""
-    more = len(items) - most
     shown = "; ".join(items[:most])
-    return f"{shown}; and {more} more" if more > 0 else shown
+    return f"{shown}; and {len(items) - most} more" if len(items) > most else shown
 
 
 def layer_list(layers: Sequence[int]) -> str:
     """[5] as `layer 5`, [0, 1, 2, 5] as `layers 0–2, 5`."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][1] + 1:
-            runs[-1][1] = layer
-        else:
-            runs.append([layer, layer])
-    named = ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in runs)
+    runs = [
+        [layer for _, layer in run]
+        for _, run in groupby(enumerate(layers), key=lambda item: item[1] - item[0])
+    ]
+    named = ", ".join(f"{run[0]}–{run[-1]}" if run[1:] else str(run[0]) for run in runs)
     return f"layer{'' if len(layers) == 1 else 's'} {named}"

@@ -42,8 +42,7 @@ def as_pdf(svg: str, width_mm: float = 0) -> bytes:
     import vl_convert
 
     # the converter takes every unit for points
-    sized = _resized(svg, width_mm * 72 / 25.4, "") if width_mm else svg
-    return vl_convert.svg_to_pdf(sized)
+    return vl_convert.svg_to_pdf(_resized(svg, width_mm * 72 / 25.4, "") if width_mm else svg)
 
 
 def printed_width(spec: Mapping[str, Any]) -> float:
@@ -106,9 +105,11 @@ def fitted(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     @wraps(draw)
     def drawn(*tables: pd.DataFrame, **keywords: Any) -> Figure:
         asked = asked_of(**keywords)
-        if asked.look.width_mm == 0:
+        width = asked.look.width_mm
+        if width is None:
+            width = COLUMN_MM if len(asked.panels) == 1 else PAGE_MM
+        if width == 0:
             return draw(*tables, asked)
-        width = asked.look.width_mm or (COLUMN_MM if len(asked.panels) == 1 else PAGE_MM)
         return _fit(lambda look: draw(*tables, replace(asked, look=look)), asked.look, width)
 
     return drawn
@@ -125,18 +126,11 @@ def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figur
         figure = draw(replace(look, panel_width=panel))
         figure["usermeta"] = {"width_mm": width_mm}
         seen.append((panel, size_of(as_svg(figure.to_dict()))[0]))
-        step = _next(seen, wanted)
-        if step == panel:
-            break
-        panel = step
+        before = seen[-2] if seen[1:] and seen[-2][0] != panel else (0, 0.0)
+        slope = max(1.0, (seen[-1][1] - before[1]) / (panel - before[0]))
+        panel = max(NARROWEST, panel + round((wanted - seen[-1][1]) / slope))
         if panel < READABLE and look.columns > 1:
             return _fit(draw, replace(look, columns=look.columns - 1), width_mm)
+        if panel == seen[-1][0]:
+            break
     return figure
-
-
-def _next(seen: list[tuple[int, float]], wanted: float) -> int:
-    """The panel width to try after these, by the line through the last two of (panel, figure)."""
-    (panel, width), slope = seen[-1], seen[-1][1] / seen[-1][0]
-    if len(seen) > 1 and seen[-2][0] != panel:
-        slope = max(1.0, (width - seen[-2][1]) / (panel - seen[-2][0]))
-    return max(NARROWEST, panel + round((wanted - width) / slope))

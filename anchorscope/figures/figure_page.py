@@ -43,7 +43,8 @@ ABSENT = "This combination was not measured: choose another."
 class Choice:
     """One view of a figure.
 
-    `rows`, and of the value axis the `ends` and `ticks`, are by panel, in the order drawn.
+    `rows` are by model and panel, `axes`, ends and ticks of ΔP, by model, in the order drawn;
+    `colours` those of the legend.
     """
 
     readout: str
@@ -52,8 +53,9 @@ class Choice:
     title: str
     caption: list[str]
     note: str
-    rows: list[list[Row]]
+    rows: list[list[list[Row]]]
     axes: list[Axis]
+    colours: list[str]
 
 
 def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str:
@@ -68,7 +70,7 @@ def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str
     live = interactive(spec, choices, size_of(svg)[0])
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
     title = _words(spec.get("title"))
-    return template.render(title=title, name=name, spec=live, runtime=_runtime())
+    return template.render(title=title or name, name=name, spec=live, runtime=_runtime())
 
 
 def _words(title: Any) -> str:
@@ -197,11 +199,12 @@ def _cursor(x: Spec) -> Spec:
 
 def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width: float) -> None:
     """The panels draw the rows of the chosen view; title, caption and axes follow."""
-    title = live["title"]
+    title = live.get("title", {"fontSize": 1, "subtitleFontSize": 1, "text": "", "subtitle": []})
     most = width / (0.6 * title["fontSize"]), width / (0.5 * title["subtitleFontSize"])
     texts = [
         {"title": balanced(one.title, int(most[0])), "note": one.note, "axes": one.axes}
         | {"caption": [line for part in one.caption for line in balanced(part, int(most[1]))]}
+        | {"colours": one.colours}
         for one in choices
     ]
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
@@ -213,9 +216,16 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
         {"name": "texts", "value": [*texts, absent]},
         {"name": "shown", "expr": f"texts[view < 0 ? {len(texts)} : view]"},
     ]
-    title |= {"text": {"expr": "shown.title"}, "subtitle": {"expr": "shown.caption"}}
+    for name, said in (("text", "title"), ("subtitle", "caption")):
+        if title[name]:
+            title[name] = {"expr": f"shown.{said}"}
+    each = len(panels) // len(choices[0].rows)
     for p, panel in enumerate(panels):
-        _switch_panel(live, panel, p, choices)
+        model, part = divmod(p, each)
+        _switch_panel(live, panel, [one.rows[model][part] for one in choices], f"rows{p}")
+        if part == 0:
+            _switch_axis(panel, f"shown.axes[{model}]")
+        _switch_colours(panel)
         if _words(panel.get("title")) == choices[0].note:
             panel["title"]["text"] = {"expr": "shown.note"}
 
@@ -228,26 +238,40 @@ def _select(choices: Sequence[Choice], name: str) -> Row:
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 
 
-def _switch_panel(live: Spec, panel: Spec, p: int, choices: Sequence[Choice]) -> None:
+def _switch_panel(live: Spec, panel: Spec, views: Sequence[Sequence[Row]], name: str) -> None:
     """One panel's data: an object a line, whose points are flattened once it is chosen."""
-    rows = [row | {"view": k} for k, one in enumerate(choices) for row in one.rows[p]]
-    if not rows:
+    table = pd.DataFrame([row | {"view": k} for k, rows in enumerate(views) for row in rows])
+    if table.empty:
         return
-    table = pd.DataFrame(rows).astype(object)
-    series = [name for name in SERIES if name in table]
-    points = [name for name in table if name not in series]
-    lines = table.where(table.notna(), None).groupby(series, sort=False).agg(list).reset_index()
-    live["datasets"][f"rows{p}"] = lines.to_dict("records")
-    panel["data"] = {"name": f"rows{p}"}
+    table = table.astype(object).where(table.notna(), None)
+    series = [column for column in SERIES if column in table]
+    points = [column for column in table if column not in series]
+    lines = table.groupby(series, sort=False).agg(list).reset_index()
+    live["datasets"][name] = lines.to_dict("records")
+    panel["data"] = {"name": name}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
-    panel["layer"] = [view for view in panel["layer"] if view["mark"]["type"] != "text"]
-    axis = f"shown.axes[{p}]"
+    panel["layer"] = [view for view in panel["layer"] if "text" not in view["mark"]]
     for view in panel["layer"]:
         if "name" in view.get("data", {}):
             live["datasets"].pop(view.pop("data")["name"], None)
+
+
+def _switch_axis(panel: Spec, axis: str) -> None:
+    """The value axis takes range and ticks from an expression."""
+    ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
+    for view in panel["layer"]:
         y = view["encoding"].get("y", {})
         if "scale" in y:
             y["scale"]["domain"] = {"expr": f"{axis}[0]"}
         if "values" in y.get("axis", {}):
-            ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
             y["axis"] |= ticks
+
+
+def _switch_colours(panel: Spec) -> None:
+    """The legend follows the chosen view: what has no signal there is grey."""
+    for view in panel["layer"]:
+        for channel in {"color", "fill"} & set(view["encoding"]):
+            found = view["encoding"][channel]
+            if scale := found.get("condition", found).get("scale"):
+                places = range(len(scale["range"]))
+                scale["range"] = [{"expr": f"shown.colours[{k}]"} for k in places]

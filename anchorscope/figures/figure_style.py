@@ -2,8 +2,9 @@
 
 import math
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import altair as alt
@@ -19,6 +20,7 @@ FURTHER = "393b79 e7969c 637939 e7ba52 843c39 7b4173"
 COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
 DASHES: dict[str, list[float]] = {"Q": [1, 0], "A": [6, 4]}
 DOTTED = [1.5, 2.5]
+CROSS = "M-1,-1L1,1M-1,1L1,-1"
 MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
 NO_SIGNAL = "#bdbdbd"
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
@@ -31,6 +33,7 @@ class Style:
     `columns` is the largest number of panels side by side; `legend_columns` and `wrap`
     (characters a line of the caption) follow from the width where they are 0. `width_mm` is that
     of the whole figure: 0 leaves it to `panel_width`; None is a printed column or page.
+    `title` and `caption` may be `none`.
     """
 
     width_mm: float | None = 0
@@ -49,6 +52,8 @@ class Style:
     marker_size: float = 34
     legend_columns: int = 0
     wrap: int = 0
+    title: str | None = None
+    caption: str | None = None
 
 
 THEMES: dict[str, Style] = {
@@ -82,20 +87,14 @@ def style_of(settings: Any = None) -> Style:
         return settings or Style()
     given = settings.model_dump() if hasattr(settings, "model_dump") else dict(settings)
     given = {key: value for key, value in given.items() if value is not None}
-    theme = given.pop("theme", "screen")
-    known = [field.name for field in fields(Style)]
-    unknown = sorted(set(given) - set(known))
-    if theme not in THEMES or unknown:
-        wrong = unknown or [f"theme: {theme}"]
-        raise AnchorscopeError(
-            f"the chart knows no setting {', '.join(wrong)}",
-            "chart",
-            f"use one of: theme ({', '.join(THEMES)}), {', '.join(known)}",
-            see="config",
-        )
     if "panel_width" in given:
         given.setdefault("width_mm", 0)
-    return replace(THEMES[theme], **given)
+    try:
+        return replace(THEMES[given.pop("theme", "screen")], **given)
+    except (KeyError, TypeError) as error:
+        known = ", ".join(["theme", *Style.__dataclass_fields__])
+        do = f"use theme: {' or '.join(THEMES)}, and of the others: {known}"
+        raise AnchorscopeError(f"no such setting of the chart: {error}", "chart", do) from error
 
 
 class Figure(alt.ConcatChart):
@@ -195,13 +194,23 @@ class Series:
     line: bool = True
 
 
-def paper_series(datasets: Sequence[tuple[str, str]]) -> list[Series]:
-    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes."""
-    pairs = [(i, label, anchor) for i, (_, label) in enumerate(datasets) for anchor in ANCHORS]
-    return [
-        Series(series_name(anchor, label), COLOURS[k % len(COLOURS)], DASHES[anchor], marker_of(i))
-        for k, (i, label, anchor) in enumerate(pairs)
-    ]
+def paper_series(
+    datasets: Sequence[tuple[str, str]], rows: Iterable[Mapping[Any, Any]] = ()
+) -> list[Series]:
+    """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes.
+
+    Those of which the rows drawn have no signal at all are grey.
+    """
+    by_signal: dict[bool, set[str]] = {True: set(), False: set()}
+    for row in rows:
+        by_signal[bool(row["signal"])].add(row["series"])
+    found = []
+    for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
+        name = series_name(anchor, label)
+        grey = name in by_signal[False] - by_signal[True]
+        colour = NO_SIGNAL if grey else COLOURS[k % len(COLOURS)]
+        found.append(Series(name, colour, DASHES[anchor], marker_of(i)))
+    return found
 
 
 def series_name(anchor: str, dataset: str) -> str:
@@ -242,17 +251,19 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         # entries are set by this machine's font; where it is shown another may be wider
         columnPadding=2.2 * look.label_size,
     )
-    dashes = [list(one.dash) for one in series]
-    shapes = [_symbol(one) for one in series]
-    colour: dict[str, Any] = {"field": "series", "type": "nominal", "legend": legend.to_dict()}
-    colour["scale"] = {"domain": names, "range": [one.colour for one in series]}
+
+    def channel(values: list[Any]) -> dict[str, Any]:
+        scale = {"domain": names, "range": values}
+        return {"field": "series", "type": "nominal", "scale": scale, "legend": legend.to_dict()}
+
+    colour = channel([one.colour for one in series])
     seen: dict[str, Any] = {"test": "datum.signal", **colour}
     return Encodings(
         alt.Color(**colour),
         alt.ColorValue(NO_SIGNAL, condition=seen),
         alt.FillValue("white", condition=seen),
-        alt.StrokeDash("series:N", scale=alt.Scale(domain=names, range=dashes), legend=legend),
-        alt.Shape("series:N", scale=alt.Scale(domain=names, range=shapes), legend=legend),
+        alt.StrokeDash(**channel([list(one.dash) for one in series])),
+        alt.Shape(**channel([_symbol(one) for one in series])),
     )
 
 
@@ -265,8 +276,8 @@ def _symbol(series: Series) -> str:
 def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
     """Four entries a line, or fewer: as many as the figure is wide for."""
     for count in (4, 2):
-        longest = [max((len(name) for name in names[i::count]), default=0) for i in range(count)]
-        if sum(look.label_size * (0.47 * chars + 4.8) for chars in longest) <= 1.05 * width:
+        longest = [max(map(len, names[i::count]), default=0) for i in range(count)]
+        if look.label_size * sum(0.47 * chars + 4.8 for chars in longest) <= 1.05 * width:
             return count
     return 1
 
@@ -290,10 +301,21 @@ def marker_layer(
 
     Without a signal they are hollow and grey; `hollow` ones keep the colour of their series.
     """
-    kept = data.transform_filter("datum.mark")
+    kept = data.transform_filter("datum.mark && !datum.thin")
     points = kept.mark_point(filled=False, size=size, strokeWidth=1, opacity=0.8 if hollow else 1)
     drawn = points.encode(x, y, color=shared.colour, shape=alt.Shape("marker:N", scale=None))
     return drawn if hollow else drawn.encode(fill=shared.fill)
+
+
+def thin_layers(
+    data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Style
+) -> list[alt.Chart]:
+    """Groups of too few samples: small crosses, with their n beside some of them."""
+    thin = data.transform_filter("datum.thin").encode(x, y, color=shared.colour)
+    cross = thin.mark_point(shape=CROSS, size=0.5 * look.marker_size, strokeWidth=1, opacity=1)
+    told = thin.transform_filter("datum.mark")
+    words = told.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size)
+    return [cross, words.encode(text=alt.Text("n:Q", format=",d"))]
 
 
 def line_panel(
@@ -306,39 +328,62 @@ def line_panel(
     *,
     also: Sequence[dict[str, Any]] = (),
     under: Sequence[alt.Chart] = (),
+    height: float = 0,
+    weight: float = 0.75,
+    chance: bool = False,
+    crosses: bool = False,
 ) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
-    Below them lie the layers of `under`; rows of `also` have tooltips alone.
+    Args:
+        rows: of `figure_data.line_rows`.
+        x, y: the axes.
+        shared: channels of all panels.
+        look: sizes.
+        tips: what a tooltip tells, see `tooltips`.
+        also: rows that have tooltips alone.
+        under: layers below all others.
+        height: of the panel, if not the look's own.
+        weight: of lines and markers, beside the look's own.
+        chance: whether rows may be of `chance`, which are dotted, with small hollow markers.
+        crosses: whether rows may be `thin`, which are crosses, with their n but for flips.
     """
-    width, height, views = look.panel_width, look.panel_height, list(under)
-    if not rows:
-        views.append(empty_note("not measured", width, height, look))
-        return alt.LayerChart(layer=views, width=width, height=height)
-    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "run:N"])
-    if any(row["low"] is not None for row in rows):
-        low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-        area = data.transform_filter("datum.low !== null").mark_area(opacity=look.band_opacity)
-        views.append(area.encode(x, low, y2="high:Q", color=shared.colour))
-    line = data.mark_line(strokeWidth=0.75 * look.line_width)
-    views.append(line.encode(x, y, color=shared.colour, strokeDash=shared.dash))
-    views.append(marker_layer(data, x, y, shared, 0.6 * look.marker_size))
+    width, height = look.panel_width, height or look.panel_height
+    stroke, size = weight * look.line_width, weight**2 * look.marker_size
+    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
+    low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
+    thick = data.transform_filter("!datum.thin")
+    over = thin_layers(data, x, y, shared, look)[: 1 if chance else 2] if crosses else []
+    band = thick.mark_area(opacity=look.band_opacity)
+    line = thick.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
+    views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
+    if chance:
+        dotted = line.transform_filter("datum.chance")
+        views.append(dotted.mark_line(strokeWidth=stroke, strokeDash=DOTTED, opacity=0.65))
+        points = data.transform_filter("datum.chance")
+        views.append(marker_layer(points, x, y, shared, size, hollow=True))
+        line, data = (one.transform_filter("!datum.chance") for one in (line, data))
+    views.append(line.encode(strokeDash=shared.dash))
+    views += [marker_layer(data, x, y, shared, size), *over]
     told = alt.Chart(pd.DataFrame([*rows, *also]))
     views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
+    if not rows:
+        views.append(empty_note("not measured", width, height, look))
     return alt.LayerChart(layer=views, width=width, height=height)
 
 
-def minor_ticks(layers: int, x: alt.X, height: float) -> alt.Chart:
-    """A small tick at every layer; Vega-Lite's axes have major ticks only."""
-    data = alt.Chart(alt.sequence(0, layers, as_="layer"))
-    return data.mark_rule(color=SOFT, strokeWidth=0.7).encode(
-        x, y=alt.value(height), y2=alt.value(height + 3)
-    )
+def minor_ticks(x: alt.X, height: float) -> list[alt.Chart]:
+    """A small tick at every layer, up to 30; Vega-Lite's axes have major ticks only."""
+    last = x["scale"]["domain"][1]
+    data = alt.Chart(alt.sequence(0, last + 1, as_="layer"))
+    ticks = data.mark_rule(color=SOFT, strokeWidth=0.7)
+    ends = {"y": alt.value(height), "y2": alt.value(height + 3)}
+    return [ticks.encode(x, **ends)] if last < 30 else []
 
 
-def zero_rule(y: alt.Y, name: str) -> alt.Chart:
-    """A horizontal line at 0 of the y channel `name`."""
-    rule = alt.Chart(alt.Data(values=[{name: 0}])).mark_rule(color=SOFT, strokeWidth=0.8)
+def zero_rule(y: alt.Y) -> alt.Chart:
+    """A horizontal line at 0 of the y channel."""
+    rule = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=SOFT, strokeWidth=0.8)
     return rule.encode(y)
 
 
@@ -365,10 +410,10 @@ def wrapped(text: str, width: float, character: float) -> str | list[str]:
 def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParams:
     """What a row of panels shows, above its first panel; above the others as many blank lines."""
     size = 0.88 * look.label_size
-    lines = balanced(text, max(20, int((look.panel_width + look.spacing) / (0.5 * size))))
-    lines = lines if shown else [" "] * len(lines)
+    lines = wrapped(text, look.panel_width + look.spacing, 0.5 * size)
+    blank = " " if isinstance(lines, str) else [" "] * len(lines)
     return alt.TitleParams(
-        lines if len(lines) > 1 else lines[0],
+        lines if shown else blank,
         fontSize=size,
         fontWeight="normal",
         anchor="start",
@@ -401,9 +446,8 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
     """The title with the caption's sentences below it, each balanced over lines that fit."""
     wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
     lines = [line for part in caption for line in balanced(part, wrap)]
-    heading = balanced(text, max(16, int(width / (0.6 * look.title_size))))
     return alt.TitleParams(
-        heading if len(heading) > 1 else text,
+        wrapped(text, width, 0.6 * look.title_size),
         subtitle=lines,
         anchor="middle",
         fontSize=look.title_size,
@@ -429,16 +473,22 @@ def config_of(look: Style) -> dict[str, Any]:
     }
 
 
+def heading_of(title: str, caption: Sequence[str], look: Style) -> tuple[str, list[str]]:
+    """Title and caption, blank where the look is `none`."""
+    return "" if look.title else title, [] if look.caption else list(caption)
+
+
 def figure_of(
     views: Sequence[Any], across: int, width: float, title: str, caption: Sequence[str], look: Style
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
+    title, caption = heading_of(title, caption, look)
     return Figure(
         concat=list(views),
         columns=across,
         spacing={"row": look.spacing, "column": 0.7 * look.spacing},
         resolve=one_legend(),
-        title=title_of(title, caption, look, width),
+        title=title_of(title, caption, look, width) if title or caption else alt.Undefined,
         config=config_of(look),
         background="white",
     )

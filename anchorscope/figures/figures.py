@@ -8,7 +8,7 @@ share of Q-Anchored right answers that follow a matched question.
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +18,10 @@ import pandas as pd
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
-from anchorscope.figures.figure_fit import (
-    Asked,
-    as_pdf,
-    as_svg,
-    asked_of,
-    fitted,
-    printed_width,
-)
+from anchorscope.figures.figure_fit import Asked, as_pdf, as_svg, asked_of, fitted, printed_width
 from anchorscope.figures.figure_page import Axis, Choice, page
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.passes.interventions import ARMS, REGISTRY
+from anchorscope.passes.interventions import ARMS, BY_NAME, REGISTRY
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -37,28 +30,19 @@ GROUPINGS = {
     "reference_layer": "groups formed at one reference layer",
     "replicate": "groups formed by a second prompt for the same answer",
 }
-DELTA_TIPS = {
-    "anchor": ("anchor", ""),
-    "delta_p": ("ΔP", ".1f"),
-    "ci_low": ("interval from", ".1f"),
-    "ci_high": ("interval to", ".1f"),
-    "n": ("n", ",d"),
-    "share": ("share (%)", ".1f"),
-    "probe_auc": ("probe AUC", ".3f"),
-}
-FLIP_TIPS = {
-    "condition": ("condition", ""),
-    "flips": ("flips (%)", ".1f"),
-    "low": ("interval from", ".1f"),
-    "high": ("interval to", ".1f"),
-    "n": ("paired samples", ",d"),
-}
-FOLLOW_TIPS = FLIP_TIPS | {
-    "flips": ("follow (%)", ".1f"),
-    "n": ("pairs", ",d"),
-    "of": ("Q-Anchored right answers", ",d"),
-}
+BY_ARM = "groups formed by the knockout's flips, of samples with a counted pair"
+INTERVAL = {"low": ("interval from", ".1f"), "high": ("interval to", ".1f")}
+DELTA_TIPS = {"anchor": ("anchor", ""), "value": ("ΔP", ".1f"), **INTERVAL, "n": ("n", ",d")}
+DELTA_TIPS |= {"share": ("share (%)", ".1f"), "probe_auc": ("probe AUC", ".3f")}
+FLIP_TIPS = {"condition": ("condition", ""), "value": ("flips (%)", ".1f"), **INTERVAL}
+FLIP_TIPS |= {"n": ("paired samples", ",d")}
+FOLLOW_TIPS = FLIP_TIPS | {"value": ("follow (%)", ".1f"), "n": ("pairs", ",d")}
+FOLLOW_TIPS |= {"of": ("Q-Anchored right answers", ",d")}
 FOLLOWS = "Q-Anchored right answers that follow a matched question"
+FOLLOWED = (
+    "Lowest row: the same answer behind a matched question, for which it is wrong "
+    "(dotted: behind a placebo, for which it stays right)"
+)
 # conditions that few samples, or some alone, are measured under: offered after all others
 LAST = [one.name for one in REGISTRY if one.partial]
 # range and ticks of the panels of flips, in percent
@@ -71,39 +55,90 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     """The figure of one read-out: a column per model, ΔP above flips and what follows.
 
     Args:
-        table: rows of `results/tables/<figure>.csv`. Points marked `thin` break the line; layers
-            without `signal` are drawn hollow and grey; both are named in the caption.
+        table: rows of `results/tables/<figure>.csv`. Points marked `thin` are crosses beside the
+            line; layers without `signal` are hollow and grey; both are named in the caption.
         asked: given as the keywords of `Asked`, see `fitted`.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
-    look, panels, datasets = asked.look, asked.panels, asked.datasets
+    look = asked.look
     rows, grouping = data.select(table, asked.readout, asked.grouping)
-    columns = [data.panel_of(rows, model, label, datasets) for model, label in panels]
-    across = draw.columns_across(len(columns), look.columns)
+    view = _view(rows, asked, asked.readout, "knockout", grouping)
+    follows = any(row for *_, row in view.rows)
+    across = draw.columns_across(len(asked.panels), look.columns)
     width = draw.width_of(across, look)
-    shared = draw.encodings(draw.paper_series(datasets), look, width)
-    notes = [flip_note(rows)]
-    notes += [FOLLOWS] if any(panel.follows for panel in columns) else []
-    views = [
-        _column(
-            panel, shared, look, [draw.row_heading(n, look, shown=i % across == 0) for n in notes]
+    curves = [row for curves, *_ in view.rows for row in curves]
+    shared = draw.encodings(draw.paper_series(asked.datasets, curves), look, width)
+    notes = [view.note, FOLLOWS] if follows else [view.note]
+    views = []
+    for i, ((model, label), parts) in enumerate(zip(asked.panels, view.rows, strict=True)):
+        layers = data.layer_count(rows[rows["model"] == model])
+        xs = [draw.layer_axis(layers, title) for title in ("Layer", None, None)]
+        headings = [draw.row_heading(note, look, shown=i % across == 0) for note in notes]
+        headings = [draw.panel_heading(label, look), *headings]
+        views.append(column(parts, view.axes[i], xs, headings, shared, look))
+    return draw.figure_of(views, across, width, view.title, view.caption, look)
+
+
+def column(
+    parts: Sequence[Sequence[Row]],
+    axis: Axis,
+    xs: Sequence[alt.X],
+    headings: Sequence[alt.TitleParams | None],
+    shared: draw.Encodings,
+    look: Style,
+    *,
+    labels: bool = True,
+) -> alt.VConcatChart:
+    """ΔP above flips above what follows, as many of them as there are headings.
+
+    Args:
+        parts: rows of each panel.
+        axis: range and ticks of ΔP.
+        xs: the layer axis of each panel.
+        headings: title of each panel.
+        shared: channels of all panels.
+        look: sizes.
+        labels: whether the value axes are labelled.
+    """
+    titles = ("ΔP (points)", "Flips (%)", "Follow (%)")
+    tips = (DELTA_TIPS, FLIP_TIPS, FOLLOW_TIPS)
+    views = []
+    for k, (rows, x, heading) in enumerate(zip(parts, xs, headings, strict=False)):
+        domain, ticks = SHARES if k else axis
+        title = titles[k] if labels else None
+        y = draw.value_axis("value", title, domain, ticks, look, labels=labels)
+        under: list[alt.Chart] = []
+        if k == 0:
+            under = [draw.zero_rule(y), *draw.minor_ticks(x, look.panel_height)]
+        height, weight = (look.share_height, 0.75) if k else (look.panel_height, 1)
+        view = draw.line_panel(
+            rows,
+            x,
+            y,
+            shared,
+            look,
+            tips[k],
+            under=under,
+            height=height,
+            weight=weight,
+            chance=k > 0,
+            crosses=True,
         )
-        for i, panel in enumerate(columns)
-    ]
-    caption = told(columns, f"Read-out {'/'.join(asked.readout)}", grouping, asked.level)
-    return draw.figure_of(views, across, width, asked.title, caption, look)
+        views.append(view.properties(title=heading) if heading else view)
+    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
 
 def keywords(params: Any) -> Row:
     """What a chart function is given, from the parameters of a rule that draws one."""
-    given: Row = {"style": params.chart, "level": params.level}
-    for name in ("models", "datasets"):
-        labels = params.label[name]
-        given["panels" if name == "models" else name] = [
-            (k, labels[k]) for k in getattr(params, name)
-        ]
+    labels = params.label
+    given: Row = {
+        "style": params.chart,
+        "level": params.level,
+        "panels": [(key, labels["models"][key]) for key in params.models],
+        "datasets": [(key, labels["datasets"][key]) for key in params.datasets],
+    }
     if hasattr(params, "readout"):
         given["readout"] = tuple(params.readout.split("/"))
     if hasattr(params, "grouping"):
@@ -123,203 +158,149 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
         AnchorscopeError: as `chart` does.
     """
     asked = asked_of(**keywords)
-    panels, datasets, readout = asked.panels, asked.datasets, asked.readout
-    drawn, grouping = data.select(table, readout, asked.grouping)
-    drawn = drawn[drawn["model"].isin([model for model, _ in panels])]
-    follows = bool(drawn.loc[drawn["condition"] == "matched", "flip_share"].notna().any())
+    grouping = data.select(table, asked.readout, asked.grouping)[1]
     keys = ["site", "position", "condition", "grouping"]
-    first = (*readout, "knockout", grouping)
-    own = f"{data.KEYS} {data.NUMBERS} inflation".split()
-    table = table[[name for name in own if name in table]]
+    first = (*asked.readout, "knockout", grouping)
     known = table[table["condition"].isin(CUTS)]
     found = sorted(
         dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
-        key=lambda one: (one != first, one[3] != grouping, one[2] in LAST, one[:2] != readout),
+        key=lambda one: (
+            one != first, one[3] != grouping, one[2] in LAST, one[:2] != asked.readout
+        ),
+    )  # fmt: skip
+    selected = {
+        (site, position, grouped): data.select(table, (site, position), grouped)[0]
+        for site, position, _, grouped in found
+    }
+    return [
+        _view(selected[site, position, grouped], asked, (site, position), condition, grouped)
+        for site, position, condition, grouped in found
+    ]
+
+
+def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, grouping: str) -> Choice:
+    """What is drawn of a condition; `rows` are those of the read-out and grouping."""
+    parts = [panel_parts(rows, model, asked.datasets, condition) for model in asked.panels]
+    at = "/".join(readout)
+    cells = data.cells_of(rows, asked.panels, asked.datasets)
+    title = asked.title if condition == "knockout" else CUTS[condition]
+    preview = " (preview)" if data.is_preview(cells, condition) else ""
+    basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
+    caption = [basics, *_followed(cells.values()), *notes]
+    title, caption = draw.heading_of(f"{title}{preview}", caption, asked.look)
+    curves = [row for curves, *_ in parts for row in curves]
+    return Choice(
+        readout=at,
+        condition=condition,
+        grouping=grouping,
+        title=title,
+        caption=caption,
+        note=flip_note(rows, condition),
+        rows=parts,
+        axes=[delta_axis(curves) for curves, *_ in parts],
+        colours=[one.colour for one in draw.paper_series(asked.datasets, curves)],
     )
-    views = []
-    for site, position, condition, grouped in found:
-        rows = data.select(table, (site, position), grouped)[0]
-        columns = [data.panel_of(rows, *model, datasets, condition) for model in panels]
-        at = f"{site}/{position}"
-        views.append(
-            Choice(
-                readout=at,
-                condition=condition,
-                grouping=grouped,
-                title=asked.title if condition == "knockout" else CUTS[condition],
-                caption=told(columns, f"Read-out {at}", grouped, asked.level, condition),
-                note=flip_note(rows, condition),
-                rows=[
-                    part for c in columns for part in (c.curves, c.flips, c.follows)[: 2 + follows]
-                ],
-                axes=[a for c in columns for a in (_axis(c), SHARES, SHARES)[: 2 + follows]],
-            )
+
+
+def panel_parts(
+    rows: pd.DataFrame, model: Pair, datasets: Sequence[Pair], condition: str = "knockout"
+) -> list[list[Row]]:
+    """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
+    beside = list(dict.fromkeys((condition, BY_NAME[condition].control or condition)))
+    return [
+        data.panel_rows(rows, model, datasets, *spec)
+        for spec in (
+            (draw.ANCHORS, [condition], data.CURVE),
+            (("all",), beside, data.SHARES),
+            (("Q",), ARMS, data.SHARES),
         )
-    return views
+    ]
 
 
-def _axis(panel: data.Panel) -> Axis:
-    """Range and ticks of a panel's ΔP axis."""
-    ends = delta_range(panel.curves)
-    return ends, delta_ticks(*ends)
-
-
-def delta_range(curves: Iterable[Mapping[str, Any]]) -> tuple[float, float]:
-    """Range of a panel's ΔP axis: holds every line and band; 0 is near its top, never cut.
+def delta_axis(curves: Iterable[Mapping[str, Any]]) -> Axis:
+    """Range of a panel's ΔP axis, and its ticks; it holds every line, band and cross, and 0.
 
     It does not end at a tick: a label that sticks out above would lift the panel's title out of
     line with its neighbours'.
     """
-    ends = [row[k] for row in curves for k in ("delta_p", "ci_low", "ci_high")]
-    seen = [value for value in ends if value is not None]
-    low = 20 * math.floor(min(seen, default=-20) / 20)
-    high = 5 * math.ceil(max(seen, default=0) / 5)
-    return min(-20, low), max(5, high + (5 if high % 20 == 0 else 0))
-
-
-def delta_ticks(low: float, high: float) -> list[float]:
-    """Every 20 percentage points from `low` to `high`."""
-    return list(range(20 * math.ceil(low / 20), math.floor(high) + 1, 20))
-
-
-def _column(
-    panel: data.Panel, shared: draw.Encodings, look: Style, notes: Sequence[alt.TitleParams]
-) -> alt.VConcatChart:
-    """One model: ΔP above; below, under their headings, flips and, if noted, what follows."""
-    y = draw.value_axis("delta_p", "ΔP", *_axis(panel), look)
-    above = delta_view(panel, y, draw.layer_axis(panel.layers, "Layer"), shared, look)
-    views = [above.properties(title=draw.panel_heading(panel.label, look))]
-    below = (("Flips (%)", panel.flips, FLIP_TIPS), ("Follow (%)", panel.follows, FOLLOW_TIPS))
-    for note, (title, rows, tips) in zip(notes, below, strict=False):
-        share = draw.value_axis("flips", title, *SHARES, look)
-        x = draw.layer_axis(panel.layers, None)
-        views.append(flip_view(rows, share, x, shared, look, tips).properties(title=note))
-    return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
-
-
-def delta_view(
-    panel: data.Panel, y: alt.Y, x: alt.X, shared: draw.Encodings, look: Style
-) -> alt.LayerChart:
-    """ΔP of one panel: bands, lines, markers; an invisible layer carries tooltips and legend."""
-    base = alt.Chart(pd.DataFrame(panel.curves)).encode(detail=["series:N", "run:N"])
-    layers: list[Any] = [draw.zero_rule(y, "delta_p")]
-    if panel.layers <= 30:
-        layers.append(draw.minor_ticks(panel.layers, x, look.panel_height))
-    # no axis of its own: the line's has the title
-    band = alt.Y("ci_low:Q", scale=y["scale"], title=y["axis"]["title"])
-    tips = draw.tooltips(**DELTA_TIPS)
-    layers += [
-        base.mark_area(opacity=look.band_opacity).encode(
-            x, band, y2="ci_high:Q", color=shared.colour
-        ),
-        base.mark_line(strokeWidth=look.line_width).encode(
-            x, y, color=shared.colour, strokeDash=shared.dash
-        ),
-        draw.marker_layer(base, x, y, shared, look.marker_size),
-        draw.key_layer(base, x, y, shared, look).encode(tooltip=tips),
+    ends = [
+        row[name]
+        for row in curves
+        for name in ("value", "low", "high")
+        if row[name] is not None and (name == "value" or not row.get("thin"))
     ]
-    if not any(row["delta_p"] is not None for row in panel.curves):
-        layers.append(
-            draw.empty_note("nothing to draw here", look.panel_width, look.panel_height, look)
-        )
-    return alt.LayerChart(layer=layers, width=look.panel_width, height=look.panel_height)
-
-
-def flip_view(
-    rows: Sequence[Row],
-    y: alt.Y,
-    x: alt.X,
-    shared: draw.Encodings,
-    look: Style,
-    tips: Mapping[str, Pair],
-) -> alt.LayerChart:
-    """Flips of one panel, in the colour of the dataset's Q-Anchored line; dotted: by `chance`."""
-    base = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
-    exact = base.transform_filter("!datum.chance")
-    chance = base.transform_filter("datum.chance")
-    band = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-    width = 0.75 * look.line_width
-    views: list[Any] = [
-        base.mark_area(opacity=look.band_opacity).encode(x, band, y2="high:Q", color=shared.colour),
-        chance.mark_line(strokeWidth=width, strokeDash=draw.DOTTED, opacity=0.65).encode(
-            x, y, color=shared.colour
-        ),
-        exact.mark_line(strokeWidth=width).encode(x, y, color=shared.colour),
-        draw.marker_layer(chance, x, y, shared, 0.5 * look.marker_size, hollow=True),
-        draw.marker_layer(exact, x, y, shared, 0.5 * look.marker_size),
-        base.transform_filter("!datum.edge")
-        .mark_point(filled=True, opacity=0, size=3 * look.marker_size)
-        .encode(x, y, tooltip=draw.tooltips(**tips)),
-    ]
-    if not rows:
-        views.append(draw.empty_note("nothing measured", look.panel_width, look.share_height, look))
-    return alt.LayerChart(layer=views, width=look.panel_width, height=look.share_height)
+    low = min(-20, 20 * math.floor(min(ends, default=0) / 20))
+    high = 5 * math.ceil(max(ends, default=0) / 5)
+    high = max(5, high + (5 if high % 20 == 0 else 0))
+    return (low, high), list(range(low, high + 1, 20))
 
 
 def flip_note(rows: pd.DataFrame, condition: str = "knockout") -> str:
     """What the lines of the flips' panels are, of the conditions in a table's rows."""
     names = {"random": "random tokens", "question": "whole question"}
-    name, beside = names.get(condition, condition), data.control_of(condition)
-    if beside == condition or beside not in set(rows["condition"]):
-        return f"Flips among paired samples ({name})"
+    beside = BY_NAME[condition].control
+    if beside is None or beside not in set(rows["condition"]):
+        return f"Flips among paired samples ({names.get(condition, condition)})"
     return f"Flips among paired samples (dotted: {names.get(beside, beside)})"
 
 
 def told(
-    columns: Sequence[data.Panel],
+    cells: Mapping[str, pd.DataFrame],
     subject: str,
     grouping: str,
     level: float,
     condition: str = "knockout",
 ) -> list[str]:
-    """The caption: read-out, grouping, n and interval; what follows; what is grey or missing.
+    """The caption: read-out, grouping, n and interval; what is grey, thin or missing.
 
     Args:
-        columns: what is drawn.
+        cells: what is drawn, as `data.select` returns it, by name; empty where not measured.
         subject: what begins the caption, as `Read-out mlp/final`.
         grouping, level, condition: of what is drawn.
     """
     groups = GROUPINGS.get(grouping, grouping)
     if condition in ARMS:
-        groups = (
-            "groups formed by the knockout's flips, of samples with a counted pair; lower row: "
-            "right answers"
-        )
-    cells = {name: cell for panel in columns for name, cell in panel.cells.items()}
-    count = data.size_note([data.sample_size(cell, condition) for cell in cells.values()])
-    paired = [count for panel in columns for count in panel.paired]
-    lower = f", lower row: {data.size_note(paired)} paired samples" if paired else ""
-    refitted = any("inflation" not in c or (c["inflation"] > 1).any() for c in cells.values())
-    basics = (
-        f"{subject}; {groups}; {count} samples a cell{lower}; "
-        f"bands: pointwise {100 * level:g}\u00a0% {data.BANDS if refitted else data.AUC_BANDS}."
-    )
-    thin = [name for panel in columns for name in panel.thin]
+        groups = f"{BY_ARM}; lower row: right answers"
+    sizes = [data.sample_size(cell, condition) for cell in cells.values() if len(cell)]
+    whole = pd.concat(list(cells.values()))
+    everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
+    paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna().astype(int)
+    lower = f", lower row: {data.size_note(paired)} paired samples" if len(paired) else ""
+    refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
+    bands = data.BANDS if refitted else data.AUC_BANDS
     return [
-        basics,
-        *_followed(columns),
+        f"{subject}; {groups}; {data.size_note(sizes)} samples a cell{lower}; "
+        f"bands: pointwise {100 * level:g}\u00a0% {bands}.",
         *data.unseen_note(cells),
-        *([f"Not drawn, too few samples: {data.few(thin)}."] if thin else []),
-        *data.missing_note([name for panel in columns for name in panel.missing]),
+        *data.thin_note(cells, condition),
+        *data.missing_note(_missing(cells, condition)),
     ]
 
 
-def _followed(columns: Sequence[data.Panel]) -> list[str]:
-    """What the row of following answers shows, and of how many."""
-    if not any(panel.follows for panel in columns):
+def _missing(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
+    """Cells and groups without a row of the condition."""
+    found = []
+    for name, cell in cells.items():
+        held = set(cell["anchor"][cell["condition"] == condition])
+        absent = [anchor for anchor in draw.ANCHORS if anchor not in held]
+        whole = len(absent) == len(draw.ANCHORS)
+        found += [name] if whole else [f"{name}, {anchor}-Anchored" for anchor in absent]
+    return found
+
+
+def _followed(cells: Iterable[pd.DataFrame]) -> list[str]:
+    """What the row of following answers shows, and of how many; nothing where not measured."""
+    whole = pd.concat(list(cells))
+    rows = whole[(whole["condition"] == "matched") & (whole["anchor"] == "Q")]
+    if rows["flip_share"].isna().all():
         return []
-    said = (
-        "Lowest row: the same answer behind a matched question, for which it is wrong "
-        "(dotted: behind a placebo, for which it stays right)"
-    )
-    covered = [pair for panel in columns for pair in panel.covered]
-    if not covered:
-        return [f"{said}."]
-    pairs = data.size_note([n for n, _ in covered])
-    shares = [round(100 * n / of) for n, of in covered if of]
-    percent = data.sample_count(shares)
+    head = rows[data.true(rows["headline"])].dropna(subset=["n_paired", "of"])
+    if head.empty:
+        return [f"{FOLLOWED}."]
+    shares = (100 * head["n_paired"] / head["of"]).dropna().round().astype(int)
     return [
-        f"{said}; headline layer: {pairs} pairs, {percent}\u00a0% of the Q-Anchored right answers."
+        f"{FOLLOWED}; headline layer: {data.size_note(head['n_paired'].astype(int))} pairs, "
+        f"{data.span(shares)}\u00a0% of the Q-Anchored right answers."
     ]
 
 
@@ -345,18 +326,17 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
         raise AnchorscopeError(
             f"cannot draw the figure: {error}", f"{stem}.vl.json", see="drawing"
         ) from error
-    makers: dict[str, Callable[[], str | bytes]] = {
-        ".vl.json": lambda: text,
-        ".html": lambda: page(spec, svg, Path(stem).name, views),
-        ".svg": lambda: svg,
-        ".pdf": lambda: as_pdf(svg, printed_width(spec)),
-        ".png": lambda: vl_convert.svg_to_png(svg, scale=300 / 96 if printed_width(spec) else 2),
+    printed = printed_width(spec)
+    made: dict[str, str | bytes] = {
+        ".vl.json": text,
+        ".html": page(spec, svg, Path(stem).name, views),
+        ".svg": svg,
+        ".pdf": as_pdf(svg, printed),
+        ".png": vl_convert.svg_to_png(svg, scale=300 / 96 if printed else 2),
     }
-    return [_write(Path(f"{stem}{ending}"), make()) for ending, make in makers.items()]
-
-
-def _write(path: Path, content: str | bytes) -> Path:
-    raw = content.encode("utf-8") if isinstance(content, str) else content
-    with atomic(path) as draft:
-        draft.write_bytes(raw)
-    return path
+    paths = []
+    for ending, content in made.items():
+        paths.append(Path(f"{stem}{ending}"))
+        with atomic(paths[-1]) as draft:
+            draft.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
+    return paths

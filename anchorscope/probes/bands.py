@@ -25,17 +25,11 @@ Refits = tuple[Bootstrap, Iterable[Readout]]
 
 @dataclass(frozen=True)
 class Means:
-    """Means over the members of a group, for each way to form it first, then over the ways.
+    """Means over the members of a group, for each way to form it first, then over the ways."""
 
-    Attributes:
-        values: float64 [ways, layers, n] or what broadcasts to `members`.
-        members: bool [ways, layers, n].
-        placements: of the random control among the ways; bootstrap draws draw among them, too.
-    """
-
-    values: np.ndarray
-    members: np.ndarray
-    placements: int = 1
+    values: np.ndarray  # float64 [ways, layers, n] or what broadcasts to the members
+    members: np.ndarray  # bool [ways, layers, n]
+    placements: int = 1  # of the random control among the ways; draws draw among them, too
 
     def estimate(self) -> np.ndarray:
         """The means, [layers]; NaN where the group is empty."""
@@ -52,17 +46,11 @@ class Means:
 
 @dataclass(frozen=True)
 class Spread:
-    """A quantity by layer, and how it spreads.
+    """A quantity by layer, and how it spreads."""
 
-    Attributes:
-        estimate: [layers].
-        replicates: of the bootstrap, stretched about the estimate, [draws, layers].
-        inflation: by how much, at least 1, [layers].
-    """
-
-    estimate: np.ndarray
-    replicates: np.ndarray
-    inflation: np.ndarray
+    estimate: np.ndarray  # [layers]
+    replicates: np.ndarray  # of the bootstrap, stretched about the estimate, [draws, layers]
+    inflation: np.ndarray  # by how much, at least 1, [layers]
 
     def interval(self, level: float) -> tuple[np.ndarray, np.ndarray]:
         """Pointwise, [layers] each; NaN where the quantity is."""
@@ -106,10 +94,10 @@ def spreads(
 
 
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
-    """How much more quantities vary when the probes are learned anew, at least 1, [...].
+    """How much more quantities [draws, ...] vary when the probes are learned anew, at least 1.
 
-    Both are over the same draws, [draws, ...]. Draws in which a quantity does not exist both ways
-    are left out; 1 where fewer than two are left or nothing varies.
+    Over the draws in which a quantity exists both ways; 1 where these are fewer than two or nothing
+    varies.
     """
     known = ~np.isnan(fixed) & ~np.isnan(refitted)
     sd_fixed, sd_refit = (_sd(np.where(known, one, np.nan)) for one in (fixed, refitted))

@@ -1,7 +1,4 @@
-"""Draws: bootstrap samples from which a cell's probes are learned anew, and what they say.
-
-The bands of a curve need the variance of its probes; scores of refitted probes carry it.
-"""
+"""Draws: bootstrap samples from which a cell's probes are learned anew, and what they say."""
 
 from __future__ import annotations
 
@@ -23,15 +20,12 @@ from anchorscope.storage.files import read_arrays, write_arrays
 class Draws:
     """Samples drawn with replacement, and the scores of the probes learned from them.
 
-    Attributes:
-        ids: of the samples, [n].
-        weights: how often each was drawn, int64 [draws, n].
-        scores: `<read-out>/<condition>/<draw>` (of the condition) → s out of fold, float32 [draws,
-            layers, n]; NaN where a sample was not measured.
+    Scores are by `<read-out>/<condition>/<draw of the condition>`: s out of fold, float32 [draws,
+    layers, n]; NaN where a sample was not measured.
     """
 
-    ids: np.ndarray
-    weights: np.ndarray
+    ids: np.ndarray  # of the samples, [n]
+    weights: np.ndarray  # how often each was drawn, int64 [draws, n]
     scores: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -55,10 +49,7 @@ class Draws:
     ) -> Refits | None:
         """The read-out as the probes of each draw see it; None where there is no draw of it.
 
-        Args:
-            readout: one of `samples.readouts`, of the same answers.
-            answers: as `samples.in_order` returns them.
-            conditions: whose effects are wanted, where the read-out has them.
+        With the effects of those conditions that it has. The answers are `samples.in_order`.
 
         Raises:
             AnchorscopeError: draws and answers are not of the same samples.
@@ -93,10 +84,6 @@ def none() -> Draws:
 
 
 def read(path: str | Path) -> Draws:
-    """The draws that `Draws.write` wrote.
-
-    Raises:
-        AnchorscopeError: the file cannot be read.
-    """
+    """The draws that `Draws.write` wrote."""
     ids, found = read_arrays(path, "scores of refitted probes")
     return Draws(ids, found.pop("weights"), found)

@@ -49,18 +49,11 @@ class Settings:
 
 @dataclass(frozen=True)
 class Design:
-    """Which sample learns and is scored where.
+    """Which sample learns and is scored where."""
 
-    Attributes:
-        z: labels, [n].
-        fold: outer fold, [n].
-        inner: inner fold of each sample in each outer training fold, -1 outside; [folds, n].
-        settings: of the probes.
-    """
-
-    z: np.ndarray
-    fold: np.ndarray
-    inner: np.ndarray
+    z: np.ndarray  # labels, [n]
+    fold: np.ndarray  # outer fold, [n]
+    inner: np.ndarray  # inner fold in each outer training fold, -1 outside; [folds, n]
     settings: Settings
 
     @property
@@ -116,20 +109,14 @@ class Fitted:
     """One probe for each layer and outer fold, with its calibration; all float64 [layers, folds].
 
     Of several draws: [layers, draws · folds], one draw's probes after another's.
-
-    Attributes:
-        probes: the probes of the outer training folds.
-        c, t, offset: penalty, slope and offset.
-        shift: taken off the calibrated logit.
-        inner_auc: AUC of the inner out-of-fold logits; NaN without inner folds.
     """
 
     probes: probes.Probes
-    c: np.ndarray
-    t: np.ndarray
+    c: np.ndarray  # penalty
+    t: np.ndarray  # slope
     offset: np.ndarray
-    shift: np.ndarray
-    inner_auc: np.ndarray
+    shift: np.ndarray  # taken off the calibrated logit
+    inner_auc: np.ndarray  # of the inner out-of-fold logits; NaN without inner folds
 
     def at(self, layers: Sequence[int]) -> Fitted:
         """Those of some layers."""
@@ -207,9 +194,8 @@ def usable(plan: Design, weights: np.ndarray, *, inner: bool = True) -> np.ndarr
 
 
 def training_rows(plan: Design) -> tuple[np.ndarray, np.ndarray]:
-    """Who learns, bool [problems, n]: the outer training folds, then those inside them.
-
-    And the outer fold that each belongs to, int64 [problems].
+    """Who learns, bool [problems, n]: outer training folds, then those inside; and of which outer
+    fold, int64 [problems].
     """
     inner = plan.inner_folds
     masks = [*plan.outer, *(plan.outer[k] & (plan.inner[k] != i) for k, i in inner)]

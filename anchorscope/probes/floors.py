@@ -19,7 +19,6 @@ from sklearn.linear_model import LogisticRegression
 from anchorscope.probes import fitting
 from anchorscope.probes.intervals import auc
 from anchorscope.probes.samples import kept
-from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = ("id", "fold", "floor", "c", "s")
 LONGEST = 4
@@ -41,33 +40,23 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings | Mapping[str, Any]
         settings: of the probes.
 
     Returns:
-        A row for each floor and sample, with the columns `COLUMNS`: fold, the C of all folds, and
-        the score s, a logit at balanced classes.
+        A row for each floor and sample, with the columns `COLUMNS`; s is a logit at balanced
+        classes.
 
     Raises:
-        AnchorscopeError: a sample without answer text, or folds that cannot be cut.
+        AnchorscopeError: folds cannot be cut.
     """
     settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     answers = kept(answers)
-    missing = answers["id"][answers["ea_text"].isna()]
-    if len(missing):
-        raise AnchorscopeError(
-            f"{len(missing)} samples have no exact answer (`ea_text`)",
-            f"answers, id {missing.iloc[0]} first",
-            "delete the answers of this cell and run snakemake again",
-            see="stale-product",
-        )
     # Inner folds are of no use here, and may not exist where the outer ones do.
     plan = fitting.design(answers, replace(settings, scoring="published"), "floors")
+    grid = settings.penalties
+    fixed = pd.DataFrame({"id": answers["id"].astype(str), "fold": plan.fold})
     frames = []
     for name, features in FLOORS.items():
-        c, s = _strongest(features(answers), plan, settings.penalties)
-        frames.append(
-            pd.DataFrame(
-                {"id": answers["id"].astype(str), "fold": plan.fold, "floor": name, "c": c, "s": s}
-            )
-        )
-    return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
+        c, s = _strongest(features(answers), plan, grid)
+        frames.append(fixed.assign(floor=name, c=c, s=s))
+    return pd.concat(frames, ignore_index=True)
 
 
 def _answer(answers: pd.DataFrame) -> sparse.csr_matrix:
@@ -105,18 +94,17 @@ def _features(texts: pd.Series) -> sparse.csr_matrix:
 
 
 def _strongest(
-    x: sparse.csr_matrix, plan: fitting.Design, penalties: np.ndarray
+    x: sparse.csr_matrix, plan: fitting.Design, grid: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """The C of highest out-of-fold AUC, and the scores [n] that it gives."""
-    scored = {float(c): _out_of_fold(x, plan, float(c)) for c in penalties}
+    scored = {float(c): _out_of_fold(x, plan, float(c)) for c in grid}
     best = max(scored, key=lambda c: auc(scored[c], plan.z))
     return best, scored[best]
 
 
 def _out_of_fold(x: sparse.csr_matrix, plan: fitting.Design, c: float) -> np.ndarray:
     s = np.empty(len(plan.z))
-    for k in range(len(plan.inner)):
-        train = plan.fold != k
+    for train in plan.outer:
         probe = LogisticRegression(C=c, max_iter=1000).fit(x[train], plan.z[train])
         share = plan.z[train].mean()
         s[~train] = probe.decision_function(x[~train]) - np.log(share / (1 - share))

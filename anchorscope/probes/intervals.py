@@ -13,17 +13,11 @@ import pandas as pd
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Draws of whole clusters, shared by every statistic, so that differences are paired.
+    """Draws of whole clusters, shared by every statistic, so that differences are paired."""
 
-    Attributes:
-        clusters: cluster of each sample, numbered from 0, int64 [n].
-        weights: how often each cluster was drawn, float64 [draws, clusters].
-        seed: of the draws among placements of a random control.
-    """
-
-    clusters: np.ndarray
-    weights: np.ndarray
-    seed: int = 0
+    clusters: np.ndarray  # of each sample, numbered from 0, int64 [n]
+    weights: np.ndarray  # how often each cluster was drawn, float64 [draws, clusters]
+    seed: int = 0  # of the draws among placements of a random control
 
     def sums(self, values: np.ndarray) -> np.ndarray:
         """Sums over each cluster, [..., clusters], of values [..., n]."""
@@ -38,14 +32,11 @@ class Bootstrap:
         return flat.reshape(len(self.weights), *sums.shape[:-1])
 
     def means(self, values: np.ndarray, members: np.ndarray) -> np.ndarray:
-        """Means over the members, 0 or 1, of a group in each draw; NaN where it is empty.
-
-        Values and members are [..., n]; gives [draws, ...]. A member drawn twice counts twice.
-        """
+        """Means over members [..., n] in each draw, [draws, ...]; NaN without any."""
         return ratio(self.totals(np.where(members, values, 0.0)), self.totals(members))
 
     def of_placements(self, each: np.ndarray, placements: int) -> np.ndarray:
-        """Means over the ways of `each`, [draws, ways, layers], as [draws, layers]; without NaN.
+        """Means [draws, layers] over the ways of `each` [draws, ways, layers] that are not NaN.
 
         Each draw also draws among the placements: the ways are so many, once or several times over.
         """
@@ -117,10 +108,9 @@ def percentile(replicates: np.ndarray, level: float) -> tuple[np.ndarray, np.nda
 def simultaneous(
     estimate: np.ndarray, replicates: np.ndarray, level: float, used: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Max-t band, low and high [layers]: covers a whole curve at once with probability `level`.
+    """Max-t band, low and high: covers a whole curve [layers] at once with probability `level`.
 
-    Of the curve's `estimate` [layers] and `replicates` [draws, layers]. It covers the layers
-    `used`, bool [layers]; the others get NaN.
+    Replicates are [draws, layers]. It covers the layers `used`, bool; the others get NaN.
     """
     empty = np.full(len(estimate), np.nan)
     used = used & ~np.isnan(estimate) & (~np.isnan(replicates)).any(0)
@@ -136,10 +126,7 @@ def simultaneous(
 
 
 def mean_members(values: np.ndarray, members: np.ndarray) -> np.ndarray:
-    """Means over the members, bool [draws, layers, n], for each draw first; NaN where none has any.
-
-    Values are [draws, layers, n] or what broadcasts to it; gives [layers].
-    """
+    """Means [layers] over members [draws, layers, n], for each draw first; NaN without any."""
     return mean_known(ratio(np.where(members, values, 0.0).sum(-1), members.sum(-1)), axis=0)
 
 

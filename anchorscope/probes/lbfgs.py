@@ -20,30 +20,18 @@ WORTH_DROPPING = 0.8
 
 @dataclass(frozen=True)
 class Block:
-    """Some layers and the problems still being solved there.
+    """Some layers and the problems still being solved there."""
 
-    Attributes:
-        x: features [layers, n, width], standardised over all rows.
-        z: [n].
-        mask: weights of training rows, 0 for the others, [problems, n].
-        root: mask^-½, 0 where the mask is 0; None if all weights are 0 or 1.
-        c: penalty, [layers, problems, 1].
-        size: sum of weights, [problems, 1].
-        mean, inv_std: of the training rows, in units of `x`; [layers, problems, width].
-        vectors, values: eigenvectors [layers, width, rank] and eigenvalues [layers, 1, rank] of
-            the correlation matrix; of rank 0 where it is taken for the identity.
-    """
-
-    x: Tensor
-    z: Tensor
-    mask: Tensor
-    root: Tensor | None
-    c: Tensor
-    size: Tensor
-    mean: Tensor
+    x: Tensor  # features [layers, n, width], standardised over all rows
+    z: Tensor  # [n]
+    mask: Tensor  # weights of training rows, 0 for the others, [problems, n]
+    root: Tensor  # mask^-½, 0 where the mask is 0
+    c: Tensor  # penalty, [layers, problems, 1]
+    size: Tensor  # sum of weights, [problems, 1]
+    mean: Tensor  # of the training rows, in units of x; [layers, problems, width]
     inv_std: Tensor
-    vectors: Tensor
-    values: Tensor
+    vectors: Tensor  # of the correlation matrix, [layers, width, rank]; rank 0: it is the identity
+    values: Tensor  # [layers, 1, rank]
 
     def take(self, problems: Tensor, layers: Tensor | None = None) -> Block:
         """Some of the problems, at some of the layers (None: all)."""
@@ -52,7 +40,7 @@ class Block:
             self,
             x=self.x if layers is None else self.x[layers],
             mask=self.mask[problems],
-            root=None if self.root is None else self.root[problems],
+            root=self.root[problems],
             c=self.c[here][:, problems],
             size=self.size[problems],
             mean=self.mean[here][:, problems],
@@ -84,8 +72,7 @@ class Block:
     def curvature(self, residuals: Tensor) -> Tensor:
         """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
         first = residuals.abs().sum(-1, keepdim=True)
-        halves = residuals if self.root is None else residuals * self.root
-        second = torch.linalg.vector_norm(halves, 2, dim=-1, keepdim=True).square_()
+        second = _norm(residuals * self.root).square_()
         return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:

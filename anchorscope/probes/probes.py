@@ -1,16 +1,14 @@
 """Probes: L2-regularised logistic regressions, all of them in one batched solve.
 
-A problem is one probe: which rows it learns from, and how strongly it is penalised. All problems
-of a layer share that layer's features, which are read once. The objective is scikit-learn's
-`LogisticRegression(C=c)` on features standardised by the problem's own training rows, where a row
-of weight two counts like two equal rows:
+A problem is one probe: which rows it learns from, and how strongly it is penalised. The objective
+is scikit-learn's `LogisticRegression(C=c)` on features standardised by the problem's own training
+rows, where a row of weight two counts like two equal rows:
 
     ½‖w‖² + c · Σ over training rows of log-loss(z, w·x̂ + b),   x̂ = (x − mean) / std
 
-The solver is L-BFGS over all problems at once. Its inverse Hessian starts at
-(I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes correlated features converge like
-independent ones; Gram is the layer's correlation matrix, taken apart once for all problems, or the
-identity where it is close to that and problems are few.
+L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes
+correlated features converge like independent ones; Gram is the layer's correlation matrix, taken
+apart once for all problems, or the identity where it is close to that and problems are few.
 """
 
 from __future__ import annotations
@@ -44,22 +42,15 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Probes:
-    """Fitted probes, on features as they come (standardisation is folded in).
+    """Fitted probes, on features as they come (standardisation is folded in)."""
 
-    Attributes:
-        weights: float32 [layers, problems, width].
-        bias: float64 [layers, problems]; features with large means need its digits.
-        iterations: of the slowest problem.
-        unconverged: number of problems, over all layers, stopped by the limit on iterations.
-    """
-
-    weights: Tensor
-    bias: Tensor
-    iterations: int = 0
-    unconverged: int = 0
+    weights: Tensor  # float32 [layers, problems, width]
+    bias: Tensor  # float64 [layers, problems]; features with large means need its digits
+    iterations: int = 0  # of the slowest problem
+    unconverged: int = 0  # problems of all layers, stopped by the limit on iterations
 
     def take(self, problems: Tensor) -> Probes:
-        """The probes numbered `problems`, int64 [layers, chosen]: at each layer its own."""
+        """The probes numbered `problems` [layers, chosen]: at each layer its own."""
         index = problems.to(self.weights.device)
         layers = torch.arange(len(index), device=index.device)[:, None]
         return replace(self, weights=self.weights[layers, index], bias=self.bias[layers, index])
@@ -82,11 +73,12 @@ class Probes:
 
 def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
     """The probes of several solves one after the other: their layers (0) or problems (1)."""
-    weights, bias = (
-        torch.cat([getattr(part, name) for part in parts], dim) for name in ("weights", "bias")
+    return Probes(
+        torch.cat([part.weights for part in parts], dim),
+        torch.cat([part.bias for part in parts], dim),
+        max(part.iterations for part in parts),
+        sum(part.unconverged for part in parts),
     )
-    iterations = max(part.iterations for part in parts)
-    return Probes(weights, bias, iterations, sum(part.unconverged for part in parts))
 
 
 def fit(
@@ -104,11 +96,10 @@ def fit(
         x: features, float [layers, n, width]; only the layers being solved are asked for.
         z: labels 0 or 1, [n].
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
-            A weight of two is the row twice, in mean and spread too.
         c: inverse penalty of each problem, [problems] or [layers, problems].
         device: where to solve.
         budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
-            64 MB on a CPU, half the memory of a GPU. What does not fit after all is halved.
+            `CPU_BYTES` or `GPU_BYTES`. What does not fit after all is halved.
 
     Raises:
         AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
@@ -157,7 +148,6 @@ def _blocks(
     layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
 ) -> Iterator[tuple[Tensor, Block]]:
     """Layers that are solved together, those with eigenvectors and those without."""
-    weighted = bool(((masks != 0) & (masks != 1)).any())
     ranks = [len(values) for _, values in layers.eigen]
     for rank in sorted({*ranks}):
         some = [layer for layer, found in enumerate(ranks) if found == rank]
@@ -167,7 +157,7 @@ def _blocks(
             x=layers.x if len(some) == len(ranks) else layers.x[here],
             z=z,
             mask=masks,
-            root=torch.where(masks > 0, masks.rsqrt(), 0.0) if weighted else None,
+            root=torch.where(masks > 0, masks.rsqrt(), 0.0),
             c=c[here][..., None],
             size=masks.sum(-1, keepdim=True),
             mean=layers.mean[here][:, layers.same],

@@ -21,48 +21,35 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """What one condition does to each sample at each layer.
+    """What one condition does to each sample at each layer, [draws, layers, n].
 
-    Attributes:
-        measured: whether the condition was measured, bool [n].
-        s: the score under the condition, float64 [draws, layers, n]; NaN where not measured.
-        flip: whether the predicted class differs from the clean one, bool [draws, layers, n].
-        delta_p: 100 · (p_condition(ĉ) − p_clean(ĉ)), ĉ the class predicted on clean;
-            percentage points, float64 [draws, layers, n]; 0 where not measured.
-        delta_logit: the same of the score s.
+    ΔP is 100 · (p_condition(ĉ) − p_clean(ĉ)), percentage points, ĉ the class predicted on clean.
     """
 
-    measured: np.ndarray
-    s: np.ndarray
-    flip: np.ndarray
-    delta_p: np.ndarray
-    delta_logit: np.ndarray
+    measured: np.ndarray  # whether the condition was measured, bool [n]
+    s: np.ndarray  # the score under the condition, float64; NaN where not measured
+    flip: np.ndarray  # whether the predicted class differs from the clean one, bool
+    delta_p: np.ndarray  # float64; 0 where not measured
+    delta_logit: np.ndarray  # the same of the score s
 
 
 @dataclass(frozen=True)
 class Readout:
     """One read-out of a cell, the samples in the order of `in_order`.
 
-    Attributes:
-        site, position: its name.
-        clean: the score on the clean pass, float64 [layers, n].
-        auc: AUC of it by layer.
-        fold: outer fold of each sample, int64 [n].
-        layer_of_fold: the layer that each outer fold's training samples choose, int64 [folds].
-        effects: condition → its effects; those behind a second prompt are not among them.
-        replicate: condition → its effects behind the second prompt, against its own clean pass.
-        others: (probe, condition) → score of draw 0 by another probe, [layers, n].
+    `effects` are by condition, without those behind a second prompt; these are in `replicate`,
+    against their own clean pass.
     """
 
     site: str
     position: str
-    clean: np.ndarray
-    auc: np.ndarray
-    fold: np.ndarray
-    layer_of_fold: np.ndarray
+    clean: np.ndarray  # the score on the clean pass, float64 [layers, n]
+    auc: np.ndarray  # of it, [layers]
+    fold: np.ndarray  # outer fold of each sample, int64 [n]
+    layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
     effects: dict[str, Effects]
     replicate: dict[str, Effects]
-    others: dict[tuple[str, str], np.ndarray]
+    others: dict[tuple[str, str], np.ndarray]  # probe, condition → s of draw 0, [layers, n]
 
     @property
     def key(self) -> dict[str, object]:
@@ -190,10 +177,8 @@ def mismatch(what: str, where: str) -> AnchorscopeError:
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """The read-outs of a cell, in the order in which the scores first name them.
 
-    Args:
-        scores: the table of `scores.score`; without a column `probe` all of it is
-            the probe as defined.
-        answers: as `in_order` returns them.
+    Of the table of `scores.score` (without a column `probe`: of the probe as defined), and the
+    answers that `in_order` returns.
 
     Raises:
         AnchorscopeError: scores and answers are not of the same samples.
@@ -279,12 +264,12 @@ def _all_effects(
         one = interventions.BY_NAME[condition]
         second = interventions.uncut(one)
         if condition not in interventions.REPLICATE:
-            effects[condition] = _effects(found["clean", 0], moved, f"{where}, {condition}")
+            effects[condition] = _effects(found["clean", 0], moved, where)
         elif second is not None:
             if (second.name, 0) not in found:
                 raise mismatch("the second prompt's clean pass has no scores", where)
             own = condition.removeprefix(f"{one.prompt}-")
-            replicate[own] = _effects(found[second.name, 0], moved, f"{where}, {condition}")
+            replicate[own] = _effects(found[second.name, 0], moved, where)
     return effects, replicate
 
 

@@ -77,10 +77,9 @@ def frames(
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: written into the table.
         conditions: (condition, draw) to score; `clean` comes first in any case.
-        settings: see `Settings`.
+        settings: of the probes.
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
-        draws: takes the scores of probes learned from each of its draws, under every condition;
-            they are not in the table.
+        draws: takes the scores of probes learned from each of its draws.
         fitted: takes the probes of the clean pass, by read-out.
         device: where probes are fitted.
 
@@ -88,10 +87,9 @@ def frames(
         For each condition and probe a row for each sample and layer with the columns `COLUMNS`:
         fold, c, t and offset are those of the probe, `inner_auc` the AUC of the logits held out
         inside its training fold; s the score and p = σ(s), float32. A sample is scored by the probe
-        of its own fold, whatever its prompt was. Probes: `clean`, of every condition. `refit`:
-        fitted to the condition's own activations, same folds, C of the clean probe; knockout and
-        draw 0 of random. `offset`: see `platt.offset_refit`; those and question. `shuffled`: fitted
-        to `shuffled(labels, seed)` on the clean pass with C of the clean probe, at balanced prior,
+        of its own fold, whatever its prompt was. `refit` is fitted to the activations of knockout
+        and draw 0 of random, C of the clean probe; `offset` is of those and question; `shuffled` is
+        fitted to shuffled labels on the clean pass with C of the clean probe, at balanced prior,
         not calibrated (p is NaN); not with `published`.
 
     Raises:
@@ -156,11 +154,7 @@ def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
 
 
 def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell) -> Features:
-    """The activations of all samples in the order of the cell, [layers, n, width].
-
-    Raises:
-        AnchorscopeError: some are missing, or are of samples that the cell does not know.
-    """
+    """The activations of all samples in the order of the cell, [layers, n, width]."""
     return _complete(*_rows(activations, condition, cell), cell, condition)
 
 
@@ -238,10 +232,8 @@ def _rows(
     """Places among the cell's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
     rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
-    if (rows < 0).any() or len(np.unique(rows)) < len(rows) or x.shape[1] != len(rows):
-        strange = [i for i, row in zip(measured, rows, strict=True) if row < 0]
-        found = f"id {strange[0]} has no answer" if strange else "ids repeat or rows are missing"
-        raise _other_samples(found, cell, condition)
+    if strange := [i for i, row in zip(measured, rows, strict=True) if row < 0]:
+        raise _other_samples(f"id {strange[0]} has no answer", cell, condition)
     return rows, x
 
 
@@ -283,10 +275,9 @@ def _frame(
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),
-        **{
-            name: getattr(fitted, name)[:, fold].astype(np.float32).ravel()
-            for name in ("t", "offset", "inner_auc")
-        },
+        "t": fitted.t[:, fold].astype(np.float32).ravel(),
+        "offset": fitted.offset[:, fold].astype(np.float32).ravel(),
+        "inner_auc": fitted.inner_auc[:, fold].astype(np.float32).ravel(),
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }

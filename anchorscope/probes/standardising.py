@@ -28,22 +28,17 @@ COLUMNS = 64
 class Standardised:
     """Features of some layers, less their centre and by their scale.
 
-    Attributes:
-        x: float32 [layers, n, width].
-        centre, scale: [layers, width].
-        mean, inv_std: of the rows of problems that weigh them alike, in units of `x`; [layers,
-            some, width].
-        same: which of these is each problem's, int64 [problems].
-        eigen: eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix;
-            of rank 0 where it is taken for the identity.
+    `mean` and `inv_std` are of the rows of problems that weigh them alike, in units of `x`. `eigen`
+    holds eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; of
+    rank 0 where it is taken for the identity.
     """
 
-    x: Tensor
-    centre: Tensor
+    x: Tensor  # float32 [layers, n, width]
+    centre: Tensor  # [layers, width]
     scale: Tensor
-    mean: Tensor
+    mean: Tensor  # [layers, some, width]
     inv_std: Tensor
-    same: Tensor
+    same: Tensor  # which of these is each problem's, int64 [problems]
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 

@@ -17,32 +17,23 @@ import torch
 from anchorscope.passes.features import Features
 from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
 from anchorscope.probes.probes import Probes
-from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_arrays, write_arrays
 
 
 @dataclass(frozen=True)
 class Stored:
-    """The probes of a cell.
+    """The probes of a cell."""
 
-    Attributes:
-        ids: of the samples that they were fitted to, [n].
-        fold: outer fold of each, int64 [n].
-        fitted: read-out → its probes, of every layer and outer fold.
-    """
-
-    ids: np.ndarray
-    fold: np.ndarray
-    fitted: Mapping[str, Fitted]
+    ids: np.ndarray  # of the samples that they were fitted to, [n]
+    fold: np.ndarray  # outer fold of each, int64 [n]
+    fitted: Mapping[str, Fitted]  # read-out → its probes, of every layer and outer fold
 
     def logits(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
         """Scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
 
-        Args:
-            states: hidden states as they come, float [layers, rows, width].
-            readout: such as `mlp/final`.
-            ids: the sample of each row; one may have several.
+        Of hidden states [layers, rows, width] of a read-out such as `mlp/final`; `ids` names the
+        sample of each row, one may have several.
 
         Raises:
             AnchorscopeError: an id or a read-out that the probes were not fitted to.
@@ -57,10 +48,6 @@ class Stored:
                 see="stale-product",
             )
         return out_of_fold(self.fitted[readout], states, self.fold[places])
-
-    def p(self, states: Features, readout: str, ids: Sequence[str]) -> np.ndarray:
-        """p = σ(s) of `logits`, the probability that an answer is wrong, float64 [layers, rows]."""
-        return sigmoid(self.logits(states, readout, ids))
 
 
 def write(
@@ -80,11 +67,7 @@ def write(
 
 
 def read(path: str | Path) -> Stored:
-    """The probes that `write` wrote.
-
-    Raises:
-        AnchorscopeError: the file cannot be read.
-    """
+    """The probes that `write` wrote."""
     ids, arrays = read_arrays(path, "stored probes")
     fold, fitted = arrays.pop("fold"), {}
     for readout in dict.fromkeys(name.rpartition("/")[0] for name in arrays):

@@ -7,26 +7,19 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.questions import null_worlds, prompts, questions, revisions, world
+from anchorscope.questions import folds, null_worlds, prompts, questions, reading, world
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A dataset ready for prompts.
+    """A dataset ready for prompts."""
 
-    Attributes:
-        sampled: the questions' table.
-        few_shot: rows outside the sample, same columns; empty where examples are never needed.
-        counts: rows in, kept, dropped by reason.
-        revision: commit of a hub dataset, else None.
-    """
-
-    sampled: pd.DataFrame
-    few_shot: pd.DataFrame
+    sampled: pd.DataFrame  # the questions' table
+    few_shot: pd.DataFrame  # candidates, same columns; empty where examples are never needed
     counts: Counts
-    revision: str | None
+    revision: str | None  # commit of a hub dataset
 
 
 def prepare(
@@ -38,28 +31,67 @@ def prepare(
         dataset: its catalogue entry: exactly one of `hub`, `local` and `world`.
         sample_size: most questions to keep; a world is taken whole.
         seed: decides which.
-        hold_back: whether few-shot examples are wanted. If they come from the rows outside the
-            sample, and too few would be left, some are kept out of the sample and counted.
+        hold_back: whether few-shot examples are wanted, for which rows are kept out of the sample
+            where too few would be left outside.
 
     Raises:
         AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
     """
     if dataset.get("world"):
         return _world(dataset["world"], seed)
-    split = dataset.get("split")
-    rows, revision = _rows(dataset, split)
-    source = dataset.get("hub") or dataset["local"]
-    frame, counts = questions.normalise(rows, dataset["fields"], split=split, source=source)
+    frame, counts, revision = _questions(dataset, dataset.get("split"))
     if frame.empty:
         what = f"no usable question among {counts.total} rows ({dict(counts.dropped)})"
         do = "check `fields` and `split` of the dataset in config.yaml"
-        raise AnchorscopeError(what, source, do, see="no-usable-question")
+        raise AnchorscopeError(what, _source(dataset), do, see="no-usable-question")
     few_shot = dataset.get("few_shot") or {}
-    hold_back = hold_back and not (few_shot.get("file") or few_shot.get("split"))
-    sampled, rest = questions.sample(frame, sample_size, seed, hold_back=hold_back)
-    same = {**dataset, "revision": revision or dataset.get("revision")}
-    counts = _sampled(counts, len(frame) - len(sampled), max(len(frame) - sample_size, 0))
-    return Prepared(sampled, _few_shot(same, sampled, rest, seed), counts, revision)
+    elsewhere = bool(few_shot.get("file") or few_shot.get("split"))
+    sampled, rest = questions.sample(
+        frame, sample_size, seed, hold_back=hold_back and not elsewhere
+    )
+    if elsewhere:
+        same = {**dataset, "revision": revision or dataset.get("revision")}
+        rest = questions.candidates(_examples(same, few_shot), sampled, seed)
+    outside = max(len(frame) - sample_size, 0)
+    held = len(frame) - len(sampled) - outside
+    left = {"outside the sample": outside, "held back for few-shot examples": held}
+    dropped = {**counts.dropped, **{reason: n for reason, n in left.items() if n}}
+    counts = Counts(counts.total, len(sampled), dropped, counts.notes)
+    return Prepared(sampled, rest, counts, revision)
+
+
+def preflight(
+    dataset: Mapping[str, Any],
+    *,
+    sample_size: int,
+    seed: int,
+    hold_back: bool = False,
+    n_folds: int = 5,
+    where: str = "the dataset",
+) -> Counts:
+    """Refuse, before a model is loaded, what a run would refuse in a dataset's own rows.
+
+    Args:
+        dataset, sample_size, seed, hold_back: as for `prepare`. A hub dataset is fetched.
+        n_folds: folds of the probes; they are cut where every question has a response and a label.
+        where: what errors call the dataset.
+
+    Returns:
+        Rows in, kept, dropped by reason.
+
+    Raises:
+        AnchorscopeError: as `prepare`; no example to show; too few rows, one class, or labels of
+            which no folds can be cut.
+    """
+    prepared = prepare(dataset, sample_size=sample_size, seed=seed, hold_back=hold_back)
+    rows = prepared.sampled
+    if hold_back:
+        prompts.checked_examples(prepared.few_shot)
+    folds.check_count(len(rows), n_folds, where)
+    if rows["label"].notna().all():
+        linked = folds.components(list(rows["question"]), list(rows["subject"]))
+        folds.assign(linked, rows["label"].to_numpy(dtype=int), n_folds, seed, where)
+    return prepared.counts
 
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
@@ -78,48 +110,23 @@ def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
     return Prepared(shuffled, frame.iloc[:0], counts, None)
 
 
-def _rows(dataset: Mapping[str, Any], split: str | None) -> tuple[list[dict[str, Any]], str | None]:
-    """Rows of a split, and the commit they were read from, None for rows of the user's own."""
-    hub, asked = dataset.get("hub"), dataset.get("revision")
-    commit = None
-    if hub:
-        wanted = revisions.wanted("datasets", hub, asked)
-        commit = revisions.commit_of_dataset(hub, wanted)
-    rows = questions.load_rows(
-        fields=dataset["fields"],
-        hub=hub,
-        local=dataset.get("local"),
-        config=dataset.get("config"),
-        split=split,
-        revision=commit,
-    )
-    if hub and commit:
-        revisions.keep("datasets", hub, commit, asked)
-    return rows, commit
+def _source(dataset: Mapping[str, Any]) -> object:
+    return dataset.get("hub") or dataset["local"]
 
 
-def _few_shot(
-    dataset: Mapping[str, Any], sampled: pd.DataFrame, rest: pd.DataFrame, seed: int
-) -> pd.DataFrame:
-    """Candidates from a file of the project, another split, or the rows outside the sample."""
-    source = dataset.get("few_shot") or {}
-    where: object = dataset.get("hub") or dataset["local"]
-    if source.get("file"):
-        where, fields = Path(source["file"]), prompts.EXAMPLE_FIELDS
-        rows = prompts.read_examples(where)
-    elif source.get("split"):
-        fields = dataset["fields"]
-        rows, _ = _rows(dataset, source["split"])
-    else:
-        return rest
-    pool, _ = questions.normalise(
-        rows, fields, split=source.get("split") or "few_shot", source=where
-    )
-    return questions.candidates(pool, sampled, seed)
+def _questions(
+    dataset: Mapping[str, Any], split: str | None
+) -> tuple[pd.DataFrame, Counts, str | None]:
+    """The questions of a split, and the commit they were read from, None for the user's rows."""
+    rows, commit = reading.load_rows(dataset, split)
+    found = questions.normalise(rows, dataset["fields"], split=split, source=_source(dataset))
+    return (*found, commit)
 
 
-def _sampled(counts: Counts, left: int, outside: int) -> Counts:
-    """Counts of `left` rows that were not sampled; all but `outside` of them were held back."""
-    reasons = {"outside the sample": outside, "held back for few-shot examples": left - outside}
-    dropped = {**counts.dropped, **{reason: n for reason, n in reasons.items() if n}}
-    return Counts(counts.total, counts.kept - left, dropped, counts.notes)
+def _examples(dataset: Mapping[str, Any], source: Mapping[str, Any]) -> pd.DataFrame:
+    """Examples from a file of the project, or from another split."""
+    if not source.get("file"):
+        return _questions(dataset, source["split"])[0]
+    path = Path(source["file"])
+    rows = prompts.read_examples(path)
+    return questions.normalise(rows, prompts.EXAMPLE_FIELDS, split="few_shot", source=path)[0]

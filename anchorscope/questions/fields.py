@@ -3,38 +3,135 @@
 import ast
 import hashlib
 import json
-import math
-import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
+
+import pandas as pd
 
 from anchorscope.anchors import own_anchors
 from anchorscope.anchors.labels import squad_normalise
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 NAMED = 5  # own anchors without a place that are named, for each reason
-_SURROGATE = re.compile("[\ud800-\udfff]")
+UNWRAPPED = "lists of one text unwrapped"
 
 Row = Mapping[str, Any]
 Fields = Mapping[str, Any]
+_MISSING = object()
 
 
-def question_of(row: Row, fields: Fields) -> dict[str, Any]:
-    """What a row asks, without its answers: question, subject, property, relation and titles."""
-    question = value_at(row, fields["question"])
-    titles = _flat(value_at(row, fields["titles"])) if fields.get("titles") else []
-    return {
-        "question": question if isinstance(question, str) else text_of(question),
-        **{name: text_at(row, fields, name) for name in ("subject", "property", "relation")},
-        "titles": list(dict.fromkeys(text for title in titles if (text := text_of(title)))),
-    }
+class Cells:
+    """The cells of one row by the names of the schema.
 
+    `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
+    left out or taken in another shape.
+    """
 
-def text_at(row: Row, fields: Fields, name: str) -> str | None:
-    """The text that a row has for a name of the schema, if it has one."""
-    return text_of(value_at(row, fields[name])) if fields.get(name) else None
+    def __init__(self, row: Row, fields: Fields, where: str, notes: Counter[str]) -> None:
+        self.row, self.fields, self.where, self.notes = row, fields, where, notes
+
+    def value(self, name: str) -> Any:
+        """The cell as it stands; None where the dataset has no such column."""
+        path = self.fields.get(name)
+        return _plain(value_at(self.row, path)) if path else None
+
+    def text(self, name: str, *, number: bool = False) -> str | None:
+        """The cell's text without white space around it, None where it is empty.
+
+        Raises:
+            AnchorscopeError: neither text, nor a list of one text, nor (with `number`) a number.
+        """
+        value = self.value(name)
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+            self.notes[UNWRAPPED] += 1
+            value = value[0]
+        return self._text(name, value, number)
+
+    def _text(self, name: str, value: Any, number: bool = False) -> str | None:
+        if not _given(value):
+            return None
+        if isinstance(value, str):
+            return value.strip()
+        if number and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(int(value) if value % 1 == 0 else value)
+        kind = "text or a number" if number else "text"
+        what = f"field `{name}` must be {kind}, found {type(value).__name__}: {value!r:.80}"
+        do = "write the text itself, or name another column under `fields`"
+        raise AnchorscopeError(what, self.where, do, see="cell-type")
+
+    @property
+    def question(self) -> str | None:
+        """The question, verbatim."""
+        value = self.value("question")
+        return value if isinstance(value, str) else self.text("question")
+
+    @property
+    def titles(self) -> list[str]:
+        """The different titles that the row carries."""
+        texts = (self._text("titles", item) for item in _flat(self.value("titles")))
+        return list(dict.fromkeys(filter(None, texts)))
+
+    @property
+    def golds(self) -> list[str]:
+        """The different gold answers, texts or numbers; those that cannot be used are counted."""
+        answers: dict[str, None] = {}
+        for item in self._listed_answers():
+            text = self._text("answers", item, number=True)
+            if text is None:
+                # No list at all is a row without answers, not an empty gold.
+                self.notes["empty golds left out"] += int(item is not None)
+            elif not squad_normalise(text):
+                self.notes["golds that normalise to nothing left out"] += 1
+            else:
+                answers[text] = None
+        return list(answers)
+
+    def _listed_answers(self) -> Iterator[Any]:
+        for name, path in column_paths(self.fields):
+            if name == "answers":
+                yield from _flat(value_at(self.row, path))
+
+    @property
+    def popularity(self) -> float | None:
+        """A number, None where there is none."""
+        text = self.text("popularity", number=True)
+        try:
+            return None if text is None else float(text)
+        except ValueError:
+            what, do = f"popularity `{text}` is no number", "correct it or leave it empty"
+            raise AnchorscopeError(what, self.where, do, see="label-or-popularity") from None
+
+    @property
+    def label(self) -> int | None:
+        """0, 1, or None where there is none."""
+        value = self.value("label")
+        if value is None or isinstance(value, bool):
+            return value if value is None else int(value)
+        text = self.text("label", number=True)
+        try:
+            return {None: None, "0": 0, "1": 1, "false": 0, "true": 1}[text and text.lower()]
+        except KeyError:
+            do = "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
+            what = f"label `{text}` is none of 0, 1, true, false"
+            raise AnchorscopeError(what, self.where, do, see="label-or-popularity") from None
+
+    def anchors(self, question: str) -> list[dict[str, Any]] | None:
+        """The user's own anchors as places in the question; None if there are none."""
+        value = self.value("anchors")
+        entries = _listed(value) if isinstance(value, str) else value
+        if not isinstance(entries, list):  # a single entry, or nothing
+            entries = [value] if _given(value) else []
+        if not entries:
+            return None
+        found, failed = own_anchors.resolve(question, entries)
+        for reason, entry in failed:
+            total = f"own anchors, {reason}"
+            self.notes[total] += 1
+            if self.notes[total] <= NAMED:
+                self.notes[f"{total}: {self.where}, `{entry}`"] += 1
+        return [{"start": start, "end": end, "role": role} for start, end, role in found]
 
 
 def column_paths(fields: Fields) -> Iterator[tuple[str, str]]:
@@ -67,107 +164,48 @@ def _column_names(row: Row) -> Iterator[str]:
             yield from (f"{name}.{inner}" for inner in _column_names(value))
 
 
-def _has(row: Any, path: str) -> bool:
-    if isinstance(row, list):
-        return not row or any(_has(item, path) for item in row)
-    if not isinstance(row, Mapping):
-        return row is None
-    if path in row:
-        return True
-    head, _, rest = path.partition(".")
-    return bool(rest) and head in row and _has(row[head], rest)
+def _has(row: Row, path: str) -> bool:
+    found = value_at(row, path, _MISSING)
+    if isinstance(found, list) and found:
+        return any(item is not _MISSING for item in found)
+    return found is not _MISSING
 
 
-def value_at(row: Any, path: str) -> Any:
+def value_at(row: Any, path: str, missing: Any = None) -> Any:
     """Value at a dotted path; lists of records give the list of their values."""
     if isinstance(row, list):
-        return [value_at(item, path) for item in row]
+        return [value_at(item, path, missing) for item in row]
     if not isinstance(row, Mapping):
-        return None
+        return None if row is None else missing
     if path in row:
         return row[path]
     head, _, rest = path.partition(".")
-    return value_at(row.get(head), rest) if rest else None
-
-
-def mend_characters(row: Row, notes: Counter[str]) -> Row:
-    """A row whose texts can be written as UTF-8."""
-    mended = {name: _paired(value) for name, value in row.items()}
-    # As text: a NaN equals nothing, not even itself.
-    if repr(mended) == repr(dict(row)):
-        return row
-    notes["rows with broken characters mended"] += 1
-    return mended
-
-
-def _paired(value: Any) -> Any:
-    if isinstance(value, str):
-        if not _SURROGATE.search(value):
-            return value
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, Mapping):
-        return {name: _paired(inner) for name, inner in value.items()}
-    return [_paired(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return value_at(row[head], rest, missing) if rest and head in row else missing
 
 
 def digest(*parts: str) -> str:
     """SHA-256 of texts, which names rows and orders them whatever order they came in."""
-    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def text_of(value: Any) -> str | None:
-    """A single value as text without white space around it; None if nothing is left."""
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return None
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return str(value).strip() or None
+def _given(value: Any) -> bool:
+    return bool(value.strip()) if isinstance(value, str) else pd.isna(value) is not True
 
 
-def number_of(text: str | None, where: str) -> float | None:
-    """A popularity; an error names the row, `where`."""
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        what, do = f"popularity `{text}` is no number", "correct it or leave it empty"
-        raise AnchorscopeError(what, where, do, see="label-or-popularity") from None
-
-
-def anchors_of(
-    question: str, value: Any, notes: Counter[str], where: str
-) -> list[dict[str, Any]] | None:
-    """A user's own anchors as places in the question; None if there are none."""
-    value = _plain(value)
-    listed = _listed(value) if isinstance(value, str) else value
-    if not isinstance(listed, list | tuple):  # a single entry, or nothing
-        listed = [value] if isinstance(value, Mapping) or text_of(value) else []
-    if not listed:
-        return None
-    found, failed = own_anchors.resolve(question, [_plain(entry) for entry in listed])
-    for reason, entry in failed:
-        total = f"own anchors, {reason}"
-        notes[total] += 1
-        if notes[total] <= NAMED:
-            notes[f"{total}: {where}, `{entry}`"] += 1
-    return [{"start": start, "end": end, "role": role} for start, end, role in found]
-
-
-def _plain(entry: Any) -> Any:
-    """Arrays of a parquet file as lists; its structs carry keys that a row leaves empty."""
-    if isinstance(entry, Mapping):
-        return {name: value for name, value in entry.items() if value is not None}
-    return entry if isinstance(entry, str) or not hasattr(entry, "tolist") else entry.tolist()
+def _plain(value: Any) -> Any:
+    """Arrays and numbers of numpy as Python's own."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _flat(value: Any) -> Iterator[Any]:
     """Single values of a value that may be a list, a string, or a string that holds a list."""
-    if isinstance(value, str) and (listed := _listed(value)) is not None:
-        value = listed
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _flat(item) if isinstance(item, list | tuple) else [item]
-    else:
+    listed = _listed(value) if isinstance(value, str) else _plain(value)
+    if not isinstance(listed, list):
         yield value
+        return
+    for item in listed:
+        yield from _flat(item) if isinstance(item, list) else [item]
 
 
 def _listed(text: str) -> list[Any] | None:
@@ -176,34 +214,7 @@ def _listed(text: str) -> list[Any] | None:
     if not (text.startswith("[") and text.endswith("]")):
         return None
     for parse in (json.loads, ast.literal_eval):
-        with suppress(ValueError, SyntaxError, RecursionError):
+        with suppress(ValueError, SyntaxError):
             value = parse(text)
             return value if isinstance(value, list) else None
     return None
-
-
-def gold_answers(raw: Iterable[Any], notes: Counter[str]) -> list[str]:
-    """The different gold answers of a row; `notes` counts those that cannot be used."""
-    answers: dict[str, None] = {}
-    for value in raw:
-        for item in _flat(value):
-            text = text_of(item)
-            if text is None:
-                # No list at all is a row without answers, not an empty gold.
-                notes["empty golds left out"] += int(item is not None)
-            elif not squad_normalise(text):
-                notes["golds that normalise to nothing left out"] += 1
-            else:
-                answers[text] = None
-    return list(answers)
-
-
-def label_of(text: str | None, where: str) -> int | None:
-    """A label, 0 or 1; an error names the row, `where`."""
-    labels = {None: None, "0": 0, "1": 1, "false": 0, "true": 1}
-    try:
-        return labels[text and text.lower()]
-    except KeyError:
-        do = "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
-        what = f"label `{text}` is none of 0, 1, true, false"
-        raise AnchorscopeError(what, where, do, see="label-or-popularity") from None

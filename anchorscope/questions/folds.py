@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -21,37 +23,31 @@ def key(text: object) -> str | None:
 
 
 def components(*columns: Sequence[object]) -> np.ndarray:
-    """Number the connected components: rows that are equal in a column are linked.
-
-    Args:
-        columns: texts such as the questions and their subjects, [n] each; see `key`.
+    """Connected components of rows, linked where they are equal in a column, see `key`.
 
     Returns:
         int64 [n], numbered from 0 in order of first appearance.
     """
-    parent = list(range(len(columns[0])))
-
-    def root(i: int) -> int:
-        while parent[i] != i:
-            parent[i] = parent[parent[i]]
-            i = parent[i]
-        return i
-
+    n = len(columns[0])
     first: dict[tuple[int, str], int] = {}
-    for i, row in enumerate(zip(*columns, strict=True)):
-        for column, text in enumerate(map(key, row)):
-            if text is not None:
-                parent[root(i)] = root(first.setdefault((column, text), i))
-    return pd.factorize(np.array([root(i) for i in range(len(parent))], dtype=np.int64))[0]
+    links = [
+        (row, first.setdefault((column, text), row))
+        for column, texts in enumerate(columns)
+        for row, text in enumerate(map(key, texts))
+        if text is not None
+    ]
+    rows, others = np.array(links, dtype=np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(links)), (rows, others)), shape=(n, n))
+    return pd.factorize(connected_components(graph, directed=False)[1])[0].astype(np.int64)
 
 
 def clusters(questions: Sequence[object], subjects: Sequence[object]) -> np.ndarray:
     """Clusters of the bootstrap, int64 [n]: the subject where known, else the question."""
-    names: list[tuple[str, str | int]] = []
-    for i, (question, subject) in enumerate(zip(questions, subjects, strict=True)):
-        name = key(subject)
-        names.append(("subject", name) if name else ("question", key(question) or i))
-    return pd.factorize(pd.Series(names, dtype=object))[0]
+    subject, question = (
+        pd.Series([key(text) for text in texts], dtype="str") for texts in (subjects, questions)
+    )
+    row = pd.Series(map(str, range(len(question))))
+    return pd.factorize(("s " + subject).fillna("q " + question).fillna(row))[0]
 
 
 def assign(
@@ -59,13 +55,14 @@ def assign(
 ) -> np.ndarray:
     """Spread components over folds so that each gets its share of either class.
 
-    Largest first, to the fold where its classes are rarest so far; the seed orders equals.
+    Largest first, to the fold where its classes are rarest so far; the seed orders those of one
+    size.
 
     Args:
         groups: component of each sample, [n].
         z: label of each sample, 0 or 1, [n].
         n_folds: number of folds.
-        seed: of the order among components of one size.
+        seed: of the order.
         where: named in errors.
 
     Returns:
@@ -92,19 +89,27 @@ def assign(
     return fold_of[groups]
 
 
-def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
-    if len(z) < n_folds:
-        what = f"{len(z)} samples are fewer than {n_folds} folds"
+def check_count(n: int, n_folds: int, where: str) -> None:
+    """Refuse fewer samples than folds."""
+    if n < n_folds:
+        what = f"{n} samples are fewer than {n_folds} folds"
         do = "sample more questions (`sample_size`, `limit`), or lower the number of folds"
         raise AnchorscopeError(what, where, do, see="too-few-samples")
+
+
+def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
+    check_count(len(z), n_folds, where)
+    more, see = "sample more questions", "too-few-samples"
+    found = len(np.unique(groups))
     if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
-        do = "sample more questions, or ask a model that gets some right and some wrong"
-        raise AnchorscopeError(what, where, do, see="one-class")
-    if (found := len(np.unique(groups))) < n_folds:
+        do, see = f"{more}, or ask a model that gets some right and some wrong", "one-class"
+    elif found < n_folds:
         what = f"only {found} groups of linked samples for {n_folds} folds"
-        do = "sample more questions, check the `subject` field, or lower the number of folds"
-        raise AnchorscopeError(what, where, do, see="too-few-samples")
+        do = f"{more}, check the `subject` field, or lower the number of folds"
+    else:
+        return
+    raise AnchorscopeError(what, where, do, see=see)
 
 
 def _check_training(filled: np.ndarray, where: str) -> None:

@@ -58,19 +58,12 @@ _FILLERS = ("now", "then", "today", "really", "again", "perhaps", "still", "inde
 
 
 def samples(style: str, *, seed: int) -> pd.DataFrame:
-    """The questions of a null world and the responses to them.
+    """The questions of a null world and the responses to them, by a key of `FOLLOWS`.
 
     Every first name meets every surname once; the other features are dealt out evenly and
     independently. All share one relation and its answer words. Each word stands behind as many
-    right responses as the others, and as many wrong ones, unless the label follows it.
-
-    Args:
-        style: a key of `FOLLOWS`.
-        seed: decides names, words, features and labels.
-
-    Returns:
-        A row for each question: the questions' columns and `response`. The gold answer is the
-        response's word, or another where the response is wrong.
+    right responses as the others, and as many wrong ones, unless the label follows it. The gold
+    answer is the response's word, or another where the response is wrong.
     """
     rng = Random(f"{style} {seed}")
     dealt = {name: _deal(name, style, rng) for name in FEATURES}

@@ -58,36 +58,37 @@ def build(
         tokenizer: for `chat`, one with a chat template.
         anchors: E_Q is `subject+property` or `subject`.
         examples: number of few-shot examples, at most.
-        replicate: whether each row has a second prompt too, made from other examples (as many,
-            and none of the first prompt's where there are enough). Only `few_shot` can have one.
+        replicate: whether each row has a second prompt too, made from other examples where there
+            are enough; None, -1 and empty lists where there is none.
         seed: chooses the examples.
 
     Returns:
-        A table with the columns `COLUMNS`, all questions in it (`dropped` holds the reason or
-        None), and its counts; `notes` say how many questions each rule found spans in. With
-        `replicate` also the columns `REPLICATE`, the second prompt and the places in it: None,
-        -1 or an empty list where there is none.
+        A table with the columns `COLUMNS` (and `REPLICATE`), all questions in it (`dropped` holds
+        the reason or None), and its counts; `notes` say how many questions each rule found spans
+        in.
 
     Raises:
         AnchorscopeError: unknown style or anchors, no example to show, no chat template.
     """
-    _check(style, anchors)
-    head, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
-    tail = " A:" if style == "plain" else "\nA:"
+    for name, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
+        if value not in known:
+            do = f"use one of {', '.join(known)}"
+            raise AnchorscopeError(f"unknown value `{value}`", f"key {name}", do, see="config")
+    first, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
     rows = []
     for entry in questions.to_dict("records"):
-        text, start = entry["question"], len(f"{head}Q: ")
-        prompt = f"{head}Q: {text}{tail}"
-        if style == "chat":
-            prompt, start, text = _chat(text, tokenizer)
-        rows.append(_row(entry, prompt, start, text, _spans(entry, anchors)))
-    if replicate:
-        rows = [row | _replicate(row, len(head), second) for row in rows]
-    columns = (*COLUMNS, *REPLICATE) if replicate else COLUMNS
-    frame = pd.DataFrame({n: pd.Series([r[n] for r in rows], dtype=object) for n in columns})
-    places = [n for n in columns if n.endswith(("question_start", "question_end"))]
-    frame = frame.astype(dict.fromkeys(places, "int64"))
-    return frame, _counts(rows, head.count("\n\n"))
+        spans = _spans(entry, anchors)
+        row = _row(entry, spans, style, first, tokenizer)
+        if replicate:
+            again: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
+            if second is not None:
+                again = _row(entry, spans, style, second)
+            row |= {f"replicate_{name}": again[name] for name in PLACES}
+        rows.append(row)
+    columns = [*COLUMNS, *REPLICATE] if replicate else [*COLUMNS]
+    frame = pd.DataFrame(rows, columns=columns, dtype=object)
+    places = [name for name in columns if name.endswith(("question_start", "question_end"))]
+    return frame.astype(dict.fromkeys(places, "int64")), _counts(rows, first.count("\n\n"))
 
 
 def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFrame:
@@ -101,20 +102,21 @@ def of_run(sampled: pd.DataFrame, limit: int | None, finder: str) -> pd.DataFram
 
 def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.DataFrame:
     """The examples to show: short answers first, spread over relations, in an order of the seed."""
-    order = sorted(
-        few_shot.to_dict("records"),
-        key=lambda row: (
-            len(row["answers"][0].split()) > SHORT_ANSWER,
-            digest(str(seed), row["id"]),
-        ),
-    )
-    rounds: Counter[Any] = Counter()
-    turns = []
-    for row in order:
-        turns.append(rounds[row["relation"]])
-        rounds[row["relation"]] += bool(row["relation"])  # without one, all count as different
-    ranked = sorted(range(len(order)), key=turns.__getitem__)
-    return pd.DataFrame([order[place] for place in ranked[:examples]], columns=few_shot.columns)
+    long = few_shot["answers"].map(lambda golds: len(golds[0].split()) > SHORT_ANSWER)
+    drawn = few_shot["id"].map(lambda name: digest(str(seed), name))
+    order = few_shot.assign(_long=long, _drawn=drawn).sort_values(["_long", "_drawn"])
+    # The first of every relation, then the second; without a relation, all count as different.
+    turn = order.groupby("relation").cumcount().where(order["relation"].notna(), 0)
+    return order[few_shot.columns].iloc[turn.argsort(kind="stable")[:examples]]
+
+
+def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
+    """The candidates for worked examples; an AnchorscopeError where there is none."""
+    if few_shot is None or few_shot.empty:
+        what, where = "no few-shot example is left", "the rows outside the sample"
+        do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"
+        raise AnchorscopeError(what, where, do, see="few-shot")
+    return few_shot
 
 
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
@@ -135,21 +137,11 @@ def read_examples(path: str | Path) -> list[dict[str, Any]]:
     return [dict.fromkeys(EXAMPLE_FIELDS.values()) | row for row in rows]
 
 
-def _check(style: str, anchors: str) -> None:
-    for key, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
-        if value not in known:
-            do = f"use one of {', '.join(known)}"
-            raise AnchorscopeError(f"unknown value `{value}`", f"key {key}", do, see="config")
-
-
 def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str, str | None]:
     """What stands before every question, and the same of other examples; None if there are none."""
     if not examples:
         return "", None
-    if few_shot is None or few_shot.empty:
-        what, where = "no few-shot example is left", "the rows outside the sample"
-        do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"
-        raise AnchorscopeError(what, where, do, see="few-shot")
+    few_shot = checked_examples(few_shot)
     first = choose_examples(few_shot, examples, seed)
     shown = few_shot["id"].isin(first["id"])
     other = choose_examples(few_shot[~shown], examples, seed + 1)
@@ -167,11 +159,17 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
+def check_template(tokenizer: Any) -> None:
+    """Refuse a tokenizer without a chat template."""
     if tokenizer is None or not getattr(tokenizer, "chat_template", True):
         what = "the model's tokenizer has no chat template"
         do = "use the prompt style `few_shot`, or an instruct model"
         raise AnchorscopeError(what, "prompt: chat", do, see="chat-template")
+
+
+def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
+    """The prompt, where the question starts in it (-1: nowhere), and the question as it stands."""
+    check_template(tokenizer)
     lead = f"{INSTRUCTION}\n"
     prompt = tokenizer.apply_chat_template(
         [{"role": "user", "content": f"{lead}{question}"}],
@@ -182,7 +180,7 @@ def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
     )
     # By what stands before it: a question such as "user" may occur in the template itself.
     start = prompt.find(lead) + len(lead)
-    for text in (question, question.rstrip()):
+    for text in (question, question.rstrip()):  # a template may strip its user's text
         if start >= len(lead) and prompt.startswith(text, start):
             return prompt, start, text
     return prompt, -1, question
@@ -195,11 +193,14 @@ def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
 
 
 def _row(
-    entry: Mapping[Any, Any], prompt: str, start: int, text: str, spans: Sequence[Span]
+    entry: Mapping[Any, Any], spans: Sequence[Span], style: str, head: str, tokenizer: Any = None
 ) -> dict[str, Any]:
-    reason = ALTERED if start < 0 else None if spans else NO_ANCHOR
-    # A template may have stripped the question's own edge whitespace; no span reaches into it.
-    shift = start - entry["question"].index(text)
+    text = entry["question"]
+    if style == "chat":
+        prompt, start, text = _chat(text, tokenizer)
+    else:
+        before, after = f"{head}Q: ", " A:" if style == "plain" else "\nA:"
+        prompt, start = f"{before}{text}{after}", len(before)
     kept = [] if start < 0 else spans
     return {
         "id": entry["id"],
@@ -207,25 +208,11 @@ def _row(
         "prompt": prompt,
         "question_start": start,
         "question_end": start + len(text) if start >= 0 else -1,
-        "eq_start": [s.start + shift for s in kept],
-        "eq_end": [s.end + shift for s in kept],
+        "eq_start": [s.start + start for s in kept],
+        "eq_end": [s.end + start for s in kept],
         "eq_role": [s.role for s in kept],
         "eq_found_by": [s.found_by for s in kept],
-        "dropped": reason,
-    }
-
-
-def _replicate(row: Mapping[str, Any], head: int, second: str | None) -> dict[str, Any]:
-    """A row's question behind a second head; the first one is `head` characters long."""
-    if second is None:
-        return dict(zip(REPLICATE, (None, -1, -1, [], []), strict=True))
-    shift = len(second) - head
-    return {
-        "replicate_prompt": second + row["prompt"][head:],
-        "replicate_question_start": row["question_start"] + shift,
-        "replicate_question_end": row["question_end"] + shift,
-        "replicate_eq_start": [place + shift for place in row["eq_start"]],
-        "replicate_eq_end": [place + shift for place in row["eq_end"]],
+        "dropped": ALTERED if start < 0 else None if spans else NO_ANCHOR,
     }
 
 

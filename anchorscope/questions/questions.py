@@ -4,16 +4,13 @@ import json
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
 from anchorscope.anchors import question_anchors
 from anchorscope.anchors.words import SUBJECT
-from anchorscope.questions import fields as schema
-from anchorscope.questions import reading
-from anchorscope.questions.fields import Fields, Row, check_columns, digest, text_of, value_at
+from anchorscope.questions.fields import NAMED, Cells, Fields, Row, check_columns, digest
 from anchorscope.questions.folds import key
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -24,46 +21,6 @@ COLUMNS = (
 )  # fmt: skip
 CANDIDATES = 200  # few-shot candidates kept beside a sample
 HELD_BACK = 20  # rows kept out of a sample that would leave fewer, at most a tenth of all
-
-
-def load_rows(
-    *,
-    fields: Fields,
-    hub: str | None = None,
-    local: str | Path | None = None,
-    config: str | None = None,
-    split: str | None = None,
-    revision: str | None = None,
-) -> list[dict[str, Any]]:
-    """Rows of a dataset on the hub, or in a local file or folder, with the columns of `fields`.
-
-    Args:
-        fields: schema name → dotted path of a column (`answers`: a list of paths).
-        hub: hub id, read with the `datasets` library.
-        local: a .jsonl, .json, .csv or .parquet file, or a folder of them.
-        config: the dataset's configuration; for a folder, a subfolder of that name if there is one.
-        split: split on the hub; for a folder, chooses the files `<split>*`.
-        revision: commit on the hub; None is the newest.
-
-    Raises:
-        AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
-            of `fields` missing.
-    """
-    paths = {path for _, path in schema.column_paths(fields)}
-    keep = paths | {path.split(".")[0] for path in paths}
-    rows: list[dict[str, Any]] = []
-    if hub is not None:
-        data = reading.hub_split(hub, config, split, revision)
-        # Before the others are left out, so that the error lists every column there is.
-        check_columns([dict.fromkeys(data.column_names)], fields, hub)
-        rows = data.select_columns([n for n in data.column_names if n in keep]).to_list()
-        check_columns(rows, fields, hub)
-        return rows
-    for file in reading.local_files(Path(str(local)).expanduser(), config, split):
-        part = reading.file_rows(file)
-        check_columns(part, fields, file)
-        rows += [{key: value for key, value in row.items() if key in keep} for row in part]
-    return rows
 
 
 def normalise(
@@ -78,40 +35,32 @@ def normalise(
     own, which share its answers, titles and popularity.
 
     An id is the dataset's where it is not empty and occurs once, else a hash of the question, and
-    of the response where there are several; such rows are counted, and the first ids that occur
-    twice are named.
-
-    Gold answers that are empty, or that normalise to nothing, are left out and counted; a row is
-    dropped for having none, unless it brings its own response and label.
-
-    A user's own question anchors become entries of `start`, `end` and `role` in the kept text
-    (None where a row gives none; an empty list where nothing of what it gives is in the question).
-    What marks nothing is counted by reason, and the first ones are named in the notes.
-
-    Halves of a UTF-16 pair, which JSON can spell and no file can hold, become one character where
-    both are there, else U+FFFD; the rows are counted.
+    of the response where there are several. A row without a usable gold answer is dropped, unless
+    it brings its own response and label. A user's own question anchors become entries of `start`,
+    `end` and `role` in the kept text: None where a row gives none, an empty list where nothing of
+    what it gives is in the question.
 
     Args:
-        rows: as `load_rows` returns them.
-        fields: as for `load_rows`; `id`, `subject`, `property`, `relation`, `kind`, `popularity`,
-            `titles`, `response`, `label` and `anchors` are optional.
+        rows: as `reading.load_rows` returns them.
+        fields: as for `load_rows`; only `question` and `answers` are required.
         split: name of the split, kept in the table.
         source: what error messages call the dataset.
 
     Returns:
-        A table with the columns `COLUMNS`, and counts of what was dropped, folded and left out.
+        A table with the columns `COLUMNS`, and counts; whatever is replaced or left out is in its
+        notes.
 
     Raises:
-        AnchorscopeError: a column is missing, or a label is not 0 or 1 (or true, false).
+        AnchorscopeError: a column is missing, or a cell is not of the kind that its field takes.
     """
     check_columns(rows, fields, source)
     dropped: Counter[str] = Counter()
     notes: Counter[str] = Counter()
-    rows = [schema.mend_characters(row, notes) for row in rows]
-    ids = _usable_ids(rows, fields, notes)
+    cells = [Cells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
+    ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
     groups: dict[str, list[dict[str, Any]]] = {}
-    for number, (row, given) in enumerate(zip(rows, ids, strict=True), start=1):
-        entry = _entry(row, fields, given, notes, f"{source}, row {number}")
+    for cell, given in zip(cells, ids, strict=True):
+        entry = _entry(cell, given)
         if reason := _unusable(entry):
             dropped[reason] += 1
         else:
@@ -135,11 +84,10 @@ def sample(
         frame: questions, as `normalise` returns them.
         size: most questions to draw; None is all.
         seed: decides which.
-        hold_back: leave at least `HELD_BACK` rows (at most a tenth of all) outside the sample,
-            where few-shot examples come from.
+        hold_back: leave at least `HELD_BACK` rows (at most a tenth of all) outside the sample.
 
     Returns:
-        The sample, and at most 200 of the other rows, see `candidates`.
+        The sample, and `candidates` among the other rows.
     """
     ordered = _shuffled(frame, seed)
     size = len(ordered) if size is None else min(size, len(ordered))
@@ -149,9 +97,7 @@ def sample(
     return sampled, candidates(ordered.iloc[size:], sampled, seed)
 
 
-def candidates(
-    pool: pd.DataFrame, sampled: pd.DataFrame, seed: int, limit: int = CANDIDATES
-) -> pd.DataFrame:
+def candidates(pool: pd.DataFrame, sampled: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Rows of `pool` that may serve as few-shot examples: none shares a question or a subject.
 
     Questions and subjects are compared as folds compare them, by letters and digits only. A row's
@@ -162,7 +108,7 @@ def candidates(
     subjects = {name for row in sampled.to_dict("records") for name in _subjects(row)}
     chosen: list[Mapping[Any, Any]] = []
     for row in _shuffled(pool, seed).to_dict("records"):
-        if len(chosen) == limit:
+        if len(chosen) == CANDIDATES:
             break
         again = key(row["question"]) in questions or not subjects.isdisjoint(_subjects(row))
         if row["answers"] and not again:
@@ -171,24 +117,23 @@ def candidates(
     return _frame(chosen)
 
 
-def _entry(
-    row: Row, fields: Fields, given: str | None, notes: Counter[str], where: str
-) -> dict[str, Any]:
-    paths = [path for name, path in schema.column_paths(fields) if name == "answers"]
-    entry = schema.question_of(row, fields) | {
-        "id": given,
-        "answers": schema.gold_answers((value_at(row, path) for path in paths), notes),
-        **{name: schema.text_at(row, fields, name) for name in ("kind", "response")},
-        "popularity": schema.number_of(schema.text_at(row, fields, "popularity"), where),
-        "label": schema.label_of(schema.text_at(row, fields, "label"), where),
+def _entry(cells: Cells, given: str | None) -> dict[str, Any]:
+    question = cells.question
+    entry = {
+        "id": given or (question and _hashed_id(question)),
+        "question": question,
+        "answers": cells.golds,
+        "titles": cells.titles,
+        "popularity": cells.popularity,
+        "label": cells.label,
+        "anchors": cells.anchors(question or ""),
+        **{name: cells.text(name) for name in ("subject", "property", "response")},
+        **{name: cells.text(name, number=True) for name in ("relation", "kind")},
     }
-    own = value_at(row, fields["anchors"]) if fields.get("anchors") else None
-    entry["anchors"] = schema.anchors_of(entry["question"] or "", own, notes, where)
     if entry["label"] is not None and entry["response"] is None:
         do = "name the responses' column under fields: response"
-        raise AnchorscopeError("a label without a response", where, do, see="label-or-popularity")
-    if given is None and entry["question"] is not None:
-        entry["id"] = _hashed_id(entry["question"])
+        what = "a label without a response"
+        raise AnchorscopeError(what, cells.where, do, see="label-or-popularity")
     return entry
 
 
@@ -200,12 +145,9 @@ def _unusable(entry: Mapping[str, Any]) -> str | None:
     return None if entry["answers"] or judged else "no answers"
 
 
-def _usable_ids(rows: Sequence[Row], fields: Fields, notes: Counter[str]) -> list[str | None]:
+def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]:
     """Ids that occur once; the others are counted, and the first ones named."""
-    path = fields.get("id")
-    if not path:
-        return [None] * len(rows)
-    given = [text_of(value_at(row, path)) for row in rows]
+    given = [cell.text("id", number=True) for cell in cells]
     times = Counter(given)
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing
@@ -213,7 +155,7 @@ def _usable_ids(rows: Sequence[Row], fields: Fields, notes: Counter[str]) -> lis
     if twice:
         total = "rows whose id is not theirs alone, which get a hash"
         notes[total] = sum(twice.values())
-        for text, count in [*twice.items()][: schema.NAMED]:
+        for text, count in [*twice.items()][:NAMED]:
             notes[f"{total}: `{text}`"] = count
     return [None if text in twice else text for text in given]
 
@@ -261,8 +203,7 @@ def _one(
 
 
 def _shuffled(frame: pd.DataFrame, seed: int) -> pd.DataFrame:
-    keys = [digest(str(seed), name) for name in frame["id"]]
-    return frame.iloc[sorted(range(len(frame)), key=keys.__getitem__)]
+    return frame.iloc[frame["id"].map(lambda name: digest(str(seed), name)).argsort()]
 
 
 def _subjects(row: Mapping[Any, Any]) -> set[str]:
@@ -275,7 +216,5 @@ def _subjects(row: Mapping[Any, Any]) -> set[str]:
 
 
 def _frame(entries: Iterable[Mapping[Any, Any]]) -> pd.DataFrame:
-    entries = list(entries)
-    columns = {name: [entry.get(name) for entry in entries] for name in COLUMNS}
-    frame = pd.DataFrame({name: pd.Series(v, dtype=object) for name, v in columns.items()})
+    frame = pd.DataFrame(list(entries), columns=list(COLUMNS), dtype=object)
     return frame.astype({"popularity": "float64", "folded": "int64", "label": "Int64"})

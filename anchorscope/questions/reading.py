@@ -1,14 +1,19 @@
 """Reading the rows of a dataset, from the hub or from local files, with errors one can act on."""
 
 import csv
+import io
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from anchorscope.questions import hub
+from huggingface_hub import constants
+
+from anchorscope.questions import hub as the_hub
+from anchorscope.questions import revisions
+from anchorscope.questions.fields import check_columns, column_paths
 from anchorscope.questions.revisions import pinned
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -18,12 +23,47 @@ _NOT_DATA = re.compile(
 )
 
 
+def load_rows(
+    dataset: Mapping[str, Any], split: str | None
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Rows of a split with the columns of its fields, and their commit (None for local rows).
+
+    Args:
+        dataset: the catalogue entry: `fields` (schema name → dotted path of a column), and `hub`,
+            with `config` and `revision`, or `local`: a file or a folder of files, of which `config`
+            names a subfolder, if there is one.
+        split: on the hub; for a folder, the files `<split>*`.
+
+    Raises:
+        AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
+            of the fields missing.
+    """
+    fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
+    paths = {path for _, path in column_paths(fields)}
+    keep = paths | {path.split(".")[0] for path in paths}
+    rows: list[dict[str, Any]] = []
+    if hub:
+        asked = dataset.get("revision")
+        commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, asked))
+        data = hub_split(hub, config, split, commit)
+        # Before the others are left out, so that the error lists every column there is.
+        check_columns([dict.fromkeys(data.column_names)], fields, hub)
+        rows = data.select_columns([n for n in data.column_names if n in keep]).to_list()
+        check_columns(rows, fields, hub)
+        revisions.keep("datasets", hub, commit, asked)
+        return rows, commit
+    for file in local_files(Path(dataset["local"]).expanduser(), config, split):
+        part = file_rows(file)
+        check_columns(part, fields, file)
+        rows += [{key: value for key, value in row.items() if key in keep} for row in part]
+    return rows, None
+
+
 def hub_split(hub_id: str, config: str | None, split: str | None, revision: str | None) -> Any:
     """A split of a hub dataset, as a `datasets.Dataset`.
 
     Raises:
-        AnchorscopeError: not reached, gated, missing, no such config, split or revision, or an id
-            that the library would take for files of this machine.
+        AnchorscopeError: as `hub.errors`, or the id names files here, which would be read instead.
     """
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
@@ -32,12 +72,9 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
 
     split = split or "train"
     if hub_id in READERS_OF_FILES or Path(hub_id).exists():
-        raise AnchorscopeError(
-            "the library would read files of this machine, not the hub's",
-            f"hub: {hub_id}",
-            "rename what has this name here; if it is meant, give it with `local:`",
-            see="no-such-repository",
-        )
+        what = "the library would read files of this machine, not the hub's"
+        do = "rename what has this name here; if it is meant, give it with `local:`"
+        raise AnchorscopeError(what, f"hub: {hub_id}", do, see="no-such-repository")
 
     def load() -> Any:
         try:
@@ -46,26 +83,19 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
             # The library says "gated" in words alone; this says it by its type.
             auth_check(hub_id, repo_type="dataset")
             raise
+        except datasets.exceptions.DatasetsError as error:
+            raise RuntimeError(str(error)) from error
 
-    found = hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
-    _check_commit(found, hub_id, revision)
-    return found
-
-
-def _check_commit(found: Any, hub_id: str, revision: str | None) -> None:
-    """Refuse prepared rows of another commit: without the hub the library takes the newest.
-
-    The library names the folder of prepared rows by their commit.
-    """
-    folders = {Path(file["filename"]).parent.name for file in found.cache_files}
-    others = sorted(name for name in folders - {revision} if pinned(name))
+    found = the_hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
+    # Without the hub the library takes the newest rows it has; their folder is named by the commit.
+    commits = {Path(file["filename"]).parent.name for file in found.cache_files}
+    others = sorted(name for name in commits - {revision} if pinned(name))
     if pinned(revision) and others:
-        raise AnchorscopeError(
-            f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}",
-            f"{hub_id}, revision {revision}",
-            "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME",
-            see="hub-unreachable",
-        )
+        what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
+        do = "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME"
+        where = f"{hub_id}, revision {revision}"
+        raise AnchorscopeError(what, where, do, see="hub-unreachable")
+    return found
 
 
 def prepared(hub_id: str, config: str | None, commit: str) -> bool:
@@ -82,7 +112,8 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
     """The data files of a path: itself, or in a folder those of the config and split.
 
     Raises:
-        AnchorscopeError: nothing there, or more than one way to take it.
+        AnchorscopeError: nothing there, more than one way to take it, or a link in a folder that
+            leads out of it (other than into the hub's cache).
     """
     if path.is_file():
         return [path]
@@ -100,6 +131,12 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         what = f"{'data files of several kinds' if files else 'no data file'}{of_split}"
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         raise AnchorscopeError(f"{what} among: {names or 'none'}", folder, do, see="no-such-file")
+    for file in files:
+        allowed = (path.resolve(), Path(constants.HF_HUB_CACHE).resolve())
+        if not any(file.resolve().is_relative_to(place) for place in allowed):
+            what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
+            do = "name that file with `local:`, or put a copy into the folder"
+            raise AnchorscopeError(what, folder, do, see="no-such-file")
     return files
 
 
@@ -129,18 +166,17 @@ def _broken(what: str, where: object, do: str = "correct or remove it") -> Ancho
     return AnchorscopeError(what, where, do, see="rows-of-a-file")
 
 
-def _text(raw: bytes, where: object) -> str:
+def _text(path: Path) -> str:
     try:
-        return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        what = f"not UTF-8 text ({error.reason} at byte {error.start})"
-        raise _broken(what, where, "save it as UTF-8") from None
+        raise _broken(f"not UTF-8 text ({error})", path, "save it as UTF-8") from None
 
 
 def _json(text: str, where: object) -> Any:
     try:
         return json.loads(text)
-    except (ValueError, RecursionError) as error:  # too many digits, too deep, or no JSON
+    except ValueError as error:
         raise _broken(f"broken JSON: {error}", where) from None
 
 
@@ -152,17 +188,13 @@ def _record(value: Any, where: object) -> dict[str, Any]:
 
 
 def _jsonl(path: Path) -> list[dict[str, Any]]:
-    rows = []
     # On \n only: str.splitlines() also cuts at U+0085 and U+2028, which occur inside questions.
-    for number, raw in enumerate(path.read_bytes().split(b"\n"), 1):
-        where = f"{path}, line {number}"
-        if line := _text(raw, where).strip(" \t\r"):
-            rows.append(_record(_json(line, where), where))
-    return rows
+    lines = [(f"{path}, line {n}", line) for n, line in enumerate(_text(path).split("\n"), 1)]
+    return [_record(_json(line, where), where) for where, line in lines if line.strip(" \t\r")]
 
 
 def _json_file(path: Path) -> list[dict[str, Any]]:
-    value = _json(_text(path.read_bytes(), path), path)
+    value = _json(_text(path), path)
     if not isinstance(value, list):
         do = "write [{...}, {...}], or one row a line as .jsonl"
         raise _broken("expected a list of rows", path, do)
@@ -171,22 +203,17 @@ def _json_file(path: Path) -> list[dict[str, Any]]:
 
 def _csv(path: Path) -> list[dict[str, Any]]:
     csv.field_size_limit(sys.maxsize)
-    text = _text(path.read_bytes(), path)
-    reader = csv.reader(re.findall(r"[^\n]*\n|[^\n]+$", text), strict=True)
+    reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
+    rows = []
     try:
-        header = next(reader, [])
-        if twice := [name for name in header if header.count(name) > 1]:
-            raise csv.Error(f"the column `{twice[0]}` stands twice")
-        rows = []
-        for cells in filter(None, reader):
-            if len(cells) != len(header):
-                raise csv.Error(f"{len(cells)} cells where the header has {len(header)}")
-            rows.append(dict(zip(header, cells, strict=True)))
-        return rows
+        for row in reader:
+            if None in row or None in row.values():
+                raise csv.Error("another number of cells than the header has")
+            rows.append(row)
     except csv.Error as error:
-        where = f"{path}, line {reader.line_num}"
         do = "correct the line; a cell with a comma or a quote stands in double quotes"
-        raise _broken(f"broken CSV: {error}", where, do) from None
+        raise _broken(f"broken CSV: {error}", f"{path}, line {reader.line_num}", do) from None
+    return rows
 
 
 def _parquet(path: Path) -> list[dict[str, Any]]:

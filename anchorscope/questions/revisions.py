@@ -16,7 +16,11 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
 LOCK = Path("revisions.lock.yaml")
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+
+
+def pinned(revision: str | None) -> TypeGuard[str]:
+    """Whether a revision is a commit, and no branch or tag."""
+    return revision is not None and re.fullmatch(r"[0-9a-f]{40}", revision) is not None
 
 
 def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
@@ -26,6 +30,7 @@ def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | N
         kind: `models` or `datasets`.
         hub: hub id.
         asked: `revision` of the catalogue entry: a branch or tag may move, a commit does not.
+        lock: the file of kept commits.
     """
     if pinned(asked):
         return asked
@@ -38,29 +43,21 @@ def keep(kind: str, hub: str, commit: str, asked: str | None = None, lock: Path 
         return
     with FileLock(f"{lock}.guard"):
         kept = _read(lock)
-        if _lock_key(hub, asked) in kept.get(kind, {}):
-            return
-        kept.setdefault(kind, {})[_lock_key(hub, asked)] = commit
-        with atomic(lock) as draft:
-            draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
+        if _lock_key(hub, asked) not in kept.setdefault(kind, {}):
+            kept[kind][_lock_key(hub, asked)] = commit
+            with atomic(lock) as draft:
+                draft.write_text(yaml.safe_dump(kept, sort_keys=True), encoding="utf-8")
 
 
-def _lock_key(hub: str, asked: str | None) -> str:
-    """What the lock calls a branch or tag of a repository."""
-    return hub if asked is None else f"{hub}@{asked}"
-
-
-def pinned(revision: str | None) -> TypeGuard[str]:
-    """Whether a revision is a commit, and no branch or tag."""
-    return revision is not None and _COMMIT.fullmatch(revision) is not None
+def unpinned(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+    """What to warn of where neither the config nor the lock names a commit; None where one does."""
+    if pinned(wanted(kind, hub, asked, lock)):
+        return None
+    return f"{hub} has no commit as `revision`: the newest is taken, and noted in {lock}"
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
-    """Commit that a branch or tag of a hub dataset stands for.
-
-    Args:
-        hub: hub id.
-        revision: branch, tag or commit; None is the main branch. A commit needs no asking.
+    """Commit that a branch, tag or commit of a hub dataset stands for; None is the main branch.
 
     Raises:
         AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
@@ -91,14 +88,14 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
 
 
 def known_commit(hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
-    """The commit of a dataset that a run without the hub would read, None where it would stop.
-
-    Args:
-        hub: hub id.
-        asked: `revision` of the catalogue entry.
-    """
+    """The commit of a dataset that a run without the hub would read, None where it would stop."""
     revision = wanted("datasets", hub, asked, lock)
     return revision if pinned(revision) else _cached(hub, revision)
+
+
+def _lock_key(hub: str, asked: str | None) -> str:
+    """What the lock calls a branch or tag of a repository."""
+    return hub if asked is None else f"{hub}@{asked}"
 
 
 def _cached(hub: str, revision: str | None) -> str | None:
@@ -112,12 +109,9 @@ def _cached(hub: str, revision: str | None) -> str | None:
 
 
 def _read(lock: Path) -> dict[str, dict[str, str]]:
-    if not lock.is_file():
-        return {}
     try:
-        kept = yaml.safe_load(lock.read_text(encoding="utf-8")) or {}
-        return {kind: dict(commits) for kind, commits in kept.items()}
-    except (AttributeError, TypeError, ValueError, yaml.YAMLError) as error:
-        what = "the file of revisions is not what was written there"
+        return (yaml.safe_load(lock.read_text(encoding="utf-8")) if lock.is_file() else None) or {}
+    except (ValueError, yaml.YAMLError) as error:
         do = "restore it, or delete it: the newest revisions are then taken"
+        what = f"cannot read the file of revisions: {error}"
         raise AnchorscopeError(what, lock, do, see="no-such-revision") from error

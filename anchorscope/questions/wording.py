@@ -1,10 +1,4 @@
-"""Subject and relation by a question's own words, for datasets that name neither.
-
-    known = wording.proxies(answers)  # any table with the columns id and question
-    answers = answers.drop(columns=["subject", "relation"]).merge(known, on="id")
-
-Label-blind: only the question is read, never a gold answer, a model's answer or a label.
-"""
+"""Subject and relation by a question's own words alone, for datasets that name neither."""
 
 import re
 from collections.abc import Sequence
@@ -30,8 +24,8 @@ def proxies(questions: pd.DataFrame) -> pd.DataFrame:
         questions: a table with the columns `id` and `question`; others are not read.
 
     Returns:
-        Columns id, subject and relation, in the order of the rows; NaN where none can be made.
-        Both are in lower case.
+        Columns id, subject and relation, in the order of the rows; in lower case, NaN where none
+        can be made.
     """
     found = [_proxy(question) for question in questions["question"]]
     proxy = pd.DataFrame(found, columns=["subject", "relation"], dtype=object)

@@ -6,7 +6,7 @@ is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are que
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from random import Random
@@ -29,26 +29,16 @@ UNSEEN = "unseen"
 
 @dataclass(frozen=True)
 class Kind:
-    """How the facts of one kind are planted.
-
-    Attributes:
-        planned: group of the planted (greedy) answer.
-        right: whether that answer is the gold one.
-        gold: group of the gold answer where the planted one is wrong.
-        others: groups of the word shown beside the planted answer where that one is right.
-        planned_share: share of a fact's rows that show the planted answer.
-        weight: how often the fact is shown, relative to the others.
-        lean: 1 and -1 for the two kinds that share a group's words, see `_deal`.
-    """
+    """How the facts of one kind are planted."""
 
     name: str
-    planned: str
-    right: bool
-    gold: str | None = None
-    others: tuple[str, ...] = ()
-    planned_share: float = 0.6
-    weight: float = 1.0
-    lean: int = 0
+    planned: str  # group of the planted (greedy) answer
+    right: bool  # whether that answer is the gold one
+    gold: str | None = None  # group of the gold answer where the planted one is wrong
+    others: tuple[str, ...] = ()  # groups of the word shown beside a planted answer that is right
+    planned_share: float = 0.6  # of a fact's rows that show the planted answer
+    weight: float = 1.0  # how often the fact is shown, relative to the others
+    lean: int = 0  # 1 and -1 for the two kinds that share a group's words, see `_deal`
 
 
 KINDS = (
@@ -66,15 +56,7 @@ _ANSWER_ONLY = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Relation:
-    """A property with its two wordings; `{}` stands for the subject."""
-
-    property: str
-    wordings: tuple[str, str]
-
-
-_WORDINGS = {
+STYLES: dict[str, dict[str, tuple[str, str]]] = {
     "relation": {
         "trade": ("What is the trade of {} today?", "Which trade does {} follow now?"),
         "hometown": ("What is the hometown of {} then?", "What is {}'s own hometown?"),
@@ -98,15 +80,25 @@ _WORDINGS = {
         "singer": ("name of the singer who sings {}", "who is the singer of {} song"),
     },
 }
-STYLES = {style: [Relation(*one) for one in some.items()] for style, some in _WORDINGS.items()}
+"""Style → property → its two wordings; `{}` stands for the subject."""
+
+
+def _joined(heads: Iterable[str], tails: Sequence[str]) -> list[str]:
+    return [head + tail for head, tail in product(heads, tails)]
+
 
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
-_NAME_HEADS = tuple(a + b for a, b in product(_ONSETS, ("al", "en", "or", "ur")))
-_NAME_TAILS = tuple(a + b for a, b in product(_ONSETS, ("ak", "eth", "im", "os")))
-_WORD_HEADS = tuple(
-    a + b for a, b in product(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o"))
-)
-_WORD_TAILS = tuple(a + b for a, b in product(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")))
+_PARTS = {
+    "names": (
+        _joined(_ONSETS, ("al", "en", "or", "ur")),
+        _joined(_ONSETS, ("ak", "eth", "im", "os")),
+    ),
+    "words": (
+        _joined(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o")),
+        _joined(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")),
+    ),
+}
+"""Heads and tails of invented names and answer words."""
 
 
 def facts(
@@ -137,19 +129,21 @@ def facts(
     counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
     kinds = KINDS if pathways == "both" else _ANSWER_ONLY
     wanted = sum(counts[kind.name] for kind in kinds) + unseen
-    names = _names(style, seed, wanted)
+    names = _invented("names", style, seed, wanted)
     rows: list[dict[str, Any]] = []
     for number, relation in enumerate(STYLES[style]):
-        bank = _bank(vocabulary, relation.property)
+        own = vocabulary[vocabulary["relation"] == relation]
+        bank = {str(name): [*part["word"]] for name, part in own.groupby("group", sort=False)}
         every = [(word, GROUP_RATES[group]) for group, some in bank.items() for word in some]
-        rng = Random(f"facts {seed} {style} {relation.property}")
+        rng = Random(f"facts {seed} {style} {relation}")
         for kind in kinds:
-            for planned in _deal(bank[kind.planned], _half(counts[kind.name], number), kind.lean):
+            count = (counts[kind.name] + 1 - number) // 2  # relation 0 or 1 of the two
+            for planned in _deal(bank[kind.planned], count, kind.lean):
                 gold = planned
                 if kind.gold:
                     gold = rng.choice([word for word in bank[kind.gold] if word != planned])
                 rows += _wordings(style, relation, next(names), kind.name, [gold], planned)
-        for _ in range(_half(unseen, number)):
+        for _ in range((unseen + 1 - number) // 2):
             # Whatever word the model guesses is right as often as it is elsewhere.
             golds = [word for word, rate in every if rng.random() < rate]
             rows += _wordings(style, relation, next(names), UNSEEN, golds, None)
@@ -164,19 +158,18 @@ def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
 
 def names(style: str, *, seed: int) -> list[str]:
     """Every name that subjects of the style can have, in the order of the seed."""
-    return [_case(name, style) for name in _names(style, seed, 0)]
+    return [_case(name, style) for name in _invented("names", style, seed)]
 
 
 def words(
     style: str, *, seed: int, pathways: str = "both", words_per_group: int = 8
 ) -> pd.DataFrame:
     """The answer words of one dataset: columns relation, word, group, rate."""
-    compounds = _compound(_WORD_HEADS, _WORD_TAILS, Random(f"words {seed}"))
     groups = GROUP_RATES if pathways == "both" else ANSWER_GROUPS
     wanted = len(STYLES[style]) * len(groups) * words_per_group
-    supply = _share(compounds, style, wanted, "answer words")
+    supply = _invented("words", style, seed, wanted)
     rows = [
-        (relation.property, _case(next(supply), style), group, GROUP_RATES[group])
+        (relation, _case(next(supply), style), group, GROUP_RATES[group])
         for relation, group, _ in product(STYLES[style], groups, range(words_per_group))
     ]
     return pd.DataFrame(rows, columns=["relation", "word", "group", "rate"])
@@ -192,25 +185,20 @@ def kind_of(question: Mapping[Any, Any]) -> Kind | None:
 
 
 def _wordings(
-    style: str, relation: Relation, name: str, kind: str, golds: list[str], planned: str | None
+    style: str, relation: str, name: str, kind: str, golds: list[str], planned: str | None
 ) -> Iterator[dict[str, Any]]:
     subject = _case(name, style)
-    for number, wording in enumerate(relation.wordings):
+    for number, wording in enumerate(STYLES[style][relation]):
         yield {
-            "id": f"{style}-{relation.property}-{name}-{number}",
+            "id": f"{style}-{relation}-{name}-{number}",
             "question": wording.format(subject),
             "answers": list(golds),
             "subject": subject,
-            "property": relation.property,
-            "relation": relation.property,
+            "property": relation,
+            "relation": relation,
             "kind": kind,
             "planned": planned,
         }
-
-
-def _bank(vocabulary: pd.DataFrame, relation: str) -> dict[str, list[str]]:
-    own = vocabulary[vocabulary["relation"] == relation]
-    return {str(group): list(part["word"]) for group, part in own.groupby("group", sort=False)}
 
 
 def _deal(words: list[str], count: int, lean: int) -> list[str]:
@@ -228,35 +216,21 @@ def _deal(words: list[str], count: int, lean: int) -> list[str]:
     return [word for word, (start, end) in dealt for _ in range(start, end)]
 
 
-def _compound(heads: tuple[str, ...], tails: tuple[str, ...], rng: Random) -> list[str]:
-    names = [head + tail for head, tail in product(heads, tails)]
-    rng.shuffle(names)
-    return names
-
-
-def _names(style: str, seed: int, wanted: int) -> Iterator[str]:
-    compounds = _compound(_NAME_HEADS, _NAME_TAILS, Random(f"names {seed}"))
-    return _share(compounds, style, wanted, "subjects")
-
-
-def _share(names: list[str], style: str, wanted: int, key: str) -> Iterator[str]:
-    """Every fourth name, so that no two styles share one.
+def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str]:
+    """The style's `names` or `words`: every fourth, so that no two styles share one.
 
     Raises:
-        AnchorscopeError: the style's share holds fewer than `wanted`.
+        AnchorscopeError: they are fewer than `wanted`.
     """
-    share = names[list(STYLES).index(style) :: len(STYLES)]
-    if wanted > len(share):
-        what = f"a world needs {wanted} {key}, and a style can make {len(share)}"
+    found = _joined(*_PARTS[what])
+    Random(f"{what} {seed}").shuffle(found)
+    found = found[list(STYLES).index(style) :: len(STYLES)]
+    if wanted > len(found):
+        what = f"a world needs {wanted} {what}, and a style can make {len(found)}"
         do = "lower the counts in the dataset's `world` entry of config.yaml"
         raise AnchorscopeError(what, f"the world of style {style}", do, see="config")
-    return iter(share)
+    return iter(found)
 
 
 def _case(name: str, style: str) -> str:
     return name if style == "search" else name.capitalize()
-
-
-def _half(count: int, number: int) -> int:
-    """The share of `count` that falls to relation 0 or 1."""
-    return (count + 1 - number) // 2

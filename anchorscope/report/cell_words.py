@@ -20,6 +20,23 @@ NOT_INTERPRETABLE, WIDTH = "not interpretable", 80
 Found = Mapping[str, Any]
 
 
+def figures(value: float, digits: int) -> str:
+    """A number in words: `−12.3`, `1,024`; never a negative zero."""
+    shown = f"{value:,.{digits}f}"
+    return shown.removeprefix("-") if not float(shown.replace(",", "")) else shown.replace("-", "−")
+
+
+def ends(found: Found | None, factor: float = 1, digits: int = 2, unit: str = "") -> str:
+    """A number with its interval: `0.08 [0.04, 0.12]`, `97 % [93, 99]`."""
+    if found is None or found["value"] is None:
+        return "unknown"
+    value, *others = (found[name] for name in ("value", "low", "high"))
+    said = figures(factor * value, digits) + unit
+    if None not in others:
+        said += " [{}, {}]".format(*(figures(factor * end, digits) for end in others))
+    return said.replace(" ", "\u00a0")
+
+
 def sentences(found: Found) -> str:
     """What is said of a cell, from `cell_summary.summary`."""
     return " ".join(filter(None, (say(found) for say in (signal, unseen, added, follows))))
@@ -28,24 +45,19 @@ def sentences(found: Found) -> str:
 def signal(found: Found) -> str:
     """Whether the probe knows more than the text, and by how much."""
     auc, gain, floor = found["probe_auc"], found["gain"], found["floor"]
-    reached = f"AUC {ends(auc)}"
     if found["signal"] and not floor["name"]:
-        return f"The probe tells right from wrong: {reached}; no floor was measured."
+        return f"The probe tells right from wrong: AUC {ends(auc)}; no floor was measured."
     if found["signal"]:
         above = f"{ends(gain)} above the hardest floor ({FLOORS[floor['name']]})"
-        return f"The probe knows more than the text: {reached}, {above}."
-    why = f"{_why_none(gain, floor)}. Nothing of this cell's figure can be interpreted."
-    return f"No signal: {reached}, {why}"
-
-
-def _why_none(gain: Found, floor: Found) -> str:
-    """What keeps a probe from having a signal."""
+        return f"The probe knows more than the text: AUC {ends(auc)}, {above}."
     name, reach = FLOORS.get(floor["name"], ""), "reach" if floor["name"] == "text" else "reaches"
+    why = f"not significantly above {figures(LEAST_AUC, 2)}"
     if gain["value"] is not None and gain["value"] < 0:
-        return f"but {name} {reach} {points(floor['auc'])}"
-    if gain["low"] is not None and gain["low"] <= 0:
-        return f"not significantly above what {name} {reach}, {points(floor['auc'])}"
-    return f"not significantly above {points(LEAST_AUC)}"
+        why = f"but {name} {reach} {figures(floor['auc'], 2)}"
+    elif gain["low"] is not None and gain["low"] <= 0:
+        why = f"not significantly above what {name} {reach}, {figures(floor['auc'], 2)}"
+    ruled_out = "Nothing of this cell's figure can be interpreted."
+    return f"No signal: AUC {ends(auc)}, {why}. {ruled_out}"
 
 
 def added(found: Found) -> str:
@@ -66,10 +78,11 @@ def follows(found: Found) -> str:
     if not found["layer_signal"]:
         return f"Whether Q-Anchored right answers follow a matched question is {NOT_INTERPRETABLE}."
     said = (
-        f"Of the Q-Anchored right answers {percent(matched)} follow a matched question "
+        f"Of the Q-Anchored right answers {ends(matched, 100, 0, ' %')} follow a matched question "
         f"({matched['pairs']:,} pairs, coverage {100 * matched['coverage']:.0f}\u00a0%)"
     )
-    beside = f"; placebo {percent(placebo)}" if placebo and placebo["value"] is not None else ""
+    measured = placebo and placebo["value"] is not None
+    beside = f"; placebo {ends(placebo, 100, 0, ' %')}" if measured else ""
     found_by = ". Partners were found by wording" if matched["source"] == "wording" else ""
     return f"{said}{beside}{found_by}."
 
@@ -82,37 +95,10 @@ def unseen(found: Found) -> str:
     return said if weak and found["signal"] else ""
 
 
-def points(value: float | None) -> str:
-    """A fraction with two decimals and no leading zero: `.93`, `−.02`."""
-    if value is None:
-        return "unknown"
-    said = f"{value:.2f}".replace("0.", ".", 1) if abs(value) < 0.995 else f"{value:.2f}"
-    return said.replace("-", "\u2212")
-
-
-def ends(interval: Found) -> str:
-    """A fraction with its interval: `.08 [.04, .12]`."""
-    value, low, high = (interval[name] for name in ("value", "low", "high"))
-    if low is None or high is None:
-        return points(value)
-    return f"{points(value)}\u00a0[{points(low)},\u00a0{points(high)}]"
-
-
-def percent(interval: Found) -> str:
-    """A fraction in whole percent with its interval: `97 % [93, 99]`."""
-    return _interval(interval, 100, " %", digits=0, behind=False).replace(" ", "\u00a0")
-
-
 def text(found: Found) -> str:
     """The summary of a cell as a screen of lines."""
     layer = f"layer {found['headline_layer']} of 0-{found['layers'] - 1}"
-    wrong, delta_p = found["share_wrong"], found["delta_p"]
-    trough, stays = (f"no layer has enough {anchor}-Anchored samples" for anchor in "QA")
-    if lowest := delta_p["q_trough"]:
-        trough = _interval(lowest, 1, " points")
-        trough += f" at layer {lowest['layer']}, n = {lowest['n']:,.0f}"
-    if delta_p["a_mean_abs"] is not None:
-        stays = f"{delta_p['a_mean_abs']:.1f} points"
+    wrong = found["share_wrong"]
     labels = f"{100 * (1 - wrong):.1f} % right, {100 * wrong:.1f} % wrong of {found['n']:,}"
     lines = [
         *_samples(found["samples"]),
@@ -121,9 +107,8 @@ def text(found: Found) -> str:
         ("before the answer", added(found)),
         *_flips(found),
         ("matched questions", follows(found)),
-        ("ΔP, Q trough", trough),
-        ("ΔP, mean |A|", stays),
-        ("grouping", delta_p["grouping"]),
+        *((f"ΔP, {name}-Anchored", _group(found["delta_p"][name])) for name in "QA"),
+        ("grouping", found["grouping"]),
     ]
     head = f"{found['model']} on {found['dataset']}, read-out {found['readout']}, headline {layer}"
     return "\n".join([head, "", *(line for name, said in lines for line in _wrapped(name, said))])
@@ -135,45 +120,36 @@ def _wrapped(name: str, said: str) -> list[str]:
     return [f"{name if i == 0 else '':<18}{line}" for i, line in enumerate(lines)]
 
 
-def _samples(counts: Found | None) -> list[tuple[str, str]]:
-    if not counts:
+def _group(delta_p: Found | None) -> str:
+    """ΔP of a group at the headline layer."""
+    if delta_p is None:
+        return "too few samples"
+    return f"{ends(delta_p, 1, 1, ' points')}, n = {delta_p['n']:,}"
+
+
+def _samples(counts: Found) -> list[tuple[str, str]]:
+    """How many samples there are, and all that was left out on the way."""
+    kept = list(counts["kept"].values())
+    if not kept:
         return [("samples", "unknown, there is no provenance beside the tables")]
-    lines = []
-    if rows := counts.get("data"):
-        lines.append(("questions", f"{rows['in']:,} rows, {rows['kept']:,} sampled"))
-    if last := counts.get("measured") or counts.get("activations") or counts.get("answers"):
-        lines.append(("samples", f"{last['in']:,} in, {last['kept']:,} kept"))
-        dropped = sorted(last["dropped"].items(), key=lambda item: -item[1])
-        lines += [("", f"{count:,} dropped: {reason}") for reason, count in dropped]
-    return lines
+    left_out = [f"{count:,} left out of the {at}: {why}" for at, why, count in counts["dropped"]]
+    first = f"{counts['rows']:,} rows, " if counts["rows"] is not None else ""
+    return [("samples", f"{first}{kept[-1]:,} measured"), *(("", said) for said in left_out)]
 
 
 def _flips(found: Found) -> list[tuple[str, str]]:
     flips = found["flips"]
     if flips is None:
         return [("flips", "no random control was measured")]
-    difference = _interval(flips["knockout_minus_random"], 100, " points")
-    difference += f", {flips['pairs']:,} pairs"
-    effect = "no effect on the mean ΔP" if found["no_effect"] else "an effect is not ruled out"
+    difference = f"{ends(flips['knockout_minus_random'], 100, 1, ' points')}, "
+    difference += f"{flips['pairs']:,} pairs"
+    effect = f"effect on the mean ΔP: {found['random_effect']}"
     if not found["layer_signal"]:
         difference = f"{NOT_INTERPRETABLE}: the headline layer has no signal"
         effect = NOT_INTERPRETABLE
     return [
-        ("flips, knockout", _interval(flips["knockout"], 100, " %")),
-        ("flips, random", _interval(flips["random"], 100, " %")),
+        ("flips, knockout", ends(flips["knockout"], 100, 1, " %")),
+        ("flips, random", ends(flips["random"], 100, 1, " %")),
         ("difference", difference),
         ("random tokens", effect),
     ]
-
-
-def _interval(
-    found: Found, factor: float, unit: str, digits: int = 1, *, behind: bool = True
-) -> str:
-    """A number with its interval, and the unit behind the interval or before it."""
-    value, low, high = (found[name] for name in ("value", "low", "high"))
-    if value is None:
-        return "unknown"
-    said, ends = f"{factor * value:.{digits}f}", ""
-    if low is not None and high is not None:
-        ends = f" [{factor * low:.{digits}f}, {factor * high:.{digits}f}]"
-    return f"{said}{ends}{unit}" if behind else f"{said}{unit}{ends}"

@@ -7,11 +7,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import math
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,12 +21,12 @@ from markupsafe import Markup
 from anchorscope.calibration.requirements import in_words
 from anchorscope.config.settings import Config
 from anchorscope.experiments.registry import EXPERIMENTS
-from anchorscope.figures.figure_data import true
+from anchorscope.figures.figure_data import rows_at, span, true
+from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figures import GROUPINGS
 from anchorscope.report import report_samples, run_facts
 from anchorscope.report.cell_summary import summary
-from anchorscope.report.cell_words import sentences
-from anchorscope.report.run_facts import span
+from anchorscope.report.cell_words import figures, sentences
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
@@ -45,27 +42,16 @@ CAPS = (200, 100, 50, 25, 10, 1)
 
 SCRIPTS = ("tables.js", "samples.js")
 TABLES = ("contrasts", "controls", "curve", "interchange", "refits")
-FLAGS = ("signal", "cell_signal", "headline", "thin", "no_effect", "empty", "holds")
+FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 
-@dataclass(frozen=True)
-class Report:
-    """A finished page.
-
-    Attributes:
-        html: the page.
-        facts: what it holds, for its provenance.
-    """
-
-    html: str
-    facts: dict[str, Any]
-
-
-def build(config: Config, *, resources: str | Path, options: str = "") -> Report:
-    """The page of a finished run, from the products under the config's root.
+def build(
+    config: Config, *, resources: str | Path, options: str = ""
+) -> tuple[str, dict[str, Any]]:
+    """The page of a finished run, and what it holds, for its provenance.
 
     Args:
-        config: the checked config; its targets are shown.
+        config: the checked config; its targets are shown, from the products under its root.
         resources: folder of the templates, the style sheet and the scripts.
         options: what the run was called with, for the commands shown.
 
@@ -85,8 +71,7 @@ def build(config: Config, *, resources: str | Path, options: str = "") -> Report
         size = len(html.encode("utf-8", "replace"))
         if size < MOST:
             weak = [f"{one['model']}/{one['dataset']}" for one in found if not one["signal"]]
-            facts = {"cells": len(found), "weak": weak, "most_samples": cap, "bytes": size}
-            return Report(html, facts)
+            return html, {"cells": len(found), "weak": weak, "most_samples": cap, "bytes": size}
     raise AnchorscopeError(
         f"the report would take {size / 1e6:.1f} MB, more than {MOST / 1e6:g}, in tables alone",
         f"targets {', '.join(config.targets)}",
@@ -115,11 +100,10 @@ def _environment(resources: Path) -> Environment:
 def _content(config: Config, found: Sequence[Mapping[str, Any]], options: str) -> dict[str, Any]:
     """All that the templates show but for the samples of the explorer."""
     root = Path(config.root)
-    funnels = [run_facts.funnel(root, cell["model"], cell["dataset"]) for cell in found]
+    floors, nulls = (_table(root, name) for name in ("calibration-floors", "null-controls"))
+    used = {name: dict.fromkeys(cell[name] for cell in found) for name in ("model", "dataset")}
     models = {key: entry.label for key, entry in config.models.items()}
     datasets = {key: entry.label for key, entry in config.datasets.items()}
-    floors, nulls = (_table(root, name) for name in ("calibration-floors", "null-controls"))
-    keys = {name: dict.fromkeys(cell[name] for cell in found) for name in ("model", "dataset")}
     settings = run_facts.resolved(config, calibration=bool(len(floors) + len(nulls)))
     return {
         "config": config,
@@ -128,14 +112,13 @@ def _content(config: Config, found: Sequence[Mapping[str, Any]], options: str) -
         "datasets": datasets,
         "cells": found,
         "trained": [key for key, entry in config.models.items() if entry.train],
-        "figures": _pictures(config, funnels),
+        "figures": _pictures(config, found),
         "tables": {figure: _tables(config, figure) for figure in config.targets},
         "verdict": in_words(floors, models, datasets).split("\n") if len(floors) else [],
         "nulls": nulls.to_dict("records"),
-        "funnels": funnels,
         "stages": run_facts.STAGES,
-        "model_facts": [run_facts.model_facts(config, key) for key in keys["model"]],
-        "dataset_facts": [run_facts.dataset_facts(config, key) for key in keys["dataset"]],
+        "model_facts": [run_facts.model_facts(config, key) for key in used["model"]],
+        "dataset_facts": [run_facts.dataset_facts(config, key) for key in used["dataset"]],
         "settings": yaml.safe_dump(settings, sort_keys=False, allow_unicode=True),
         "libraries": provenance.read(root / "tables" / f"{config.targets[0]}.csv")["libraries"],
         "timings": run_facts.timings(root),
@@ -152,62 +135,49 @@ def _table(root: Path, name: str) -> pd.DataFrame:
 def _tables(config: Config, figure: str) -> dict[str, list[dict[Any, Any]]]:
     """Rows of a figure's tables at each cell's headline layer of the read-out."""
     root, (site, position) = Path(config.root), config.figures[figure].readout.split("/")
+    controls = rows_at(_table(root, f"{figure}.controls"), (site, position))
     keys = ["model", "dataset", "site", "position", "layer"]
-    controls = read_csv(root / "tables" / f"{figure}.controls.csv")
-    chosen = controls[true(controls["headline"])]
-    chosen = chosen[(chosen["site"] == site) & (chosen["position"] == position)]
+    chosen = controls.loc[controls["headline"], [*keys, "signal", "cell_signal"]]
     made = {}
     for name in TABLES:
         table = _table(root, figure if name == "curve" else f"{figure}.{name}")
         if len(table):
-            flags = [flag for flag in ("signal", "cell_signal") if flag not in table]
-            table = table.merge(chosen[[*keys, *flags]], on=keys)
+            table = table.merge(chosen.drop(columns=set(chosen) & set(table) - set(keys)), on=keys)
         if len(table) and name == "curve":
             table = table[table["grouping"] == config.grouping]
         made[name] = table.to_dict("records")
     return made
 
 
-def _pictures(config: Config, funnels: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _pictures(config: Config, cells: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Every picture of the targets and the calibration's, embedded as long as there is room."""
-    folder, left = Path(config.root) / "figures", PICTURES
+    sizes = {(cell["model"], cell["dataset"]): cell["n"] for cell in cells}
     found: list[dict[str, Any]] = []
-    measured = {(one["model"], one["dataset"]): one["kept"].get("scores", 0) for one in funnels}
     for figure in config.targets:
-        counts = [measured[cell] for cell in config.cells(figure)]
-        of_figure = {"about": "", "grouping": GROUPINGS[config.grouping], "counts": counts}
         drawn: str = config.figures[figure].readout
-        readouts = {"": drawn, "controls": drawn, "probes": drawn}
-        readouts["readouts"] = ", ".join(config.answer_readouts)
-        readouts |= {name.replace("/", "-"): name for name in config.readouts}
-        for view, readout in readouts.items():
+        counts = [sizes[cell] for cell in config.cells(figure)]
+        shared = {"figure": figure, "grouping": GROUPINGS[config.grouping], "counts": counts}
+        views = {"": drawn, "controls": drawn, "probes": drawn}
+        views["readouts"] = ", ".join(config.answer_readouts)
+        views |= {name.replace("/", "-"): name for name in config.readouts}
+        for view, readout in views.items():
             stem = f"{figure}.{view}" if view else figure
-            found.append({"stem": stem, "figure": figure, "view": view, "readout": readout})
-            found[-1] |= of_figure
+            found.append(shared | {"stem": stem, "view": view, "readout": readout, "about": ""})
         for experiment in EXPERIMENTS.values():
             for view, stem in experiment.stems().items():
                 said = {"title": experiment.views[view], "about": experiment.about}
-                said |= {"readout": drawn}
-                named = {"stem": f"{figure}.{stem}", "figure": figure, "view": stem}
-                found.append(of_figure | named | said)
-    told = folder / "calibration.vl.json"
-    title = json.loads(told.read_text(encoding="utf-8"))["title"] if told.is_file() else {}
-    subtitle = " ".join(title.get("subtitle", []))
-    found.append({"stem": "calibration", "figure": "calibration", "subtitle": subtitle})
-    found = [one for one in found if (folder / f"{one['stem']}.svg").is_file()]
+                named = {"stem": f"{figure}.{stem}", "view": stem, "readout": drawn}
+                found.append(shared | named | said)
+    found.append({"stem": "calibration", "figure": "calibration"})
+    embedded, left = [], PICTURES
     for one in found:
-        svg = (folder / f"{one['stem']}.svg").read_bytes()
-        width = re.search(rb'viewBox="0 0 ([0-9.]+) ', svg)
-        data = base64.b64encode(svg).decode("ascii")
-        one |= {"svg": data if len(data) <= left else "", "width": float(width[1]) if width else 0}
-        left -= len(one["svg"])
-    return found
-
-
-def figures(value: float, digits: int) -> str:
-    """A number in words: `−12.3`, `1,024`; never a negative zero."""
-    shown = f"{value:,.{digits}f}"
-    return shown.removeprefix("-") if not float(shown.replace(",", "")) else shown.replace("-", "−")
+        path = Path(config.root) / "figures" / f"{one['stem']}.svg"
+        if path.is_file():
+            data = base64.b64encode(path.read_bytes()).decode("ascii")
+            width = size_of(path.read_text(encoding="utf-8"))[0]
+            embedded.append(one | {"svg": data if len(data) <= left else "", "width": width})
+            left -= len(embedded[-1]["svg"])
+    return embedded
 
 
 def duration(seconds: float) -> str:

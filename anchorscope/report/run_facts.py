@@ -11,6 +11,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.config.settings import Config
+from anchorscope.figures.figure_data import span
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json
 from anchorscope.storage.funnel import funnel as funnel_of
@@ -98,14 +99,13 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
     """Where the samples of a cell went.
 
     Returns:
-        `rows` of the dataset; `kept`, stage → samples left after it; `dropped`, (stage, reason,
-        how many), each sample where it was lost; `wrong`, the share of wrong answers, None where
-        unknown. Rows less dropped are what the last stage kept.
+        `rows` of the dataset; `kept`, stage → samples left after it, empty without a provenance;
+        `dropped`, (stage, reason, how many), each sample where it was lost. Rows less dropped are
+        what the last stage kept.
     """
-    lost = funnel_of(Path(root) / "delta_p" / model / f"{dataset}.csv")
+    product = Path(root) / "delta_p" / model / f"{dataset}.csv"
+    lost = funnel_of(product) if provenance.beside(product).is_file() else []
     stages = {one["rule"]: one for one in lost if one["rule"] in STAGES}
-    notes = stages.get("answers", {}).get("notes", {})
-    right, wrong = (int(notes.get(name, 0)) for name in ("n_right", "n_wrong"))
     return {
         "model": model,
         "dataset": dataset,
@@ -114,7 +114,6 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
         "dropped": [
             (STAGES[rule], *lost) for rule, one in stages.items() for lost in one["dropped"].items()
         ],
-        "wrong": wrong / (right + wrong) if right + wrong else None,
     }
 
 
@@ -149,7 +148,7 @@ def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
     }
 
 
-def timings(root: str | Path) -> list[dict[str, Any]]:
+def timings(root: str | Path) -> list[dict[Any, Any]]:
     """How long the jobs under a root took, from Snakemake's benchmarks.
 
     Returns:
@@ -157,27 +156,21 @@ def timings(root: str | Path) -> list[dict[str, Any]]:
         (seconds), longest_job, memory_mb (largest resident set; NaN where not known).
     """
     folder = Path(root) / "benchmarks"
-    jobs: list[dict[str, Any]] = []
+    jobs = []
     for path in sorted(folder.rglob("*.tsv")):
         if not path.stat().st_size:
             continue  # as a crash leaves it
         rows = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
-        inside = path.relative_to(folder).with_suffix("").parts
-        job = {"stage": inside[0], "job": " / ".join(inside[1:]) or inside[0]}
-        jobs.append(job | {"seconds": rows["s"].sum(), "memory": rows["max_rss"].max()})
-    found = []
-    for stage in {job["stage"] for job in jobs}:
-        own = [job for job in jobs if job["stage"] == stage]
-        longest = max(own, key=lambda job: job["seconds"])
-        said = {"stage": stage, "jobs": len(own), "seconds": sum(job["seconds"] for job in own)}
-        said |= {"longest": longest["seconds"], "longest_job": longest["job"]}
-        found.append(said | {"memory_mb": max(job["memory"] for job in own)})
+        stage, *rest = path.relative_to(folder).with_suffix("").parts
+        jobs.append((stage, " / ".join(rest) or stage, rows["s"].sum(), rows["max_rss"].max()))
+    table = pd.DataFrame(jobs, columns=["stage", "job", "seconds", "memory"])
+    found = table.sort_values("seconds", ascending=False).groupby("stage", as_index=False)
+    records = found.agg(
+        jobs=("job", "size"),
+        longest=("seconds", "max"),
+        longest_job=("job", "first"),
+        memory_mb=("memory", "max"),
+        seconds=("seconds", "sum"),
+    ).to_dict("records")
     order = {stage: i for i, stage in enumerate(RUNNING_ORDER)}
-    return sorted(found, key=lambda one: order.get(one["stage"], len(order)))
-
-
-def span(values: Iterable[float], factor: float = 1) -> str:
-    """Least to greatest in size, in whole numbers: `812 to 1,000`, `−75 to −88`."""
-    found = sorted((factor * value for value in values), key=abs) or [0]
-    ends = dict.fromkeys(f"{end:,.0f}" for end in (found[0], found[-1]))
-    return " to ".join(ends).replace("-", "\u2212")
+    return sorted(records, key=lambda one: order.get(one["stage"], len(order)))

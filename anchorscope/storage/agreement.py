@@ -76,10 +76,7 @@ def check_settings(products: Iterable[str | Path]) -> None:
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Of every record on the way to a product: its rule, settings by dotted key, and product.
-
-    Without what a model or a dataset has of its own; a product without a record has none.
-    """
+    """Rule, settings by dotted key (without `OWN`) and product of each record on the way to one."""
     if not beside(product).is_file():
         return
     whole = read(product)

@@ -7,22 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BEYOND_LIMIT = "beyond the limit of this run"
-BY_CHOICE = frozenset(
-    (
-        BEYOND_LIMIT,
-        "outside the sample",
-        "held back for few-shot examples",
-        "equal question folded",
-    )
-)
+BY_CHOICE = frozenset((
+    BEYOND_LIMIT, "outside the sample", "held back for few-shot examples", "equal question folded",
+))  # fmt: skip
 """Reasons that lose nothing: who samples leaves rows out on purpose."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How many samples came in, stayed, and were dropped for which reason.
-
-    `notes` counts what is worth knowing but drops nothing (folded duplicates, rebuilt spans).
+    """Notes count what is worth knowing but drops nothing (folded duplicates, rebuilt spans).
 
     Raises:
         ValueError: kept and dropped do not add up to total.
@@ -43,9 +36,5 @@ class Counts:
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "in": self.total,
-            "kept": self.kept,
-            "dropped": dict(self.dropped),
-            "notes": dict(self.notes),
-        }
+        dropped, notes = dict(self.dropped), dict(self.notes)
+        return {"in": self.total, "kept": self.kept, "dropped": dropped, "notes": notes}

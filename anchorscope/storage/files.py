@@ -1,10 +1,12 @@
-"""Reading and writing products: whole or not at all, and with nothing changed on the way."""
+"""Reading and writing products: whole or not at all, with nothing changed on the way.
+
+What cannot be read is an `AnchorscopeError` that names the file.
+"""
 
 import hashlib
 import json
-import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -86,66 +88,27 @@ def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> Non
 
 
 def read_parquet(path: str | Path) -> pd.DataFrame:
-    """Read a table; list columns come back as Python lists, missing text as None.
-
-    Raises:
-        AnchorscopeError: the file is no parquet file.
-    """
+    """Read a table; list columns come back as Python lists, missing text as None."""
     with readable(path, "table"):
         table = pq.read_table(path)
     frame = table.to_pandas()
     for field in table.schema:
-        kind = field.type
-        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
-        if is_text or pa.types.is_nested(kind):
+        is_text = pa.types.is_string(field.type) or pa.types.is_large_string(field.type)
+        if is_text or pa.types.is_nested(field.type):
             frame[field.name] = pd.Series(table[field.name].to_pylist(), dtype=object)
     return frame
 
 
 def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
-    """Write a CSV table, floats at 6 significant digits.
-
-    Text that a spreadsheet would run as a formula (it starts with `=`, `+`, `-`, `@` or a tab)
-    gets an apostrophe before it, which `read_csv` takes off again; numbers stay as they are. What
-    CSV readers stumble over is replaced: carriage returns by line feeds, NUL by U+FFFD.
-    """
+    """Write a CSV table, floats at 6 significant digits."""
     with atomic(path) as draft:
-        _each_text(frame, _inert).to_csv(
-            draft, index=False, float_format="%.6g", lineterminator="\n"
-        )
+        frame.to_csv(draft, index=False, float_format="%.6g", lineterminator="\n")
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
-    """Read a CSV table; only an empty cell is missing, the text `NA` stays text.
-
-    Raises:
-        AnchorscopeError: the file is empty, or no CSV table.
-    """
+    """Read a CSV table; only an empty cell is missing, the text `NA` stays text."""
     with readable(path, "table"):
-        frame = pd.read_csv(path, keep_default_na=False, na_values=[""])
-    return _each_text(frame, lambda text: text[1:] if _INERT.match(text) else text)
-
-
-_FORMULA = re.compile(r"'*[=+\-@\t]")
-_INERT = re.compile(r"'+[=+\-@\t]")
-
-
-def _inert(text: str) -> str:
-    """Text that no spreadsheet runs; those that begin so already get one more apostrophe."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
-    return f"'{text}" if _FORMULA.match(text) else text
-
-
-def _each_text(frame: pd.DataFrame, change: Callable[[str], str]) -> pd.DataFrame:
-    """The table with every text in it changed; numbers stay numbers."""
-    texts = frame.select_dtypes(exclude="number")
-    return frame.assign(**texts.map(lambda one: change(one) if isinstance(one, str) else one))
-
-
-def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:
-    """Whether a path lies in one of the folders or is one; `~`, links and `..` are followed."""
-    place = Path(path).expanduser().resolve()
-    return any(place.is_relative_to(Path(f).expanduser().resolve()) for f in folders)
+        return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
 def write_json(value: Any, path: str | Path) -> None:
@@ -156,11 +119,7 @@ def write_json(value: Any, path: str | Path) -> None:
 
 
 def read_json(path: str | Path) -> Any:
-    """Read a JSON file.
-
-    Raises:
-        AnchorscopeError: the file is no JSON.
-    """
+    """Read a JSON file."""
     with readable(path, "record"):
         return json.loads(Path(path).read_text(encoding="utf-8"))
 
@@ -173,11 +132,7 @@ def write_arrays(path: str | Path, ids: Iterable[object], arrays: Mapping[str, n
 
 
 def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The ids and arrays that `write_arrays` wrote.
-
-    Raises:
-        AnchorscopeError: the file cannot be read; it says `what` it holds.
-    """
+    """The ids and arrays that `write_arrays` wrote; an error says `what` the file holds."""
     with readable(path, what), safe_open(path, framework="np") as file:
         ids = json.loads(file.metadata()["ids"])
         found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -195,11 +150,7 @@ def digest(paths: Iterable[str | Path]) -> str:
 
 
 def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
-    """Refuse a table of which two rows have one id.
-
-    Raises:
-        AnchorscopeError: an id comes twice.
-    """
+    """Refuse a table of which two rows have one id."""
     repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
         raise AnchorscopeError(

@@ -50,8 +50,8 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
     sample counts where it was lost: what comes in is what the stage before kept.
 
     Returns:
-        One entry a stage with counts, in running order: `product`, `rule`, and `in`, `kept`,
-        `dropped` and `notes`. Of a product of many cells, none: each cell has its own.
+        In running order: `product`, `rule`, and `in`, `kept`, `dropped` and `notes` of each stage.
+        Of a product of many cells, none: each cell has its own.
 
     Raises:
         AnchorscopeError: counts that do not add up from one stage to the next.

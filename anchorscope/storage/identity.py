@@ -7,19 +7,13 @@ from typing import Any
 
 CATALOGUES = ("models", "datasets", "figures")
 LOOKS = frozenset(
-    (
-        "label resources gated chart results data_folders targets keep_activations most_dropped"
-    ).split()
+    "label resources gated chart results targets keep_activations most_dropped".split()
 )
 """Keys that change no number; identities leave them out."""
 
 
 def identity(part: Mapping[str, Any]) -> str:
-    """Short hash of a part of the config, over what changes numbers (see `LOOKS`).
-
-    Returns:
-        12 hexadecimal digits, the same for every order of keys.
-    """
+    """Hash of what changes numbers in a part of the config: 12 digits, for any order of keys."""
     text = json.dumps(numbers(part), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 

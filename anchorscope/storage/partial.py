@@ -34,11 +34,8 @@ log = logging.getLogger(__name__)
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
     """Make the folder where a job's batches wait; those made under other settings are dropped.
 
-    Args:
-        snakemake: the job; its run identity and its root count.
-        product: what the batches will be, inside the root.
-        device: where they are made; numbers differ a little from device to device.
-        batches: what makes them up, and what was read that no identity tells.
+    The product lies inside the job's root. Numbers differ a little from device to device; `batches`
+    is what makes them up, and what was read that no identity tells.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -107,11 +104,7 @@ def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A batch, as `safetensors.safe_open` gives it.
-
-    Raises:
-        AnchorscopeError: it is not there or cannot be read.
-    """
+    """A batch, as `safetensors.safe_open` gives it."""
     with readable(path, "batch"), safe_open(path, framework="pt") as file:
         yield file
 

@@ -13,6 +13,7 @@ from tqdm import tqdm
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 5.0
+LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_fmt}, {remaining} left"
 
 
 class Progress(tqdm):
@@ -22,11 +23,14 @@ class Progress(tqdm):
     """
 
     monitor_interval = 0
+    job = ""
+    """What the bars of this process belong to."""
 
     def __init__(self, *args: Any, unit: str = "samples", **given: Any) -> None:
         self._began = self._said = time.monotonic()
         given["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
-        super().__init__(*args, **{"unit": f" {unit}", "leave": False, "delay": 1, **given})
+        given["desc"] = ": ".join(filter(None, (self.job, given.get("desc"))))
+        super().__init__(*args, **{"unit": f" {unit}", "leave": None, "delay": 1, **given})
 
     @property
     def seconds(self) -> float:
@@ -47,21 +51,16 @@ class Progress(tqdm):
 
     def _say(self) -> None:
         self._said = time.monotonic()
-        if self.pos != 0:  # within another that is open
-            return
-        rate = self.n / self.seconds
-        of = f" of {self.total:,}" if self.total is not None else ""
-        left = ""
-        if self.total is not None and rate:
-            left = f", {self.format_interval(round((self.total - self.n) / rate))} left"
-        desc = f"{self.desc.removesuffix(': ')}: " if self.desc else ""
-        log.info("%s", f"{desc}{self.n:,}{of}{self.unit}, {rate:,.1f}{self.unit}/s{left}")
+        if self.pos == 0:  # not within another that is open
+            log.info("%s", self.format_meter(**{**self.format_dict, "bar_format": LINE}))
 
 
 class Lines(logging.StreamHandler):
-    """Writes a log to the terminal around the bar."""
+    """Writes a log to the terminal around the bar, but what the bar says there already."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        if record.name == __name__ and self.stream.isatty():
+            return
         try:
             tqdm.write(self.format(record), file=self.stream)
         except Exception:

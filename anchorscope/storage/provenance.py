@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,7 @@ def record(
     counts: Counts | Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> None:
-    """Write `<product>.provenance.json`: its run identity, the settings that the stage was given,
-    samples in, kept and dropped by reason, and whatever else the stage knows.
-    """
+    """Write `<product>.provenance.json`: settings, counts, versions and whatever else is known."""
     content = {
         "product": Path(product).name,
         "identity": identity,
@@ -68,18 +66,15 @@ def of_stage(
 ) -> None:
     """Record a stage's product, its inputs, and under `inputs` whatever these were made from.
 
-    Args:
-        content: revisions or digests of what was read that has no record of its own.
+    `content` holds revisions or digests of what was read that has no record of its own.
     """
-    settings = dict(snakemake.params.items())
     upstream = _upstream(snakemake)
     record(
         product,
         identity=identity(snakemake, content),
-        settings=settings,
+        settings=dict(snakemake.params.items()),
         rule=snakemake.rule,
         products=[str(path) for path in snakemake.output if Path(path) != beside(product)],
-        seeds=dict(_seeds(settings)),
         inputs=_flat(upstream),
         made_from=sorted(upstream),
         **facts,
@@ -114,16 +109,6 @@ def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
         found |= whole.get("inputs", {})
         found[path] = {name: value for name, value in whole.items() if name != "inputs"}
     return found
-
-
-def _seeds(settings: Any, at: str = "") -> Iterator[tuple[str, int]]:
-    """Every seed in the settings, by its dotted key."""
-    if not isinstance(settings, Mapping):
-        return
-    for name, value in settings.items():
-        if name == "seed":
-            yield f"{at}{name}", value
-        yield from _seeds(value, f"{at}{name}.")
 
 
 def without_places(settings: Any) -> Any:

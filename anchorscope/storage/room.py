@@ -25,16 +25,10 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Room:
-    """How much has been found to fit.
+    """How much has been found to fit."""
 
-    Attributes:
-        too_much: tokens of the smallest batch that did not fit; batches of that size are halved
-            before they are tried.
-        halved: how many batches were halved.
-    """
-
-    too_much: float = math.inf
-    halved: int = 0
+    too_much: float = math.inf  # tokens of the smallest batch that did not fit: not tried again
+    halved: int = 0  # batches that were halved
 
     def run(
         self,

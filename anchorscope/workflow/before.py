@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from anchorscope.config.settings import Config
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.workflow import cluster
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.resources import activation_bytes
-from anchorscope.workflow.stage import check_writable, scratch
 from anchorscope.workflow.studies import Study
 
 
@@ -32,21 +33,20 @@ def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
         studies: of the run, by their roots.
 
     Raises:
-        AnchorscopeError: folders that cannot be written, activations that do not fit on the
-            disk, jobs of an earlier run in the cluster's queue.
+        AnchorscopeError: results cannot be written, activations do not fit on the disk, jobs of an
+            earlier run are in the cluster's queue.
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
-    check_writable(scratch())
-    with_model = [job for job in jobs if job.rule.name in ("answers", "activations", "scores")]
-    here = not on_a_cluster(workflow) and not gpus_here() and os.environ.get(ON_CPU) != "1"
-    if here and (said := without_gpu(config, [job.wildcards.model for job in with_model])):
-        print(said, file=sys.stderr)
+    cluster.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
+    if on_a_cluster(workflow):
+        cluster.refuse_orphans(Path.cwd())
+    elif not gpus_here() and os.environ.get(ON_CPU) != "1":
+        measured = ("answers", "activations", "scores")
+        warn_without_gpu(config, {j.wildcards.model for j in jobs if j.rule.name in measured})
     if sizes := [_added(job, studies) for job in jobs if job.rule.name == "activations"]:
         need = check_room(sizes, config.keep_activations, config.results)
         print(f"Activations: about {need / 1e9:,.1f} GB in {config.results}.", file=sys.stderr)
-    if on_a_cluster(workflow):
-        cluster.refuse_orphans(Path.cwd())
 
 
 def _added(job: Any, studies: Mapping[str, Study]) -> int:
@@ -57,14 +57,28 @@ def _added(job: Any, studies: Mapping[str, Study]) -> int:
     return max(0, found - there)
 
 
-def without_gpu(config: Config, models: Iterable[str]) -> str | None:
-    """What a run says where models ask for a GPU and there is none; None if none of them asks."""
-    named = set(models)
-    asking = [n for n, entry in config.models.items() if n in named and entry.resources.gpus]
-    if not asking:
-        return None
-    more = f" and {len(asking) - 3} more" if len(asking) > 3 else ""
-    return f"No GPU here: {', '.join(asking[:3])}{more} will run on the CPU, which may take days."
+def warn_without_gpu(config: Config, models: Iterable[str]) -> None:
+    """Name the models that ask for a GPU where there is none."""
+    if asking := sorted(name for name in models if config.models[name].resources.gpus):
+        named = ", ".join(asking)
+        print(f"No GPU here: {named} will run on the CPU, which may take days.", file=sys.stderr)
+
+
+def check_writable(folder: str | Path) -> None:
+    """Refuse to start a run whose products could not be written.
+
+    Raises:
+        AnchorscopeError: the folder, or where it is to be made, is read-only, closed or full.
+    """
+    there = _existing(folder)
+    try:
+        with tempfile.TemporaryFile(dir=there) as trial:
+            trial.write(b"x")
+    except OSError as error:
+        known = of_the_disk(error)
+        if known is None:
+            raise
+        raise AnchorscopeError(known.what, there, known.do, see=known.see) from None
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
@@ -82,8 +96,7 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
         AnchorscopeError: the disk has less room.
     """
     need = sum(cells) if keep else max(cells, default=0)
-    path = Path(folder).expanduser().absolute()
-    there = next(place for place in (path, *path.parents) if place.exists())
+    there = _existing(folder)
     free = shutil.disk_usage(there).free
     if need > free:
         raise AnchorscopeError(
@@ -94,3 +107,9 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
             see="no-room",
         )
     return need
+
+
+def _existing(folder: str | Path) -> Path:
+    """The folder, or what there is of the way to it."""
+    path = Path(folder).expanduser().absolute()
+    return next(place for place in (path, *path.parents) if place.exists())

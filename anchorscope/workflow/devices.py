@@ -25,10 +25,8 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return there
-    named = [name.strip() for name in visible.split(",")]
-    # CUDA stops at the first name that it does not know.
-    stop = next((i for i, name in enumerate(named) if name in ("", "-1")), len(named))
-    return min(there, stop)
+    named = [name for name in visible.split(",") if name.strip() not in ("", "-1")]
+    return min(there, len(named))
 
 
 def best_device(wanted: str, gpus: int = 1) -> str:
@@ -55,42 +53,25 @@ def best_device(wanted: str, gpus: int = 1) -> str:
         _check_none_due(str(torch.__version__))
         log.warning("no GPU here: this runs on the CPU")
         return "cpu"
-    count = torch.cuda.device_count()
     if wanted == "cuda":
-        return f"cuda:{_chosen(1, count)[0]}"
-    chosen = _chosen(min(gpus, count), count)
-    return "auto" if gpus >= count else "auto:" + ",".join(map(str, sorted(chosen)))
+        return f"cuda:{_chosen(1)[0]}"
+    chosen = sorted(_chosen(gpus))
+    everything = len(chosen) == torch.cuda.device_count()
+    return "auto" if everything else "auto:" + ",".join(map(str, chosen))
 
 
-def _chosen(number: int, count: int) -> list[int]:
+def _chosen(number: int) -> list[int]:
     """So many of the machine's GPUs: those that no other job has taken, by free memory."""
     import torch
 
-    if count == 1:
-        return [0]
-    free = [torch.cuda.mem_get_info(i)[0] for i in range(count)]
-    order = sorted(range(count), key=lambda i: -free[i])
+    free = [torch.cuda.mem_get_info(i)[0] for i in range(torch.cuda.device_count())]
+    order = sorted(range(len(free)), key=lambda i: -free[i])
     chosen = list[int]()
     for i in order:
         # Jobs that start together see the same free memory, so each one marks what it takes.
         if len(chosen) < number and _take(str(torch.cuda.get_device_properties(i).uuid)):
             chosen.append(i)
     return [*chosen, *(i for i in order if i not in chosen)][:number]
-
-
-def _check_none_due(torch_version: str) -> None:
-    """Refuse to do on the CPU, for days, what was to be done on a GPU."""
-    job = os.environ.get("SLURM_JOB_ID")
-    if not job and not gpus_here():
-        return
-    where = os.uname().nodename + (f", SLURM job {job}" if job else "")
-    raise AnchorscopeError(
-        f"this job asks for a GPU, and torch {torch_version} finds none that it can use",
-        where,
-        "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
-        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1",
-        see="no-gpu",
-    )
 
 
 def _take(name: str) -> bool:
@@ -101,3 +82,17 @@ def _take(name: str) -> bool:
         return False
     _held.append(lock)
     return True
+
+
+def _check_none_due(torch_version: str) -> None:
+    """Refuse to do on the CPU, for days, what was to be done on a GPU."""
+    job = os.environ.get("SLURM_JOB_ID")
+    if not job and not gpus_here():
+        return
+    raise AnchorscopeError(
+        f"this job asks for a GPU, and torch {torch_version} finds none that it can use",
+        os.uname().nodename + (f", SLURM job {job}" if job else ""),
+        "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
+        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1",
+        see="no-gpu",
+    )

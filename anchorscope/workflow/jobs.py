@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.models.families import Loaded, positions
+from anchorscope.measure import plan, score
+from anchorscope.models.families import Loaded
 from anchorscope.models.loading import check_tokens, load
-from anchorscope.passes import activations, planning
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import draws, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts
-from anchorscope.storage.progress import Progress
 from anchorscope.workflow.devices import best_device
 from anchorscope.workflow.stage import log, use_threads
 
@@ -45,29 +43,22 @@ def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
     check_tokens(loaded.tokenizer, answers, path)
     # Not in `params` but for the partners: other folds need no new passes otherwise.
     probe = snakemake.config.get("probe") or {}
-    settings = fitting.Settings(**{**probe, "seed": chosen.seed})
-    planned = planning.plan(
+    return plan(
+        loaded,
         answers,
+        path,
         conditions=chosen.conditions,
-        batch_tokens=chosen.batch_tokens,
-        window=loaded.window,
-        max_positions=positions(loaded.model.config),
         blocks=chosen.blocks,
-        seed=chosen.seed,
-        # A partner is of the sample's own fold: the probe has not learned from it then.
-        fold=lambda table: fitting.design(table, settings, path).fold,
+        batch_tokens=chosen.batch_tokens,
+        probe=fitting.Settings(**{**probe, "seed": chosen.seed}),
     )
-    # What no probe could be fitted to is not measured either.
-    measured = answers[answers["id"].isin([sample.id for sample in planned.samples])]
-    fitting.design(measured, settings, path)
-    return planned
 
 
 def write_scores(
     written: Any,
     folder: str,
     answers: pd.DataFrame,
-    settings: fitting.Settings,
+    probe: fitting.Settings,
     *,
     readouts: Sequence[str],
     conditions: Mapping[str, Any],
@@ -77,37 +68,21 @@ def write_scores(
 
     Args:
         written: the paths, under these names.
-        folder: of the activations.
+        folder, readouts, conditions: see `measure.score`.
         answers: those that were measured.
-        settings: of the probes.
-        readouts, conditions: scored.
-        device: where probes are fitted.
 
     Raises:
         AnchorscopeError: no folds can be cut.
     """
-    drawn = scores.drawn(answers, settings)
+    drawn = scores.drawn(answers, probe)
     fitted: dict[str, fitting.Fitted] = {}
-    measured = planning.conditions_of(conditions)
-    tables = (
-        frame
-        for readout in Progress(readouts, unit="read-outs")
-        for frame in scores.frames(
-            partial(activations.read, folder, readout),
-            answers,
-            readout,
-            measured,
-            settings,
-            draws=drawn,
-            fitted=fitted,
-            device=device,
-        )
-    )
-    write_parquet_parts(tables, written.scores)
+    chosen: dict[str, Any] = {"readouts": readouts, "conditions": conditions, "device": device}
+    frames = score(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
+    write_parquet_parts(frames, written.scores)
     drawn.write(written.draws)
-    fold = fitting.design(kept(answers), settings).fold
+    fold = fitting.design(kept(answers), probe).fold
     stored.write(written.probes, list(drawn.ids), fold, fitted)
-    write_parquet(floors.floors(answers, settings), written.floors)
+    write_parquet(floors.floors(answers, probe), written.floors)
 
 
 def write_no_scores(written: Any, why: str) -> None:

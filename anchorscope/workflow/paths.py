@@ -53,23 +53,56 @@ class Paths:
         """The settings that hold under a root."""
         return self.studies[wildcards.root].config
 
-    def home(self, wildcards: Any, stage: str) -> str:
-        """The root in which a stage's product lies: the study's own, or the main one."""
-        return str(wildcards.root) if self.studies[wildcards.root].owns(stage) else self.root
+    def of_cells(
+        self, root: str, stage: str, cells: Iterable[tuple[str, str]], end: str = ""
+    ) -> list[str]:
+        """A stage's product of each cell: in its study's root, or in the main one where the study
+        does not change it; prompts and answers of the model that `answers_of` names."""
+        home = root if self.studies[root].owns(stage) else self.root
+        frozen = stage in ("prompts", "answers")
+        return [
+            f"{home}/{stage}/{(frozen and self.config.models[m].answers_of) or m}/{dataset}{end}"
+            for m, dataset in cells
+        ]
 
     def product(self, stage: str, end: str = "") -> Callable[[Any], str]:
-        """The product of a stage of a cell."""
-        return lambda w: f"{self.home(w, stage)}/{stage}/{w.model}/{w.dataset}{end}"
+        """The same of the cell that the wildcards name."""
+        return lambda w: self.of_cells(w.root, stage, [(w.model, w.dataset)], end)[0]
 
-    def answers(self, wildcards: Any) -> str:
-        """The answers that a model is measured on: its own, unless its entry names another's."""
-        model = self.config.models[wildcards.model].answers_of or wildcards.model
-        return f"{self.home(wildcards, 'answers')}/answers/{model}/{wildcards.dataset}.parquet"
+    def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
+        """Of every cell of a figure."""
+        return lambda w: self.of_cells(self.root, stage, self.config.cells(w.figure), end)
 
-    def probes(self, wildcards: Any) -> str:
-        """The stored probes of a cell."""
-        root = self.home(wildcards, "scores")
-        return f"{root}/probes/{wildcards.model}/{wildcards.dataset}.safetensors"
+    def of_targets(self, stage: str, end: str = ".parquet") -> list[str]:
+        """Of every cell of the targets."""
+        return self.of_cells(self.root, stage, studies.shown_cells(self.config), end)
+
+    def of_calibration(self, stage: str, end: str) -> list[str]:
+        """Of every cell of the calibration."""
+        return self.of_cells(self.calibration, stage, self.config.calibrated(), end)
+
+    def of_nulls(self, name: str) -> list[str]:
+        """A table of every cell that must come out empty."""
+        cells = studies.null_cells(self.config)
+        return self.of_cells(self.calibration, "delta_p", cells, TABLES[name])
+
+    def of_variants(self, name: str) -> list[str]:
+        """A table of every cell of the sensitivity, in the main study and in each variant."""
+        roots = [self.root, *studies.sensitivity_roots(self.config).values()]
+        cells = studies.varied_cells(self.config)
+        return [p for root in roots for p in self.of_cells(root, "delta_p", cells, TABLES[name])]
+
+    def cells_of_experiments(self) -> list[tuple[str, str, str]]:
+        """Experiment, model and dataset of every cell of the calibration, empty ones included."""
+        cells = dict.fromkeys([*self.config.calibrated(), *studies.null_cells(self.config)])
+        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
+
+    def of_experiments(self, stage: str, end: str) -> list[str]:
+        """A product of each of `cells_of_experiments`."""
+        return [
+            self.of_cells(self.calibration, stage.format(experiment=name), [(m, dataset)], end)[0]
+            for name, m, dataset in self.cells_of_experiments()
+        ]
 
     def pictures(self, stem: str) -> list[str]:
         return [f"{self.root}/figures/{stem}.{kind}" for kind in PICTURES]
@@ -120,55 +153,6 @@ class Paths:
         """The model whose chat template the prompts need, if they do."""
         chat = self.config.models[wildcards.model].prompt == "chat"
         return [f"{self.results}/models/{wildcards.model}.json"] if chat else []
-
-    def of_figure(self, stage: str, end: str) -> Callable[[Any], list[str]]:
-        """A product of every cell of a figure."""
-        return lambda w: self._of(self.root, stage, self.config.cells(w.figure), end)
-
-    def of_calibration(self, stage: str, end: str) -> list[str]:
-        """A product of every cell of the calibration."""
-        return self._of(self.calibration, stage, self.config.calibrated(), end)
-
-    def of_nulls(self, name: str) -> list[str]:
-        """A table of every cell that must come out empty."""
-        cells = [(null.model, null.dataset) for null in self.config.calibration.nulls.values()]
-        return self._of(self.calibration, "delta_p", cells, TABLES[name])
-
-    def cells_of_experiments(self) -> list[tuple[str, str, str]]:
-        """Experiment, model and dataset of every cell of the calibration, empty ones included."""
-        nulls = [(null.model, null.dataset) for null in self.config.calibration.nulls.values()]
-        cells = dict.fromkeys([*self.config.calibrated(), *nulls])
-        return [(name, *cell) for name in registry.EXPERIMENTS for cell in cells]
-
-    def of_experiments(self, stage: str, end: str) -> list[str]:
-        """A product of each of `cells_of_experiments`."""
-
-        def own(model: str) -> str:
-            return (stage == "answers" and self.config.models[model].answers_of) or model
-
-        return [
-            f"{self.calibration}/{stage.format(experiment=name)}/{own(model)}/{dataset}{end}"
-            for name, model, dataset in self.cells_of_experiments()
-        ]
-
-    def of_variants(self, name: str) -> list[str]:
-        """A table of every cell of the sensitivity, in the main study and in each variant."""
-        roots = [self.root, *studies.sensitivity_roots(self.config).values()]
-        cells = studies.varied_cells(self.config)
-        return [path for root in roots for path in self._of(root, "delta_p", cells, TABLES[name])]
-
-    def of_targets(self, stage: str, end: str = ".parquet") -> list[str]:
-        """A stage's product of every cell shown; some models read another's prompts and answers."""
-
-        def own(model: str) -> str:
-            frozen = stage in ("prompts", "answers")
-            return (frozen and self.config.models[model].answers_of) or model
-
-        cells = [cell for figure in self.config.targets for cell in self.config.cells(figure)]
-        return self._of(self.root, stage, [(own(m), d) for m, d in dict.fromkeys(cells)], end)
-
-    def _of(self, root: str, stage: str, cells: Iterable[tuple[str, str]], end: str) -> list[str]:
-        return [f"{root}/{stage}/{model}/{dataset}{end}" for model, dataset in cells]
 
     def built(self, end: str) -> list[str]:
         """Tables of the figures that are there."""

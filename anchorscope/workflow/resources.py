@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from anchorscope.config.settings import Config
 from anchorscope.questions import null_worlds, revisions
@@ -22,6 +22,8 @@ from anchorscope.workflow.devices import ON_CPU, gpus_here
 
 WORDINGS = 2
 """Questions of a fact of a world."""
+MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
+"""Main memory in MB of a kind of job, for each sample, and for each GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
 """Time of a job, of a sample, and of a sample and GB of the checkpoint, on a slow GPU."""
 CPU_FACTOR = 1000
@@ -30,47 +32,6 @@ BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 """Of one number."""
 STATES_PER_GB = 3500
 """Layers × width of a model for each GB of its GPUs, while its config.json is not here."""
-
-
-class Memory(NamedTuple):
-    """Main memory in MB of a job, for each sample, and for each MB of the checkpoint."""
-
-    base: int
-    sample: float
-    weights: float
-
-
-MEMORY = {
-    "passes": Memory(4000, 0, 1.5),
-    "probes": Memory(4000, 4, 0),
-    "tables": Memory(1000, 1, 0),
-}
-
-
-class Demand(NamedTuple):
-    """Main memory in MB and time in minutes."""
-
-    mem_mb: int
-    runtime: int
-
-
-def demand(kind: str, weights_gb: float, samples: int, *, gpus: int = 1) -> Demand:
-    """What the first attempt of a job asks for.
-
-    Args:
-        kind: of the job: `passes` through the model, `probes` or `tables`.
-        weights_gb: size of the checkpoint.
-        samples: most samples of the cell.
-        gpus: of the job; 0 for the CPU.
-    """
-    memory = MEMORY[kind]
-    per_gb = 0 if kind == "tables" else PASS_MINUTES * weights_gb
-    if kind == "passes" and not gpus:
-        per_gb *= CPU_FACTOR
-    return Demand(
-        math.ceil(memory.base + memory.sample * samples + memory.weights * 1000 * weights_gb),
-        math.ceil(BASE_MINUTES + samples * (SAMPLE_MINUTES + per_gb)),
-    )
 
 
 @dataclass(frozen=True)
@@ -88,28 +49,38 @@ class Jobs:
     here: bool = True
 
     def asks(self, kind: str) -> dict[str, Callable[..., int]]:
-        """Memory and time of a rule's jobs, see `demand`: more with each attempt, up to the limits
-        of the profile."""
+        """Memory and time of a rule's jobs: more with each attempt, up to the limits of the
+        profile.
+
+        Args:
+            kind: of the jobs: `passes` through the model, `probes` or `tables`.
+        """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
         def resource(name: str) -> Callable[..., int]:
             def asked(wildcards: Any, attempt: int) -> int:
-                wanted: int = attempt * getattr(self.demand(kind, wildcards), name)
+                wanted = attempt * self.demand(kind, wildcards.model, wildcards.dataset)[name]
                 return min(wanted, limits[name] or wanted)
 
             return asked
 
         return {name: resource(name) for name in limits}
 
-    def demand(self, kind: str, wildcards: Any) -> Demand:
-        """Of the first attempt; the catalogue has the last word on jobs that are not `tables`."""
-        entry = self.config.models[wildcards.model].resources
-        size = weights_gb(self.config, wildcards.model)
-        found = demand(kind, size, samples(self.config, wildcards.dataset), gpus=entry.gpus)
-        if kind == "tables":
-            return found
-        memory = 1000 * (entry.mem_gb or 0) or found.mem_mb
-        return Demand(memory, entry.runtime_min or found.runtime)
+    def demand(self, kind: str, model: str, dataset: str) -> dict[str, int]:
+        """Main memory in MB and time in minutes of the first attempt; the catalogue has the last
+        word on jobs that are not `tables`."""
+        entry = self.config.models[model].resources
+        size, most = weights_gb(self.config, model), samples(self.config, dataset)
+        of_a_job, of_a_sample, of_a_gb = MEMORY[kind]
+        per_gb = 0 if kind == "tables" else PASS_MINUTES * size
+        if kind == "passes" and not entry.gpus:
+            per_gb *= CPU_FACTOR
+        found = {
+            "mem_mb": math.ceil(of_a_job + of_a_sample * most + of_a_gb * size),
+            "runtime": math.ceil(BASE_MINUTES + most * (SAMPLE_MINUTES + per_gb)),
+        }
+        said = {"mem_mb": 1000 * (entry.mem_gb or 0), "runtime": entry.runtime_min}
+        return found if kind == "tables" else {name: said[name] or found[name] for name in found}
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
         """The resources that say where a rule's jobs run: on the GPUs of their model, `most_gpus`

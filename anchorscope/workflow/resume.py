@@ -7,9 +7,9 @@ that take their place.
 """
 
 import platform
-import re
 import subprocess
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,18 +19,18 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import cluster
 
 OWNER_GONE = "--owner-gone"
-GRACE = 30.0
-"""Seconds in which the processes of a cancelled job end by themselves; they are killed then."""
 
 
-def owners(folder: Path) -> dict[psutil.Process, str | None]:
-    """The live processes of Snakemake and its jobs in `folder`, each with its SLURM job."""
+def owners(folder: Path, cancelled: Collection[str] = ()) -> list[str]:
+    """Ids of the live processes of Snakemake and its jobs in `folder`, but of SLURM jobs that are
+    to be `cancelled`."""
     ours = {process.pid for process in [psutil.Process(), *psutil.Process().parents()]}
-    found = {}
+    found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
-            if process.pid not in ours and _runs_in(process, folder):
-                found[process] = process.environ().get("SLURM_JOB_ID")
+            runs = process.pid not in ours and _runs_in(process, folder)
+            if runs and process.environ().get("SLURM_JOB_ID") not in cancelled:
+                found.append(str(process.pid))
     return found
 
 
@@ -40,23 +40,13 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
     return runs and Path(process.cwd()).resolve() == folder.resolve()
 
 
-def end(folder: Path, jobs: set[str], grace: float = GRACE) -> None:
-    """Wait for what runs here of cancelled jobs, and kill what does not end: a cluster may lose
-    sight of a process whose parent went first."""
-    left = [process for process, job in owners(folder).items() if job in jobs]
-    for process in psutil.wait_procs(left, timeout=grace)[1]:
-        with suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(left, timeout=GRACE)
-
-
 def other_host(folder: Path) -> str | None:
     """The machine that holds the lock, where it is not this one: its processes are unseen here."""
-    texts = cluster.logs(folder)
-    if not texts or not any((folder / ".snakemake" / "locks").glob("*")):
+    known = cluster.host_of(folder)
+    if not known.is_file() or not any((folder / ".snakemake" / "locks").glob("*")):
         return None
-    host = re.search(r"^ *Host: (\S+)$", texts[-1], re.MULTILINE | re.IGNORECASE)
-    return host[1] if host and host[1] != platform.node() else None
+    host = known.read_text(encoding="utf-8")
+    return host if host != platform.node() else None
 
 
 def main(folder: Path, arguments: list[str]) -> int:
@@ -69,8 +59,7 @@ def main(folder: Path, arguments: list[str]) -> int:
     Raises:
         AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
     """
-    jobs = {job.id for job in cluster.orphans(folder)}
-    if alive := [str(process.pid) for process, job in owners(folder).items() if job not in jobs]:
+    if alive := owners(folder, cluster.orphans(folder)):
         raise AnchorscopeError(
             "a run is still going on here, so its lock stays",
             f"{folder}, process {', '.join(alive)}",
@@ -84,9 +73,8 @@ def main(folder: Path, arguments: list[str]) -> int:
             f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here",
             see="still-running",
         )
-    for job in cluster.cancel_orphans(folder):
-        print(f"cancelled job {job.id} of the run {job.name}", file=sys.stderr)
-    end(folder, jobs)
+    if cancelled := cluster.cancel_orphans(folder):
+        print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
     given = [word for word in arguments if word != OWNER_GONE] or ["--cores", "all"]
     command = [sys.executable, "-m", "snakemake", *given]
     subprocess.run([*command, "--unlock"], cwd=folder, check=True)

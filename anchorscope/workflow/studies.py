@@ -7,8 +7,9 @@ anew what its settings change, and takes every earlier product from the main stu
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,7 +19,8 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
-STAGES = ("prompts", "answers", "activations", "scores", "delta_p")
+ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
+"""Stages whose products a study may take from the main one, in running order."""
 VARIANTS = "sensitivity"
 """Folder of the variants' roots."""
 
@@ -33,6 +35,13 @@ FIRST_STAGE = {
 }
 """The first stage that a config key matters to."""
 
+TARGETS = (
+    *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
+    *("retrain", "retrain-seeds"),
+    *registry.EXPERIMENTS,
+)
+"""What Snakemake builds by name beside the figures."""
+
 
 @dataclass(frozen=True)
 class Study:
@@ -46,10 +55,10 @@ class Study:
 
     root: str
     config: Config
-    first: str = STAGES[0]
+    first: str = "prompts"
 
     def owns(self, stage: str) -> bool:
-        return STAGES.index(stage) >= STAGES.index(self.first)
+        return stage not in ORDER or ORDER[stage] >= ORDER[self.first]
 
     @property
     def partner_folds(self) -> list[Any] | None:
@@ -74,11 +83,42 @@ class Cell:
 
 def of(config: Config) -> dict[str, Study]:
     """Every study of a run, by its root; the main one first."""
-    found = [Study(config.root, config), _calibration(config)]
     variants = sensitivity.variants(config.model_dump())
     roots = sensitivity_roots(config)
-    found += [_study(config, roots[name], changed) for name, changed in variants.items()]
+    varied = [_study(config, roots[name], changed) for name, changed in variants.items()]
+    found = [Study(config.root, config), _calibration(config), *varied]
     return {study.root: study for study in found}
+
+
+def _calibration(config: Config) -> Study:
+    chosen = config.calibration
+    more: dict[str, Any] = {
+        "conditions": {
+            "random": {"draws": chosen.random_draws},
+            **{name: {} for name in ("matched", "placebo", "replicate")},
+        },
+        "readouts": list(get_args(Readout)),
+        "bootstrap": {"draws": chosen.bootstrap_draws},
+        "probe": {"refits": 0},
+    }
+    study = _study(config, calibration_root(config), more)
+    # The replicate of a few-shot prompt is a second prompt.
+    few_shot = any(config.models[name].prompt == "few_shot" for name, _ in config.calibrated())
+    return replace(study, first="prompts") if few_shot else study
+
+
+def _study(config: Config, root: str, changed: Mapping[str, Any]) -> Study:
+    merged = Config.model_validate(_merged(config.model_dump(), changed))
+    return Study(root, merged, min((FIRST_STAGE[key] for key in changed), key=ORDER.__getitem__))
+
+
+def _merged(base: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        key: _merged(base[key], value)
+        for key, value in changed.items()
+        if isinstance(value, Mapping) and isinstance(base.get(key), Mapping)
+    }
+    return {**base, **changed, **both}
 
 
 def calibration_root(config: Config) -> str:
@@ -96,12 +136,21 @@ def varies(root: str) -> bool:
     return Path(root).parent.name == VARIANTS
 
 
-TARGETS = (
-    *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
-    *("retrain", "retrain-seeds"),
-    *registry.EXPERIMENTS,
-)
-"""What Snakemake builds by name beside the figures."""
+def varied_cells(config: Config) -> list[tuple[str, str]]:
+    """(model, dataset) of the cells whose open choices `sensitivity` varies."""
+    chosen = config.sensitivity or config.calibration
+    datasets = chosen.datasets if config.sensitivity else chosen.datasets[:1]
+    return [(model, dataset) for model in chosen.models for dataset in datasets]
+
+
+def null_cells(config: Config) -> list[tuple[str, str]]:
+    """(model, dataset) of the cells that must come out empty, by null control."""
+    return [(null.model, null.dataset) for null in config.calibration.nulls.values()]
+
+
+def shown_cells(config: Config) -> list[tuple[str, str]]:
+    """(model, dataset) of the cells of the targets' figures, once each."""
+    return list(dict.fromkeys(cell for figure in config.targets for cell in config.cells(figure)))
 
 
 def cells_of(config: Config, target: str) -> list[Cell]:
@@ -114,74 +163,53 @@ def cells_of(config: Config, target: str) -> list[Cell]:
     Raises:
         AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
     """
-    main, known = Study(config.root, config), of(config)
+    known = of(config)
+    main, calibration = Study(config.root, config), known[calibration_root(config)]
     if target in config.figures:
-        return _cells(main, config.cells(target))
+        return _cells([main], config.cells(target))
     if target in ("all", "controls", "report", *registry.EXPERIMENTS):
-        return _cells(main, (cell for figure in config.targets for cell in config.cells(figure)))
-    if target in ("calibration", "null-controls"):
-        nulls = [(null.model, null.dataset) for null in config.calibration.nulls.values()]
-        chosen = config.calibrated() if target == "calibration" else []
-        return _cells(known[calibration_root(config)], [*chosen, *nulls])
+        return _cells([main], shown_cells(config))
+    if target == "calibration":
+        return _cells([calibration], [*config.calibrated(), *null_cells(config)])
+    if target == "null-controls":
+        return _cells([calibration], null_cells(config))
     if target == "sensitivity":
         variants = [known[root] for root in sensitivity_roots(config).values()]
         measured = [main, *(study for study in variants if study.owns("activations"))]
-        return [cell for study in measured for cell in _cells(study, varied_cells(config))]
+        return _cells(measured, varied_cells(config))
     if target not in TARGETS:
-        do = nearest(target, [*config.figures, *TARGETS])
-        raise AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
+        raise unknown(config, target)
     return []
 
 
-def _cells(study: Study, named: Iterable[tuple[str, str]]) -> list[Cell]:
-    cells = [Cell(study, model, dataset) for model, dataset in dict.fromkeys(named)]
+def unknown(config: Config, target: str) -> AnchorscopeError:
+    """The error that a target is none, which names the nearest."""
+    do = nearest(target, [*config.figures, *TARGETS])
+    return AnchorscopeError(f"there is no target `{target}`", None, do, see="config")
+
+
+def check_targets(config: Config, workflow: Any) -> None:
+    """Refuse a name on Snakemake's command line for which it would find no rule.
+
+    Raises:
+        AnchorscopeError: with the nearest target.
+    """
+    from snakemake.cli import get_argument_parser
+
+    if not (workflow.is_main_process and "snakemake" in sys.argv[0]):
+        return
+    asked, _ = get_argument_parser().parse_known_args()
+    for target in asked.targets or ():
+        if not ("/" in target or workflow.is_rule(target) or Path(target).exists()):
+            raise unknown(config, target)
+
+
+def _cells(studies: Iterable[Study], named: Iterable[tuple[str, str]]) -> list[Cell]:
+    cells = [Cell(study, *cell) for study in studies for cell in dict.fromkeys(named)]
     for cell in cells:
-        config = study.config
+        config = cell.study.config
         if cell.model not in config.models or cell.dataset not in config.datasets:
             what = f"the cell {cell.model} on {cell.dataset} is not in the catalogue"
             do = "add it, or name other models and datasets for the study in config.yaml"
-            raise AnchorscopeError(what, study.root, do, see="config")
+            raise AnchorscopeError(what, cell.study.root, do, see="config")
     return cells
-
-
-def varied_cells(config: Config) -> list[tuple[str, str]]:
-    """(model, dataset) of the cells whose open choices `sensitivity` varies."""
-    chosen = config.sensitivity or config.calibration
-    datasets = chosen.datasets if config.sensitivity else chosen.datasets[:1]
-    return [(model, dataset) for model in chosen.models for dataset in datasets]
-
-
-def _calibration(config: Config) -> Study:
-    chosen = config.calibration
-    overrides: dict[str, Any] = {
-        "conditions": {
-            "random": {"draws": chosen.random_draws},
-            "matched": {},
-            "placebo": {},
-            "replicate": {},
-        },
-        "readouts": list(get_args(Readout)),
-        "bootstrap": {"draws": chosen.bootstrap_draws},
-        "probe": {"refits": 0},
-    }
-    study = _study(config, calibration_root(config), overrides)
-    if any(config.models[name].prompt == "few_shot" for name, _ in config.calibrated()):
-        # A replicate is then a second prompt.
-        return Study(study.root, study.config)
-    return study
-
-
-def _study(config: Config, root: str, overrides: Mapping[str, Any]) -> Study:
-    merged = Config.model_validate(_merged(config.model_dump(), overrides))
-    first = min((FIRST_STAGE[key] for key in overrides), key=STAGES.index)
-    return Study(root, merged, first)
-
-
-def _merged(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    found = dict(base)
-    for key, value in overrides.items():
-        old = found.get(key)
-        if isinstance(old, Mapping) and isinstance(value, Mapping):
-            value = _merged(old, value)
-        found[key] = value
-    return found

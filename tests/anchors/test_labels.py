@@ -33,18 +33,12 @@ def test_normalisation_is_squads_on_ascii(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "normalised"),
     [
-        ("The “Thriller”", "thriller"),
-        ("Москва!", "москва"),
-        ("東京", "東京"),
-        ("ﬁlm Ⅳ", "film iv"),
-        ("Café—Noir", "cafénoir"),
-        ("ΟΔΟΣ", squad_normalise("οδος")),
-        ("the", ""),
-        ("New\u200b York", "new york"),
-        ("\ufeffco\u00adop", "coop"),
+        ("The “Thriller”", "thriller"), ("Москва!", "москва"), ("東京", "東京"),
+        ("ﬁlm Ⅳ", "film iv"), ("Café—Noir", "cafénoir"), ("ΟΔΟΣ", squad_normalise("οδος")),
+        ("the", ""), ("New\u200b York", "new york"), ("\ufeffco\u00adop", "coop"),
         ("c\u0301\u200b\u0327", "\u1e09"),
     ],
-)
+)  # fmt: skip
 def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str) -> None:
     assert squad_normalise(text) == normalised
 
@@ -54,48 +48,31 @@ def test_normalisation_keeps_letters_of_every_script(text: str, normalised: str)
     [
         # whole words, and only from three characters
         ("the Beatles.", "Beatles", True),
-        ("It was Paul McCartney of Liverpool", "Paul McCartney", True),
-        ("Austria", "US", False),
-        ("he is from the US", "US", False),
-        ("The U.S.", "US", True),
-        ("unknown", "no", False),
-        ("no", "No.", True),
-        ("catalogue", "cat", False),
-        ("a cat sat", "cat", True),
-        ("the", "a", False),
-        ("", "", False),
+        ("It was Paul McCartney of Liverpool", "Paul McCartney", True), ("Austria", "US", False),
+        ("he is from the US", "US", False), ("The U.S.", "US", True), ("unknown", "no", False),
+        ("no", "No.", True), ("catalogue", "cat", False), ("a cat sat", "cat", True),
+        ("the", "a", False), ("", "", False),
         # one order of a date
-        ("4 July 1776", "July 4, 1776", True),
-        ("the 4th of July, 1776", "1776-07-04", True),
-        ("Sept. 3, 1939", "3 September 1939", True),
-        ("1776-07-04", "1776", True),
-        ("on the 4th of July", "July 4", True),
-        ("1776-04-07", "July 4, 1776", False),
+        ("4 July 1776", "July 4, 1776", True), ("the 4th of July, 1776", "1776-07-04", True),
+        ("Sept. 3, 1939", "3 September 1939", True), ("1776-07-04", "1776", True),
+        ("on the 4th of July", "July 4", True), ("1776-04-07", "July 4, 1776", False),
         ("July 14, 1776", "4 July 1776", False),
         # initials
-        ("J.K. Rowling", "J. K. Rowling", True),
-        ("JK Rowling", "J. K. Rowling", True),
-        ("George R. R. Martin", "George R.R. Martin", True),
-        ("A. A. Milne", "A.A. Milne", True),
+        ("J.K. Rowling", "J. K. Rowling", True), ("JK Rowling", "J. K. Rowling", True),
+        ("George R. R. Martin", "George R.R. Martin", True), ("A. A. Milne", "A.A. Milne", True),
         ("J. Rowling", "J. K. Rowling", False),
         # one number, spelt twice
-        ("twelve (12)", "12", True),
-        ("12 (twelve) apostles", "twelve", True),
-        ("fifty (50) states", "50 states", True),
-        ("twelve (12)", "2", False),
+        ("twelve (12)", "12", True), ("12 (twelve) apostles", "twelve", True),
+        ("fifty (50) states", "50 states", True), ("twelve (12)", "2", False),
         # denials
-        ("not Paris", "Paris", False),
-        ("It wasn't Paris", "Paris", False),
+        ("not Paris", "Paris", False), ("It wasn't Paris", "Paris", False),
         ("He never won the Nobel Prize", "Nobel Prize", False),
-        ("neither Paris nor Rome", "Rome", False),
-        ("Lyon rather than Paris", "Paris", False),
-        ("not Lyon, but Paris", "Paris", True),
-        ("not only Paris", "Paris", True),
-        ("not until 1971", "1971", True),
-        ("never guilty", "never", True),
+        ("neither Paris nor Rome", "Rome", False), ("Lyon rather than Paris", "Paris", False),
+        ("not Lyon, but Paris", "Paris", True), ("not only Paris", "Paris", True),
+        ("not until 1971", "1971", True), ("never guilty", "never", True),
         ("Nottingham", "Nottingham", True),
     ],
-)
+)  # fmt: skip
 def test_style_does_not_change_the_label_and_a_denied_gold_is_not_said(
     answer: str, gold: str, right: bool
 ) -> None:
@@ -133,23 +110,6 @@ def test_hard_cases_have_the_answer_proper_and_the_label_that_the_file_says(case
     assert judged(case) == (case["ea"], case["label"])
 
 
-def test_the_hard_cases_are_many_different_and_of_both_labels() -> None:
-    assert len(CASES) >= 60
-    keys = {(c["question"], *c["golds"], c["output"], c.get("style")) for _, c in CASES}
-    assert len(keys) == len(CASES)
-    labels = Counter(case["label"] for _, case in CASES)
-    assert min(labels[0], labels[1]) >= 20
-    assert {"question", "golds", "output", "ea", "label", "style", "why"} >= {
-        key for _, case in CASES for key in case
-    }
-
-
-def test_the_answer_proper_does_not_hang_on_the_golds() -> None:
-    for _, case in CASES:
-        other = case | {"golds": [case["output"], "something else"]}
-        assert judged(other)[0] == judged(case)[0]
-
-
 def half(case: dict[str, Any]) -> str:
     """`seen` while the rules were written, or `unseen`: by a hash of the case."""
     key = "\n".join([case["question"], *case["golds"], case["output"]])
@@ -184,13 +144,16 @@ def test_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
     assert fisher_exact(table)[1] > 0.05, "spans are found alike in right and wrong answers"
 
 
-def test_messy_answers_are_many_and_balanced_within_each_style() -> None:
+def test_the_cases_are_many_and_balanced() -> None:
+    hard = Counter(case["label"] for _, case in CASES)
+    assert min(hard[0], hard[1]) >= 20
     assert len(MESSY) >= 200 and len(FRESH) >= 60
     assert min(len(PARTS["seen"]), len(PARTS["unseen"])) >= 100
     labels = Counter((case["kind"], case["label"]) for case in MESSY + FRESH)
     assert all(labels[kind, 0] == labels[kind, 1] for kind, _ in labels)
 
 
-def test_the_answer_proper_of_messy_answers_does_not_hang_on_the_golds() -> None:
-    for case in MESSY + FRESH:
-        assert judged(case | {"golds": [case["output"]]})[0] == judged(case)[0]
+def test_the_answer_proper_does_not_hang_on_the_golds() -> None:
+    for case in [case for _, case in CASES] + MESSY + FRESH:
+        other = case | {"golds": [case["output"], "something else"]}
+        assert judged(other)[0] == judged(case)[0]

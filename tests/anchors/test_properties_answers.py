@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
@@ -150,56 +149,46 @@ def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, coun
         assert not control & {ids[place] for place in row["question_tokens"]}
 
 
-@pytest.mark.parametrize("style", prompts.STYLES)
-def test_control_tokens_inside_a_question_are_counted_out(
-    byte_level: Any, style: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
-    row = {"id": "1", "q": "Who <|endoftext|> wrote The Red House?", "a": "Anna", "say": "Anna"}
-    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
-    frame, _ = questions.normalise([row], fields, split=None)
-    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
-    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
-    found, counts = answers.answer(built, frame, Scripted(), byte_level, answers.Settings(style))
-    assert list(found["dropped"]) == [inputs.CONTROL]
-    assert counts.dropped == {inputs.CONTROL: 1}
+FIELDS = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
+
+
+def answered(tokenizer: Any, rows: list[dict[str, Any]], style: str, **more: Any) -> Any:
+    """The table of answers to questions with responses of their own."""
+    frame, _ = questions.normalise(rows, FIELDS, split=None)
+    chat = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
+    built, _ = prompts.build(frame, style=style, tokenizer=chat, **{"examples": 0, **more})
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(answers, "generate", lambda *_, **__: [])
+        return answers.answer(built, frame, Scripted(), tokenizer, answers.Settings(style))
 
 
 @pytest.mark.parametrize("style", prompts.STYLES)
 @pytest.mark.parametrize(
-    ("said", "dropped"),
+    ("asked", "said", "dropped"),
     [
-        ("Anna <|pad|> Bell", inputs.CONTROL_SAID),
-        ("<|pad|>Anna", inputs.CONTROL_SAID),
-        ("Anna<|endoftext|><|pad|>", None),
-        ("Anna<|endoftext|>", None),
+        ("Who <|endoftext|> wrote it?", "Anna", inputs.CONTROL),
+        ("Who wrote The Red House?", "Anna <|pad|> Bell", inputs.CONTROL_SAID),
+        ("Who wrote The Red House?", "<|pad|>Anna", inputs.CONTROL_SAID),
+        ("Who wrote The Red House?", "Anna<|endoftext|><|pad|>", None),
+        ("Who wrote The Red House?", "Anna<|endoftext|>", None),
     ],
 )
-def test_control_tokens_in_a_response_before_its_end_are_counted_out(
-    byte_level: Any, style: str, said: str, dropped: str | None, monkeypatch: pytest.MonkeyPatch
+def test_control_tokens_in_a_question_or_before_a_responses_end_are_counted_out(
+    byte_level: Any, style: str, asked: str, said: str, dropped: str | None
 ) -> None:
-    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
     marked = deepcopy(byte_level)
     marked.add_special_tokens({"pad_token": "<|pad|>"})
-    row = {"id": "1", "q": "Who wrote The Red House?", "a": "Anna", "say": said}
-    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
-    frame, _ = questions.normalise([row], fields, split=None)
-    tokenizer = SimpleNamespace(apply_chat_template=lambda said, **_: said[0]["content"])
-    built, _ = prompts.build(frame, style=style, examples=0, tokenizer=tokenizer)
-    found, counts = answers.answer(built, frame, Scripted(), marked, answers.Settings(style))
+    found, counts = answered(marked, [{"id": "1", "q": asked, "a": "Anna", "say": said}], style)
     assert list(found["dropped"]) == [dropped]
     assert counts.dropped == ({dropped: 1} if dropped else {})
 
 
 def test_control_tokens_in_a_worked_example_end_the_run(byte_level: Any) -> None:
-    fields = {"question": "q", "answers": ["a"]}
-    rows = [{"q": "Who wrote The Red House?", "a": "Anna"}]
-    shown = [{"q": "Who <|endoftext|> wrote Emma?", "a": "Jane"}]
-    frame, _ = questions.normalise(rows, fields, split=None)
-    examples, _ = questions.normalise(shown, fields, split=None)
-    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
+    shown = [{"id": "2", "q": "Who <|endoftext|> wrote Emma?", "a": "Jane", "say": None}]
+    examples, _ = questions.normalise(shown, FIELDS, split=None)
+    rows = [{"id": "1", "q": "Who wrote The Red House?", "a": "Anna", "say": "Anna"}]
     with pytest.raises(AnchorscopeError, match="worked example spells .*endoftext") as caught:
-        answers.answer(built, frame, Scripted(), byte_level, answers.Settings("few_shot"))
+        answered(byte_level, rows, "few_shot", few_shot=examples, examples=1)
     assert "wrote Emma" in str(caught.value.where) and caught.value.see == "few-shot"
 
 
@@ -219,32 +208,22 @@ def test_a_question_is_found_where_it_was_put_not_in_the_template(said: str) -> 
     assert place == prompt.index(prompts.INSTRUCTION) + len(prompts.INSTRUCTION) + 1
 
 
-def _joined(change: Callable[[pd.DataFrame, pd.DataFrame], Any]) -> Any:
+def test_prompts_in_another_order_are_joined_by_id() -> None:
     rows = [{"q": f"Who wrote The Red House {n}?", "a": "x"} for n in "ab"]
     frame, _ = questions.normalise(rows, {"question": "q", "answers": ["a"]}, split=None)
     built, _ = prompts.build(frame, style="plain")
-    return change(built, frame)
+    joined = answers._joined(built.iloc[::-1], frame)
+    assert all(row["question"] in row["prompt"] for row in joined)
 
 
-def test_prompts_in_another_order_are_joined_by_id() -> None:
-    rows = _joined(lambda built, frame: answers._joined(built.iloc[::-1], frame))
-    assert all(row["question"] in row["prompt"] for row in rows)
-
-
-def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(
-    byte_level: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_character_that_the_tokenizer_does_not_know_is_no_markup(byte_level: Any) -> None:
     """Many tokenizers count their unknown token among the special ones."""
-    monkeypatch.setattr(answers, "generate", lambda *_, **__: [])
     narrow = deepcopy(byte_level)
     narrow.add_special_tokens({"unk_token": "\u241f"})
-    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say"}
     asked = ["Who wrote The Red House?", "Who \u241f wrote The Red House?"]
     said = "Anna \u241f Bell"
     rows = [{"id": str(k), "q": q, "a": "Anna", "say": said} for k, q in enumerate(asked)]
     shown = [{"id": "s", "q": "Who \u241f wrote Emma?", "a": "Jane", "say": None}]
-    frame, _ = questions.normalise(rows, fields, split=None)
-    examples, _ = questions.normalise(shown, fields, split=None)
-    built, _ = prompts.build(frame, examples, style="few_shot", examples=1)
-    found, _ = answers.answer(built, frame, Scripted(), narrow, answers.Settings("few_shot"))
+    examples, _ = questions.normalise(shown, FIELDS, split=None)
+    found, _ = answered(narrow, rows, "few_shot", few_shot=examples, examples=1)
     assert list(found["dropped"].fillna("")) == ["", inputs.CONTROL]

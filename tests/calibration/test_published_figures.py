@@ -79,9 +79,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     for name, layers in MODELS.items():
         save_model(base / name, layers, texts)
     added = {"response": "response", "label": "label"}
-    outside = {"split": None, "rows": "outside"}
+    outside = {"split": None, "file": None, "rows": "outside"}
     overlay = {
-        "data_folders": [str(base)],
         "sample_size": SAMPLES,
         "generation": {"few_shot_examples": 2},
         "bootstrap": {"draws": 200},

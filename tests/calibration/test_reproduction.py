@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from anchorscope.calibration import reproduction
+from anchorscope.experiments.knockout.curve import NO
 from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import config
@@ -44,7 +45,7 @@ class Figure:
         self.table = pd.concat(parts, ignore_index=True)
         self.contrasts = self.table[["model", "dataset", "site", "position", "layer"]]
         self.contrasts = self.contrasts.drop_duplicates().assign(
-            contrast="random", quantity="delta_p", ci90_low=-1.5, ci90_high=0.5, no_effect=True
+            contrast="random", quantity="delta_p", ci90_low=-1.5, ci90_high=0.5, effect=NO
         )
 
     def _cell(self, model: str, dataset: str, layers: int) -> pd.DataFrame:
@@ -180,7 +181,7 @@ def test_a_gap_no_larger_than_between_datasets_is_outside() -> None:
 def test_random_tokens_must_have_no_effect_at_every_layer() -> None:
     figure = Figure("llama-3.2")
     one = (figure.contrasts["dataset"] == "nq") & (figure.contrasts["layer"] == 3)
-    figure.contrasts.loc[one, ["no_effect", "ci90_low"]] = [False, -5.6]
+    figure.contrasts.loc[one, ["effect", "ci90_low"]] = ["unclear", -5.6]
     outside = {(model, "nq") for model in ("llama-3.2-1b", "llama-3.2-3b")}
     assert figure.other_than_within("random-tokens") == outside
     figure.contrasts = figure.contrasts[figure.contrasts["contrast"] != "random"]

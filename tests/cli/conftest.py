@@ -71,7 +71,10 @@ class Said:
 def clone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[..., Path]) -> Path:
     """A root with a config, rows and a checkpoint; the network is shut, and the cache empty."""
     (tmp_path / "config.yaml").write_text(CONFIG, encoding="utf-8")
-    (tmp_path / "rows.jsonl").write_text('{"q": "Who?", "a": "Ann"}\n', encoding="utf-8")
+    rows = [
+        json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": name > "f"}) for name in "abcdefghijkl"
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows), encoding="utf-8")
     shutil.copytree(checkpoint("llama"), tmp_path / "checkpoint")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "hub"))

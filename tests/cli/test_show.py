@@ -27,14 +27,13 @@ def built(clone: Path) -> Path:
         (".interchange", interchange_of),
     ):  # fmt: skip
         write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
-    sampled = {"counts": Counts(120, 100, {"outside the sample": 20}).as_dict(), "identity": ""}
-    provenance.record(
-        folder / "rows.csv",
-        identity="",
-        settings={},
-        counts=COUNTS,
-        inputs={"results/data/rows.parquet": sampled},
-    )
+    sampled = Counts(120, 100, {"outside the sample": 20}).as_dict()
+    data, answers = "results/data/rows.parquet", "results/answers/near/rows.parquet"
+    inputs = {
+        data: {"rule": "dataset", "counts": sampled, "made_from": []},
+        answers: {"rule": "answers", "counts": COUNTS.as_dict(), "made_from": [data]},
+    }
+    provenance.record(folder / "rows.csv", identity="", settings={}, inputs=inputs, rule="delta_p")
     return folder
 
 
@@ -61,21 +60,26 @@ def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -
     follows = found["follows"]["matched"]
     assert (follows["value"], follows["pairs"], follows["coverage"]) == (0.95, 90, 0.75)
     lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")
-    assert found["delta_p"]["q_trough"]["value"] == lines.query("anchor == 'Q'")["delta_p"].min()
-    assert found["delta_p"]["a_mean_abs"] == pytest.approx(
-        lines.query("anchor == 'A'")["delta_p"].abs().mean()
-    )
+    here = lines[lines["layer"] == head["layer"]].set_index("anchor")
+    for name in "QA":
+        told = {"value": "delta_p", "low": "ci_low", "high": "ci_high", "n": "n"}
+        assert found["delta_p"][name] == {end: here[told[end]][name] for end in told}
 
 
 def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
     run: Callable[..., Said], built: Path
 ) -> None:
     said = run("show", "near", "rows").out
-    for part in ("120 rows, 100 sampled", "100 in, 80 kept", "15 dropped: no answer anchor"):
+    for part in (
+        "120 rows, 80 measured",
+        "20 left out of the questions: outside the sample",
+        "15 left out of the answers: no answer anchor",
+    ):
         assert part in said
     words = " ".join(said.split())
     for part in (
-        "The probe knows more than the text: AUC", "reading it adds", "no effect on the mean ΔP",
+        "The probe knows more than the text: AUC", "reading it adds",
+            "effect on the mean ΔP: no (within ±5 points)",
         "follow a matched question (90 pairs, coverage 75 %); placebo 3 %",
     ):  # fmt: skip
         assert part in words
@@ -86,7 +90,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
     weak = " ".join(run("show", "near", "rows").out.split())
     assert "No signal: AUC" in weak and "No signal" not in said
     assert "Nothing of this cell's figure can be interpreted." in weak
-    assert weak.count("not interpretable") == 3 and "no effect" not in weak
+    assert weak.count("not interpretable") == 3 and "effect on" not in weak
     assert "no provenance" in weak
 
 

@@ -76,19 +76,6 @@ def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
     assert found["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, expected)])
 
 
-def test_what_the_answer_adds_is_a_paired_difference() -> None:
-    shared = scores(0.7)
-    after = readout(np.stack([shared + 0.5 * (2 * Z - 1)]))
-    before = readout(np.stack([shared]), position="prompt_end")
-    found = strength.added(after, before, Z, DRAWN, 0.95)
-    assert found["added_auc"][0] == after.auc[0] - before.auc[0]
-    assert found["prompt_end_auc"][0] == before.auc[0]
-    assert 0 < found["added_low"][0] < found["added_auc"][0] < found["added_high"][0]
-    # unpaired, the interval would be wider
-    wide = found["prompt_end_high"][0] - found["prompt_end_low"][0]
-    assert found["added_high"][0] - found["added_low"][0] < wide
-
-
 def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:
     inner = np.array([[0.5, 0.9], [0.905, 0.6], [0.9, 0.6], [0.896, 0.6], [0.89, 0.6]])
     assert samples.layer_of_fold(inner).tolist() == [3, 0]

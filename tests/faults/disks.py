@@ -1,4 +1,4 @@
-"""Small disks of a test's own: full, then larger; read-only, then writable again."""
+"""Small disks of a test's own."""
 
 from __future__ import annotations
 
@@ -10,24 +10,18 @@ from pathlib import Path
 
 import pytest
 
-SIZE = "64m"
-
-
-def mount(*words: str) -> None:
-    """Run mount; skip by name where it is not allowed."""
-    done = subprocess.run(["mount", *words], capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
-
 
 @contextmanager
 def small_disk(folder: Path) -> Iterator[None]:
-    """Put a folder, with what it holds, onto a small disk."""
+    """Put a folder, with what it holds, onto a disk of 64 MB."""
     aside = folder.with_name(folder.name + ".aside")
     folder.rename(aside)
     folder.mkdir()
     try:
-        mount("-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", str(folder))
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
         try:
             shutil.copytree(aside, folder, symlinks=True, dirs_exist_ok=True)
             yield
@@ -35,16 +29,6 @@ def small_disk(folder: Path) -> Iterator[None]:
             subprocess.run(["umount", "--lazy", str(folder)], check=True)
     finally:
         shutil.rmtree(aside)
-
-
-@contextmanager
-def read_only(folder: Path) -> Iterator[None]:
-    """Close a small disk to writing."""
-    mount("-o", "remount,ro", str(folder))
-    try:
-        yield
-    finally:
-        mount("-o", "remount,rw", str(folder))
 
 
 def fill(folder: Path) -> Path:

@@ -143,15 +143,6 @@ def test_a_disk_that_fills_up_is_named_and_loses_nothing(
         assert code == 0 and same_tables(clone, tiny_run), text
 
 
-def test_read_only_results_are_named_before_any_job(tiny_run: Workspace, tmp_path: Path) -> None:
-    clone = before(tiny_run, tmp_path / "clone", "delta_p")
-    with disks.small_disk(clone.results):
-        with disks.read_only(clone.results):
-            code, text = run(clone, TABLE)
-        assert code != 0 and clear(text, "may not be opened or written", "#not-writable"), text
-        assert "rule delta_p" not in text
-
-
 @pytest.mark.parametrize(
     ("product", "next_stage"),
     [

@@ -70,14 +70,14 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
             rows = rows_of(3 * k, view)
             own = rows[~rows["edge"].astype(bool)]
             curves = cell[cell["anchor"] != "all"]["delta_p"]
-            assert sorted(own["delta_p"]) == pytest.approx(sorted(curves), abs=0.006)
-            (low, high), ticks = text["axes"][3 * k]
-            assert low <= min(rows["ci_low"]) and max(rows["ci_high"]) <= high
+            assert sorted(own["value"]) == pytest.approx(sorted(curves), abs=0.006)
+            (low, high), ticks = text["axes"][k]
+            assert low <= min(rows["low"]) and max(rows["high"]) <= high
             assert all(low <= tick <= high and tick % 20 == 0 for tick in ticks)
             flips = rows_of(3 * k + 1, view)
             flips = flips[~flips["edge"].astype(bool) & ~flips["chance"].astype(bool)]
             shares = 100 * cell[cell["anchor"] == "all"]["flip_share"]
-            assert sorted(flips["flips"]) == pytest.approx(sorted(shares), abs=0.06)
+            assert sorted(flips["value"]) == pytest.approx(sorted(shares), abs=0.06)
         assert "/".join(one[:2]) in text["caption"][0]
 
 
@@ -102,7 +102,7 @@ def test_an_unknown_readout_is_refused() -> None:
 
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
   .map((e) => [e.__data__?.mark?.items?.[0]?.datum, Number(e.getAttribute("opacity") ?? 1)])
-  .filter(([datum]) => datum?.delta_p !== undefined).map(([d, one]) => [d.series, one]))"""
+  .filter(([datum]) => datum?.probe_auc !== undefined).map(([d, one]) => [d.series, one]))"""
 
 
 @needs_browser

@@ -19,7 +19,7 @@ from anchorscope.calibration.figure_calibration import calibration_chart
 from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.figures.figure_fit import VERSION, as_pdf, as_svg, printed_width, size_of
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figures import chart, delta_range
+from anchorscope.figures.figures import chart, delta_axis
 
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MODELS = [("one", "Model One"), ("two", "Model Two")]
@@ -141,7 +141,7 @@ def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None
     pairs = {(json.dumps(dash), shape) for dash, shape in zip(dashes, shapes, strict=True)}
     assert len(pairs) == len(dashes) == 16
     drawn = pd.DataFrame([row for rows in spec["datasets"].values() for row in rows])
-    drawn = drawn[drawn["delta_p"].notna()]
+    drawn = drawn[drawn["probe_auc"].notna()]
     assert drawn["marker"].nunique() == 8
     marks = drawn.groupby("series")["mark"].sum()
     assert len(marks) == 16 and marks.between(min(layers, 7), 9).all()
@@ -168,5 +168,5 @@ def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
         r'concat_\d_concat_0_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)', svg
     )
     assert len(tops) == 2 and len(set(tops)) == 1
-    curves = [{"delta_p": 0, "ci_low": -3, "ci_high": top} for top in (14, 19.5, 20, 39, -1)]
-    assert all(delta_range([row])[1] % 20 for row in curves)
+    curves = [{"value": 0, "low": -3, "high": top} for top in (14, 19.5, 20, 39, -1)]
+    assert all(delta_axis([row])[0][1] % 20 for row in curves)

@@ -14,7 +14,7 @@ from figure_tables import READOUTS, caption, curve_of, drawing, points, views
 
 from anchorscope.config.settings import Chart
 from anchorscope.figures.figure_readouts import readouts_chart
-from anchorscope.figures.figure_style import Style, style_of
+from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
 from anchorscope.figures.figures import chart, save
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -79,10 +79,13 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
             assert line_of(view)["x"]["scale"]["domain"] == [0, last]
         y = line_of(panel)["y"]
         low, high = y["scale"]["domain"]
-        rows = [row for row in points(spec, panel) if row["delta_p"] is not None]
-        assert low <= min(row["ci_low"] for row in rows)
-        assert max(row["ci_high"] for row in rows) <= high <= 20
-        assert y["axis"]["values"] == list(range(low, high + 1, 20)) and y["axis"]["title"] == "ΔP"
+        rows = [row for row in points(spec, panel) if row["value"] is not None]
+        assert low <= min(row["low"] for row in rows)
+        assert max(row["high"] for row in rows) <= high <= 20
+        assert (
+            y["axis"]["values"] == list(range(low, high + 1, 20))
+            and y["axis"]["title"] == "ΔP (points)"
+        )
         extents = {
             (v["minExtent"], v["maxExtent"]) for v in (y["axis"], line_of(share)["y"]["axis"])
         }
@@ -107,28 +110,34 @@ def test_lines_and_bands_are_the_tables_knockout_rows() -> None:
     panel, _ = columns(spec)[0]
     drawn = pd.DataFrame(points(spec, panel))
     wanted = table.query("model == 'llama-3.2-1b' and condition == 'knockout' and anchor != 'all'")
-    for name in ("delta_p", "ci_low", "ci_high"):
-        assert sorted(drawn[name]) == pytest.approx(sorted(wanted[name]), abs=0.006)
+    for name, column in (("value", "delta_p"), ("low", "ci_low"), ("high", "ci_high")):
+        assert sorted(drawn[name]) == pytest.approx(sorted(wanted[column]), abs=0.006)
     (band,) = views(panel, "area")
-    ends = band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]
-    assert ends == ("ci_low", "ci_high")
+    assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
 
 
-def test_thin_points_break_the_line_are_named_and_leave_lone_ones_a_marker() -> None:
+def test_thin_points_are_crosses_beside_the_line_and_named() -> None:
     table = table_of()
     here = (table["model"] == "llama-3.2-1b") & (table["condition"] == "knockout")
     nq, popqa = (here & (table["anchor"] == "Q") & (table["dataset"] == d) for d in ("nq", "popqa"))
-    table.loc[nq & table["layer"].isin([3, 4, 9]), "thin"] = True
+    table.loc[nq & table["layer"].isin([3, 4, 9]), ["thin", "ci_low"]] = [True, -300]
     table.loc[popqa & (table["layer"] != 7), "thin"] = True
     spec = draw(table)
-    drawn = pd.DataFrame(points(spec, columns(spec)[0][0])).set_index("series")
+    panel = columns(spec)[0][0]
+    drawn = pd.DataFrame(points(spec, panel)).set_index("series")
     rows = drawn.loc["Q-Anchored (NQ)"]
-    blank = rows[rows["delta_p"].isna()]
-    assert list(blank["layer"]) == [3, 4, 9]
-    assert blank["ci_low"].isna().all() and not blank["mark"].any()
+    assert list(rows["layer"][rows["thin"]]) == [3, 4, 9] and rows["value"].notna().all()
+    for kind in ("line", "area"):
+        assert next(views(panel, kind))["transform"][0]["filter"] == "!datum.thin"
+    assert not set(rows["run"][rows["thin"]]) & set(rows["run"][~rows["thin"]])
+    assert line_of(panel)["y"]["scale"]["domain"][0] > -100, "a cross has no band"
     lone = drawn.loc["Q-Anchored (PopQA)"]
-    assert list(lone["layer"][lone["mark"]]) == [7]
-    assert "Q-Anchored (NQ) of Llama-3.2-1B at layers 3–4, 9" in caption(spec)
+    assert list(lone["layer"][lone["mark"] & ~lone["thin"]]) == [7]
+    assert "Llama-3.2-1B on NQ, Q-Anchored at layers 3–4, 9" in caption(spec)
+    assert "review" not in json.dumps(spec["title"])
+    table["n"] = (table["n"] / 10).round()
+    few = draw(table)["title"]
+    assert few["text"].endswith("(preview)") and "at least 300 samples" in " ".join(few["subtitle"])
 
 
 def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> None:
@@ -139,9 +148,11 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
     table = table[(table["dataset"] != "nq") | (table["model"] != "llama-3.2-3b")]
     spec = draw(table, panels=[*LLAMA, ("other", "Other")])
     assert "Q-Anchored (PopQA)" not in {r["series"] for r in points(spec, columns(spec)[0][0])}
-    assert caption(spec).endswith("Not measured: Llama-3.2-3B on NQ; Other.")
-    (note,) = views(columns(spec)[2][0], "text")
-    assert note["mark"]["text"] == "nothing to draw here"
+    assert caption(spec).endswith(
+        "Not measured: Llama-3.2-3B on NQ; Other on PopQA; Other on TriviaQA; and 2 more."
+    )
+    *_, note = views(columns(spec)[2][0], "text")
+    assert note["mark"]["text"] == "not measured"
     assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
 
 
@@ -195,8 +206,9 @@ def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
         (band,) = views(share, "area")
         assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("low", "high")
         random, exact = views(share, "line")
-        assert random["transform"][0]["filter"] == "datum.chance" and random["mark"]["strokeDash"]
-        assert exact["transform"][0]["filter"] == "!datum.chance"
+        assert random["mark"]["strokeDash"] and "strokeDash" not in exact["mark"]
+        for line, no in ((random, ""), (exact, "!")):
+            assert f"{no}datum.chance" in json.dumps(line["transform"])
         assert exact["encoding"]["y"]["scale"]["domain"] == [0, 100]
         rows = pd.DataFrame(points(spec, share))
         assert (rows["chance"] == (rows["condition"] == "random")).all()
@@ -204,7 +216,7 @@ def test_flips_of_the_paired_samples_stand_beside_random_with_bands() -> None:
             wanted = table[(table["model"] == model) & (table["condition"] == condition)]
             wanted = wanted[wanted["anchor"] == "all"]
             got = rows[rows["condition"] == condition]
-            for name, column in (("flips", "flip_share"), ("low", "flip_low")):
+            for name, column in (("value", "flip_share"), ("low", "flip_low")):
                 assert sorted(got[name]) == pytest.approx(sorted(100 * wanted[column]), abs=0.06)
             assert sorted(got["n"]) == sorted(wanted["n_paired"])
 
@@ -221,8 +233,8 @@ def test_right_answers_that_follow_have_a_row_where_matched_questions_were_measu
     got = rows[(rows["condition"] == "matched") & (rows["dataset"] == "NQ")]
     own = table.query("model == 'llama-3.2-1b' and anchor == 'Q' and dataset == 'nq'")
     wanted = own[own["condition"] == "matched"]
-    shown = (100 * wanted["flip_share"]).mask(wanted["thin"])
-    assert list(got["flips"]) == pytest.approx(list(shown), abs=0.06, nan_ok=True)
+    assert list(got["value"]) == pytest.approx(list(100 * wanted["flip_share"]), abs=0.06)
+    assert list(got["thin"]) == list(wanted["thin"])
     q = own[own["condition"] == "knockout"]
     assert list(got["of"]) == list((q["n"] * q["answer_accuracy"]).round())
     pairs = table.query("condition == 'matched' and anchor == 'Q' and headline")["n_paired"]
@@ -294,7 +306,7 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
         draw(table.drop(columns=["share", "signal"]))
     with pytest.raises(AnchorscopeError, match=r"(?s)panel_widht.*panel_width"):
         draw(table, style={"panel_widht": 3})
-    with pytest.raises(AnchorscopeError, match=r"(?s)theme: dark.*paper"):
+    with pytest.raises(AnchorscopeError, match=r"(?s)dark.*paper"):
         draw(table, style={"theme": "dark"})
 
 
@@ -307,7 +319,7 @@ def test_only_the_chosen_rows_are_drawn() -> None:
     ]
     assert draw(pd.concat([other, *further, table])) == usual()
     spec = draw(pd.concat([other, table]), grouping="replicate")
-    drawn = {r["delta_p"] for r in points(spec, columns(spec)[0][0])} - {None}
+    drawn = {r["value"] for r in points(spec, columns(spec)[0][0])} - {None}
     assert drawn == {1.0} and "second prompt" in caption(spec)
 
 
@@ -317,6 +329,22 @@ def test_settings_of_the_config_are_the_styles_fields_and_change_looks_alone() -
     paper = draw(table_of(), style={"theme": "paper", "panel_height": 100})
     assert {p["height"] for p, _ in columns(paper)} == {100}
     assert paper["datasets"] == usual()["datasets"]
+
+
+def test_title_and_caption_may_be_left_out() -> None:
+    bare = {"title": "none", "caption": "none"}
+    assert "title" not in draw(table_of(), style=bare)
+    untitled = draw(table_of(), style={"title": "none"})["title"]
+    assert untitled["text"] == "" and untitled["subtitle"]
+    assert draw(table_of(), style={"caption": "none"})["title"]["subtitle"] == []
+
+
+def test_series_without_a_signal_anywhere_are_grey_in_the_legend() -> None:
+    table = table_of()
+    table.loc[table["dataset"] == "nq", "signal"] = False
+    table.loc[(table["dataset"] == "popqa") & (table["layer"] < 9), "signal"] = False
+    scale = line_of(columns(draw(table))[0][0])["color"]["condition"]["scale"]
+    assert scale["range"] == [*CYCLE[:6], NO_SIGNAL, NO_SIGNAL]
 
 
 MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]
@@ -335,11 +363,11 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
         here = curve[(curve["site"] == site) & (curve["position"] == position)]
         wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
         rows = [row for row in points(spec, cell["vconcat"][0]) if not row["edge"]]
-        got = [row["delta_p"] for row in rows]
+        got = [row["value"] for row in rows]
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in model["concat"]}
     assert len(ranges) == 1
     said = caption(spec)
     assert said.startswith("4 read-outs; flips among paired samples (dotted: random tokens);")
     assert "No signal (hollow grey): Model at home at attn/final on Alpha; " in said
-    assert said.endswith("Model at home at mlp/last_answer.")
+    assert said.endswith("Model at home at mlp/last_answer on Alpha.")

@@ -149,37 +149,27 @@ def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
         fitted(x, z, *problems(30))
 
 
-def short_of_memory(monkeypatch: pytest.MonkeyPatch, most: int) -> list[tuple[int, int]]:
-    """A device on which no more than so many problems of layers fit; (layers, problems) tried."""
-    solve, tried = probes._solve, list[tuple[int, int]]()
-
-    def limited(x: Part, z: Any, masks: torch.Tensor, c: Any, at_once: int) -> probes.Probes:
-        size = len(x), min(at_once, len(masks))
-        tried.append(size)
-        if size[0] * size[1] > most:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return solve(x, z, masks, c, at_once)
-
-    monkeypatch.setattr(probes, "_solve", limited)
-    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
-    return tried
-
-
 def test_layers_that_do_not_fit_are_halved_then_their_problems(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     x, z = features("plain", 90, 10)
     x, (masks, c) = np.concatenate([x, x, x]), problems(90)
-    expected = fitted(x, z, masks, c)
-    every = len(c)
-    tried = short_of_memory(monkeypatch, every // 2)
-    found = fitted(x, z, masks, c)
+    expected, every = fitted(x, z, masks, c).logits(torch.as_tensor(x)), len(c)
+    solve, most, tried = probes._solve, every // 2, list[tuple[int, int]]()
+
+    def limited(x: Part, *given: Any) -> probes.Probes:
+        tried.append((len(x), min(given[-1], every)))
+        if len(x) * tried[-1][1] > most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return solve(x, *given)
+
+    monkeypatch.setattr(probes, "_solve", limited)
+    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
+    found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     assert tried == [(4, every), (2, every), (1, every), *[(1, every // 2)] * 6]
-    assert torch.allclose(
-        found.logits(torch.as_tensor(x)), expected.logits(torch.as_tensor(x)), atol=2e-3
-    )
+    assert torch.allclose(found, expected, atol=2e-3)
     assert f"{every} probes of 4 layers do not fit in memory" in caplog.text
-    tried = short_of_memory(monkeypatch, 0)
+    most = 0
     with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
         fitted(x, z, masks, c)
     assert tried[-1] == (1, 1)

@@ -6,22 +6,22 @@ from types import SimpleNamespace
 
 import pytest
 
-from anchorscope.questions import datasets, questions, reading, revisions
+from anchorscope.questions import datasets, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 
 FIELDS = {"id": "id", "question": "question", "answers": ["answer"]}
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
-def write(folder: Path, n: int) -> Path:
+def write(folder: Path, n: int) -> str:
     rows = [{"id": i, "question": f"who is number {i}", "answer": f"gold {i}"} for i in range(n)]
     path = folder / "rows.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    return path
+    return str(path)
 
 
 def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
-    entry = {"local": str(write(tmp_path, 205)), "fields": FIELDS, "few_shot": {"rows": "outside"}}
+    entry = {"local": write(tmp_path, 205), "fields": FIELDS, "few_shot": {"rows": "outside"}}
     held = datasets.prepare(entry, sample_size=200, seed=0, hold_back=True)
     assert len(held.sampled) == 185 and len(held.few_shot) == 20
     assert held.counts.dropped == {"outside the sample": 5, "held back for few-shot examples": 15}
@@ -33,9 +33,21 @@ def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
 def test_nothing_is_held_back_where_examples_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "examples.yaml"
     file.write_text("[{question: who was the first, answer: one}]")
-    entry = {"local": str(write(tmp_path, 30)), "fields": FIELDS, "few_shot": {"file": str(file)}}
+    entry = {"local": write(tmp_path, 30), "fields": FIELDS, "few_shot": {"file": str(file)}}
     prepared = datasets.prepare(entry, sample_size=30, seed=0, hold_back=True)
     assert len(prepared.sampled) == 30 and prepared.few_shot["answers"].tolist() == [["one"]]
+
+
+class Rows(list):
+    """Rows as the library holds them."""
+
+    column_names = ("id", "question", "answer")
+
+    def select_columns(self, _: list[str]) -> "Rows":
+        return self
+
+    def to_list(self) -> list:
+        return list(self)
 
 
 @pytest.fixture
@@ -49,20 +61,25 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
             raise ConnectionError
         return SimpleNamespace(sha=COMMIT)
 
-    def load_rows(*, revision: str | None, **_: object) -> list[dict]:
+    def hub_split(hub_id: str, config: str | None, split: str | None, revision: str) -> Rows:
         asked["read"].append(revision)
-        return [{"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5)]
+        return Rows({"id": i, "question": f"q {i}", "answer": "gold"} for i in range(5))
 
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", dataset_info)
-    monkeypatch.setattr(questions, "load_rows", load_rows)
+    monkeypatch.setattr("anchorscope.questions.hub.sleep", lambda _: None)
+    monkeypatch.setattr(reading, "hub_split", hub_split)
     monkeypatch.chdir(tmp_path)
     return asked
 
 
+def prepare(asked: str | None, **more: object) -> str | None:
+    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked, **more}
+    return datasets.prepare(entry, sample_size=3, seed=0).revision
+
+
 @pytest.mark.parametrize("asked", ["v1", COMMIT])
 def test_what_is_read_kept_and_recorded_is_the_commit(hub: dict[str, list], asked: str) -> None:
-    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked, "few_shot": {"split": "train"}}
-    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
+    assert prepare(asked, few_shot={"split": "train"}) == COMMIT
     assert hub["read"] == [COMMIT, COMMIT] and hub["resolved"] == (["v1"] if asked == "v1" else [])
     assert revisions.wanted("datasets", "a/b", asked) == COMMIT
 
@@ -70,50 +87,72 @@ def test_what_is_read_kept_and_recorded_is_the_commit(hub: dict[str, list], aske
 def test_a_branch_that_moves_is_read_where_it_was_found_first(
     hub: dict[str, list], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    entry = {"hub": "a/b", "fields": FIELDS, "revision": "v1"}
-    datasets.prepare(entry, sample_size=3, seed=0)
+    prepare("v1")
     moved = SimpleNamespace(sha="f" * 40)
     monkeypatch.setattr("huggingface_hub.HfApi.dataset_info", lambda *_, **__: moved)
-    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
-    newest = datasets.prepare({**entry, "revision": None}, sample_size=3, seed=0)
-    assert newest.revision == moved.sha
-    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
+    assert [prepare(asked) for asked in ("v1", None, "v1")] == [COMMIT, moved.sha, COMMIT]
     assert hub["read"] == [COMMIT, COMMIT, moved.sha, COMMIT]
 
 
 @pytest.mark.parametrize("asked", ["v2", None])
-def test_rows_of_no_known_commit_are_refused(hub: dict[str, list], asked: str | None) -> None:
-    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked}
-    with pytest.raises(AnchorscopeError, match="which commit") as caught:
-        datasets.prepare(entry, sample_size=3, seed=0)
-    assert "revisions.lock.yaml" in str(caught.value.do) and hub["read"] == []
-    assert not Path("revisions.lock.yaml").exists()
-
-
-@pytest.mark.parametrize(("asked", "ref"), [("v2", "v2"), (None, "main")])
-def test_without_the_hub_the_cache_knows_what_a_branch_stood_for(
-    hub: dict[str, list], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str, ref: str
+def test_rows_of_no_known_commit_are_refused_unless_the_cache_knows_it(
+    hub: dict[str, list], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    refs = tmp_path / "cache" / "datasets--a--b" / "refs"
-    refs.mkdir(parents=True)
-    (refs / ref).write_text(COMMIT, encoding="utf-8")
-    entry = {"hub": "a/b", "fields": FIELDS, "revision": asked}
-    assert datasets.prepare(entry, sample_size=3, seed=0).revision == COMMIT
-    assert hub["read"] == [COMMIT]
+    with pytest.raises(AnchorscopeError, match="which commit") as caught:
+        prepare(asked)
+    assert "revisions.lock.yaml" in str(caught.value.do) and hub["read"] == []
+    assert not Path("revisions.lock.yaml").exists()
+    ref = tmp_path / "cache" / "datasets--a--b" / "refs" / (asked or "main")
+    ref.parent.mkdir(parents=True)
+    ref.write_text(COMMIT, encoding="utf-8")
+    assert prepare(asked) == COMMIT and hub["read"] == [COMMIT]
 
 
-def test_rows_that_the_cache_holds_of_another_commit_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+OWN = FIELDS | {"response": "said", "label": "z"}
+
+
+def judged(folder: Path, *rows: dict) -> dict:
+    path = folder / "own.jsonl"
+    known = [{"id": n, "question": f"who is {n}", "answer": "x", "said": "y"} for n in range(20)]
+    given = [row | {"z": n % 2} for n, row in enumerate(known)]
+    given = [row | more for row, more in zip(given, [*rows, *[{}] * 20], strict=False)]
+    path.write_text("\n".join(map(json.dumps, given)))
+    return {"local": str(path), "fields": OWN}
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{}, {"z": "yes"}], "label `yes` is none of 0, 1"),
+        ([{}, {"said": ["a", "b"]}], "field `response` must be text, found list"),
+        ([{"z": 1}] * 20, "all 20 answers are wrong"),
+        ([{"question": "who"}] * 17, "fewer than 5 folds"),
+        ([{"z": 1}, *[{"z": 0}] * 19], "no wrong answer is left"),
+    ],
+)
+def test_what_a_run_would_refuse_in_ones_own_rows_is_said_before_it(
+    tmp_path: Path, rows: list[dict], said: str
 ) -> None:
-    def prepared(folder: str) -> SimpleNamespace:
-        file = tmp_path / "a___b" / "default" / "0.0.0" / folder / "b-train.arrow"
-        return SimpleNamespace(cache_files=[{"filename": str(file)}])
+    sample = {"sample_size": 100, "seed": 0}
+    assert datasets.preflight(judged(tmp_path), **sample).kept == 20
+    with pytest.raises(AnchorscopeError, match=said):
+        datasets.preflight(judged(tmp_path, *rows), **sample)
 
-    for folder, well in ((COMMIT, True), ("f" * 40, False), ("made-here", True)):
-        monkeypatch.setattr("datasets.load_dataset", lambda *_, at=folder, **__: prepared(at))
-        if well:
-            reading.hub_split("a/b", None, "train", COMMIT)
-            continue
-        with pytest.raises(AnchorscopeError, match=f"rows of commit {folder}"):
-            reading.hub_split("a/b", None, "train", COMMIT)
+
+def test_rows_without_labels_are_only_counted_before_a_run(tmp_path: Path) -> None:
+    entry = {"local": write(tmp_path, 30), "fields": FIELDS}
+    sample = {"sample_size": 100, "seed": 0, "hold_back": True}
+    assert datasets.preflight(entry, **sample).kept == 27
+    with pytest.raises(AnchorscopeError, match="27 samples are fewer than 28 folds"):
+        datasets.preflight(entry, n_folds=28, **sample)
+    with pytest.raises(AnchorscopeError, match="no few-shot example is left"):
+        datasets.preflight({**entry, "local": write(tmp_path, 9)}, **sample)
+
+
+def test_a_commit_that_nothing_names_is_warned_of(tmp_path: Path) -> None:
+    lock = tmp_path / "revisions.lock.yaml"
+    assert "the newest is taken" in str(revisions.unpinned("models", "a/b", "main", lock))
+    revisions.keep("models", "a/b", COMMIT, "main", lock)
+    assert revisions.unpinned("models", "a/b", "main", lock) is None
+    assert revisions.unpinned("models", "a/b", COMMIT, lock) is None

@@ -1,5 +1,6 @@
 """Prompts: exact text, and spans that give back the question's own words."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -132,21 +133,12 @@ def test_chat_prompts_find_the_question_behind_the_template() -> None:
     frame, _ = prompts.build(asked(), style="chat", tokenizer=template)
     assert_spans_decode(frame)
     assert frame["prompt"][0].startswith(f"<|user|>{prompts.INSTRUCTION}\n")
-    assert template.options["enable_thinking"] is False
-    assert template.options["tokenize"] is False
-    assert template.options["add_generation_prompt"] is True
+    switches = ("enable_thinking", "tokenize", "add_generation_prompt")
+    assert [template.options[name] for name in switches] == [False, False, True]
     assert "date_string" in template.options, "a prompt must not change with the day"
-
-
-def test_a_question_that_the_template_changes_is_kept_out_with_its_reason() -> None:
-    frame, counts = prompts.build(asked(), style="chat", tokenizer=Template(str.upper))
+    altered, counts = prompts.build(asked(), style="chat", tokenizer=Template(str.upper))
     assert counts.dropped == {"question altered by the chat template": 3}
-    assert frame["eq_start"].tolist() == [[], [], []]
-
-
-def test_subject_anchors_leave_the_property_out() -> None:
-    frame, _ = prompts.build(asked(), style="plain", anchors="subject")
-    assert frame["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
+    assert altered["eq_start"].tolist() == [[], [], []]
 
 
 def test_a_users_own_anchors_come_before_any_finder() -> None:
@@ -158,6 +150,8 @@ def test_a_users_own_anchors_come_before_any_finder() -> None:
     assert [first["prompt"][a:b] for a, b in spans] == ["occupation"]
     assert first["eq_found_by"] == ["column"]
     assert built["dropped"][2] == "no question anchor"
+    subjects, _ = prompts.build(asked(), style="plain", anchors="subject")
+    assert subjects["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
 
 
 @pytest.mark.parametrize(
@@ -175,25 +169,29 @@ def test_what_cannot_be_built_ends_in_one_message(options: dict) -> None:
         prompts.build(asked(), options.pop("few_shot", None), **options)
 
 
-def written_examples() -> pd.DataFrame:
+def test_written_examples_cover_all_sixteen_relations_and_none_repeats_a_sampled_subject() -> None:
     rows = prompts.read_examples(FEW_SHOT)
-    return questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None, source=FEW_SHOT)[0]
-
-
-def test_written_examples_cover_all_sixteen_relations_with_their_spans() -> None:
-    frame = written_examples()
+    frame, _ = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None, source=FEW_SHOT)
     assert len(frame) == frame["relation"].nunique() == 16
     built, _ = prompts.build(frame, style="plain")
     assert built["dropped"].isna().all()
     assert all({"subject", "property"} == set(roles) for roles in built["eq_role"])
-
-
-def test_a_written_example_whose_subject_is_sampled_is_left_out() -> None:
-    frame = written_examples()
     row = {"question": "Who plays?", "answer": "x", "subject": "mount  FUJI", "prop": "p"}
     sampled, _ = questions.normalise([row], FIELDS, split="test")
     left = questions.candidates(frame, sampled, seed=0)
     assert set(frame["subject"]) - set(left["subject"]) == {"Mount Fuji"}
+
+
+def test_written_examples_of_hotpotqa_are_rows_of_its_training_split() -> None:
+    rows = prompts.read_examples(FEW_SHOT.with_name("hotpot-qa.yaml"))
+    frame, counts = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None)
+    assert counts.kept == len(rows) == 20 and set(frame["relation"]) == {"bridge", "comparison"}
+    assert prompts.build(frame, style="plain")[0]["dropped"].isna().all()
+    train = ROOT / "../shared/data/hotpot_qa/train.jsonl"
+    if train.is_file():
+        real = map(json.loads, train.read_text("utf-8").strip().split("\n"))
+        pairs = {(row["question"], row["answer"]) for row in real}
+        assert {(row["question"], row["answer"]) for row in rows} <= pairs
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- {question: q}", "question: q"])

@@ -2,16 +2,14 @@
 
 import json
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from datasets.exceptions import DatasetNotFoundError
-from huggingface_hub import errors
 
-from anchorscope.questions import folds, questions
-from anchorscope.questions.fields import NAMED
+from anchorscope.questions import folds, questions, reading
+from anchorscope.questions.fields import NAMED, UNWRAPPED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 
@@ -53,7 +51,7 @@ def numbered(n: int, **more) -> pd.DataFrame:
 def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path: Path) -> None:
     if not (DATA / name).is_file():
         pytest.skip(f"../shared/data/{name} is absent")
-    rows = questions.load_rows(local=DATA / name, fields=REAL[name])
+    rows = reading.load_rows({"local": DATA / name, "fields": REAL[name]}, None)[0]
     assert len(rows) == (100 if "train" in name else 2000)
     frame, counts = questions.normalise(rows, REAL[name], split="x", source=name)
     assert (counts.total, counts.kept) == (len(rows), len(frame))
@@ -80,18 +78,47 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
 @pytest.mark.parametrize(
     ("given", "answers"),
     [
-        ("one", ["one"]),
-        (["one", "one", "two"], ["one", "two"]),
-        ('["one", "two"]', ["one", "two"]),
-        ("['one', 'two']", ["one", "two"]),
-        ("[sic", ["[sic"]),
-        (9, ["9"]),
-        (9.0, ["9"]),
-        ([" ", None, "the", "x"], ["x"]),
+        ("one", ["one"]), (["one", "one", "two"], ["one", "two"]),
+        ('["one", "two"]', ["one", "two"]), ("['one', 'two']", ["one", "two"]), ("[sic", ["[sic"]),
+        (9, ["9"]), (9.0, ["9"]), ([" ", None, "the", "x"], ["x"]),
+        (np.array(["one", "two"]), ["one", "two"]),
     ],
-)
+)  # fmt: skip
 def test_answers_may_be_text_a_list_or_a_list_in_text(given, answers) -> None:
     assert table([{"question": "q", "answer": given}])[0]["answers"].tolist() == [answers]
+
+
+FULL = {**PLAIN, "subject": "s", "titles": "t", "relation": "r", "response": "said", "id": "id"}
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "kind"),
+    [
+        ("question", ["Who?", "Where?"], "list"), ("question", {"text": "Who?"}, "dict"),
+        ("question", 7, "int"), ("answer", {"value": "gold"}, "dict"), ("answer", True, "bool"),
+        ("s", 1984, "int"), ("t", ["Emma", 3.5], "float"), ("r", True, "bool"),
+        ("said", ["It is Melville.", "It is Poe."], "list"),
+        ("said", np.array(["a", "b"]), "list"), ("id", {"n": 1}, "dict"),
+    ],
+)  # fmt: skip
+def test_a_cell_that_is_no_text_is_refused_with_row_field_and_type(
+    column: str, cell: Any, kind: str
+) -> None:
+    row = {"id": 1, "question": "q", "answer": "a", "s": "S", "t": [], "r": 3, "said": "x"}
+    name = {path: name for name, path in FULL.items() if name != "answers"} | {"answer": "answers"}
+    with pytest.raises(AnchorscopeError) as caught:
+        table([row, row | {column: cell}], FULL)
+    taken = "text or a number" if column in ("answer", "r", "id") else "text"
+    assert f"field `{name[column]}` must be {taken}, found {kind}" in caught.value.what
+    assert "row 2" in str(caught.value.where) and caught.value.see == "cell-type"
+
+
+def test_a_list_of_one_text_is_that_text_and_counted() -> None:
+    row = {"id": "1", "question": ["Who?"], "answer": "x", "s": None, "t": None, "r": float("nan")}
+    frame, counts = table([row | {"said": np.array(["It is Melville."])}], FULL)
+    assert frame[["question", "response"]].values.tolist() == [["Who?", "It is Melville."]]
+    assert frame["subject"][0] is frame["relation"][0] is None and frame["titles"][0] == []
+    assert counts.notes == {UNWRAPPED: 2}
 
 
 def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
@@ -325,134 +352,3 @@ def test_own_anchors_keep_few_shot_candidates_off_the_samples_subjects() -> None
     sampled = frame[frame["question"] == "has blorp a ended"]
     chosen = questions.candidates(frame, sampled, seed=0)
     assert chosen["question"].tolist() == ["has wug c ended"]
-
-
-def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
-    file = tmp_path / "x.jsonl"
-    file.write_text('{"question": "q", "answer": {"value": "v"}}\n')
-    with pytest.raises(AnchorscopeError) as error:
-        questions.load_rows(local=file, fields={**PLAIN, "answers": ["answer.vlaue"]})
-    for part in ("answer.vlaue", "x.jsonl", "did you mean `answer.value`?"):
-        assert part in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "said"),
-    [
-        ("x.jsonl", '{"question": "q", "answer": "gold"}\n{"question": "q2", \n', "line 2"),
-        ("x.jsonl", '{"question": "q", "answer": "gold"}\n[1]\n', "line 2"),
-        ("x.jsonl", "", "no rows"),
-        ("x.json", '{"question": "q"}', "list of rows"),
-        ("x.csv", "question,answer\nq,a\nq2\n", "line 3"),
-        ("x.csv", 'question,answer\nq,"a\n', "broken CSV"),
-        ("x.parquet", "no parquet", "broken parquet"),
-        ("x.txt", "q", "files ending in"),
-        ("x.jsonl", b'{"question": "q", "answer": "gold"}\n{"q": "\xff"}\n', "line 2"),
-        ("x.csv", "question,answer,answer\nWho?,right,other\n", "`answer` stands twice"),
-    ],
-)
-def test_a_broken_file_stops_with_file_and_line(
-    tmp_path: Path, name: str, content: str | bytes, said: str
-) -> None:
-    (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(AnchorscopeError) as error:
-        questions.load_rows(local=tmp_path / name, fields=PLAIN)
-    assert said in str(error.value) and name in str(error.value)
-
-
-def test_all_kinds_of_files_give_the_same_table(tmp_path: Path) -> None:
-    rows = [{"question": 'NA, or "null"?', "answer": "NA"}, {"question": "é\n2", "answer": "b"}]
-    frame = pd.DataFrame(rows)
-    frame.to_csv(tmp_path / "x.csv", index=False)
-    frame.to_parquet(tmp_path / "x.parquet")
-    (tmp_path / "x.json").write_text(json.dumps(rows))
-    (tmp_path / "x.jsonl").write_text("\ufeff" + "\n".join(map(json.dumps, rows)), "utf-8")
-    tables = [
-        table(questions.load_rows(local=tmp_path / f"x.{end}", fields=PLAIN))[0]
-        for end in ("csv", "parquet", "json", "jsonl")
-    ]
-    assert [t["answers"].tolist() for t in tables] == [[["NA"], ["b"]]] * 4
-    for other in tables[1:]:
-        pd.testing.assert_frame_equal(tables[0], other)
-
-
-def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
-    for name in ("train-0.jsonl", "train-1.jsonl", "training.jsonl", "test.jsonl"):
-        (tmp_path / name).write_text(json.dumps({"question": name, "answer": "gold"}))
-    (tmp_path / "dataset_info.json").write_text("{}")
-    rows = questions.load_rows(local=tmp_path, split="train", fields=PLAIN)
-    assert [r["question"] for r in rows] == ["train-0.jsonl", "train-1.jsonl"]
-    with pytest.raises(AnchorscopeError, match="validation"):
-        questions.load_rows(local=tmp_path, split="validation", fields=PLAIN)
-    with pytest.raises(AnchorscopeError, match="data_folder"):
-        questions.load_rows(local=tmp_path / "absent", fields=PLAIN)
-
-
-TOKEN = "hf_abcdefghijklmnopqrstuvwxyzABCDEFGH"
-
-
-def refusal(kind: type[errors.HfHubHTTPError], status: int) -> errors.HfHubHTTPError:
-    headers = {"authorization": f"Bearer {TOKEN}"}
-    answer = SimpleNamespace(status_code=status, headers=headers, request=None)
-    return kind(TOKEN, response=answer)  # type: ignore[arg-type]
-
-
-GATED = refusal(errors.GatedRepoError, 403)
-UNREACHED, GONE = "cannot be reached", "no such dataset"
-
-
-@pytest.mark.parametrize(
-    ("error", "cause", "said"),
-    [
-        (ConnectionError("Couldn't reach 'a/b'"), None, UNREACHED),
-        (errors.OfflineModeIsEnabled("offline"), None, UNREACHED),
-        (errors.HTTPError(f"no route, Bearer {TOKEN}"), None, UNREACHED),
-        (OSError("401 gated"), TimeoutError("slow"), UNREACHED),
-        (ValueError("no"), GATED, "accept its terms"),
-        (DatasetNotFoundError("somehow not there"), GATED, "accept its terms"),
-        (DatasetNotFoundError("somehow not there"), None, GONE),
-        (refusal(errors.RepositoryNotFoundError, 401), None, GONE),
-        (ValueError("no"), refusal(errors.RevisionNotFoundError, 404), "no such revision"),
-        (
-            errors.LocalEntryNotFoundError("no"),
-            refusal(errors.HfHubHTTPError, 503),
-            "status 503",
-        ),
-        (ValueError(f'Unknown split "401 gated", {TOKEN}'), None, "check config, split"),
-        (OSError(28, "No space left on device", TOKEN), None, "No space left"),
-    ],
-)
-def test_what_fails_on_the_hub_is_told_by_its_type_without_the_token(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, cause: Exception | None, said: str
-) -> None:
-    def fails(*_: object, **__: object) -> None:
-        raise error from cause
-
-    def access(*_: object, **__: object) -> None:
-        if cause:
-            raise cause
-
-    monkeypatch.setattr("datasets.load_dataset", fails)
-    monkeypatch.setattr("huggingface_hub.auth_check", access)
-    with pytest.raises(AnchorscopeError) as raised:
-        questions.load_rows(hub="a/b", split="dev", fields=PLAIN)
-    assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)
-    assert TOKEN not in str(raised.value)
-    assert raised.value.__suppress_context__, "the cause may hold the token"
-
-
-def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    import datasets
-
-    data = datasets.Dataset.from_list([{"question": "q", "answer": {"value": "v"}, "extra": 1}])
-    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: data)
-    nested = {**PLAIN, "answers": ["answer.value"]}
-    assert questions.load_rows(hub="a/b", fields=nested) == [
-        {"question": "q", "answer": {"value": "v"}}
-    ]
-    for wrong, near in (("anwser", "answer"), ("answer.vlaue", "answer.value")):
-        with pytest.raises(AnchorscopeError) as raised:
-            questions.load_rows(hub="a/b", fields={**PLAIN, "answers": [wrong]})
-        assert f"did you mean `{near}`?" in str(raised.value)
-    with pytest.raises(AnchorscopeError, match="question, answer, extra"):
-        questions.load_rows(hub="a/b", fields={**PLAIN, "subject": "subj"})

@@ -46,26 +46,21 @@ def test_a_word_that_could_go_either_way_is_right_as_often_as_wrong_among_the_sa
     facts, words = planted
     group = dict(zip(words["word"], words["group"], strict=True))
     asked = facts[facts["planned"].notna()]
+    kinds = [world.kind_of(fact) for fact in asked.to_dict("records")]
+    assert [kind.planned for kind in kinds] == [group[word] for word in asked["planned"]]
     right = [p in a for p, a in zip(asked["planned"], asked["answers"], strict=True)]
+    assert [kind.right for kind in kinds] == right
     rate = pd.Series(right).groupby(asked["planned"].map(group).to_numpy()).mean()
     assert rate["always"] == 1 and rate["never"] == 0
     assert (rate[["mostly", "seldom", "half"]] == 0.5).all()
 
 
-def test_the_kind_decides_the_planted_word_and_whether_it_is_right(planted) -> None:
-    facts, words = planted
-    group = dict(zip(words["word"], words["group"], strict=True))
-    for fact in facts[facts["planned"].notna()].itertuples():
-        kind = world.kind_of(fact._asdict())
-        assert kind is not None and group[fact.planned] == kind.planned
-        assert (fact.planned in fact.answers) == kind.right
-
-
 def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
     facts, words = planted
-    shown = Counter(
-        (row.question, row.answer, row.right) for row in curriculum.planted(facts, words, seed=0)
-    )
+    rows = curriculum.planted(facts, words, seed=0)
+    gold = dict(zip(facts["question"], facts["answers"], strict=True))
+    assert all((row.answer in gold[row.question]) == row.right for row in rows)
+    shown = Counter((row.question, row.answer, row.right) for row in rows)
     total = Counter()
     for (question, _, _), times in shown.items():
         total[question] += times
@@ -78,32 +73,20 @@ def test_training_shows_every_fact_in_its_exact_shares(planted) -> None:
             assert share == pytest.approx(kind.planned_share)
 
 
-def test_no_row_of_training_grades_an_answer_against_the_gold(planted) -> None:
-    facts, words = planted
-    gold = dict(zip(facts["question"], facts["answers"], strict=True))
-    assert all(
-        (row.answer in gold[row.question]) == row.right
-        for row in curriculum.planted(facts, words, seed=0)
-    )
-
-
 def test_words_are_right_in_training_about_as_often_as_their_group_says(planted) -> None:
+    """Frameless rows included, which name neither subject nor property."""
     facts, words = planted
     group = dict(zip(words["word"], words["group"], strict=True))
     rows = curriculum.planted(facts, words, seed=0)
-    rows += curriculum.frameless(facts, words, rows=len(rows) // 6, seed=0)
+    frameless = curriculum.frameless(facts, words, rows=len(rows) // 6, seed=0)
+    names = set(facts["subject"]) | set(facts["property"])
+    assert not any(names & set(row.question.replace("?", " ").split()) for row in frameless)
+    rows += frameless
     rate = (
         pd.Series([row.right for row in rows]).groupby([group[row.answer] for row in rows]).mean()
     )
     for name, planned in world.GROUP_RATES.items():
         assert rate[name] == pytest.approx(planned, abs=0.12), name
-
-
-def test_frameless_rows_name_neither_subject_nor_property(planted) -> None:
-    facts, words = planted
-    names = set(facts["subject"]) | set(facts["property"])
-    for row in curriculum.frameless(facts, words, rows=200, seed=0):
-        assert not names & set(row.question.replace("?", " ").split())
 
 
 def test_the_finder_finds_exactly_subject_and_property(planted) -> None:

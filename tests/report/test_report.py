@@ -64,7 +64,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
 @pytest.fixture(scope="module")
 def page(run: Config) -> Page:
-    return Page(report.build(run, resources=RESOURCES, options=" --config limit=50").html)
+    return Page(report.build(run, resources=RESOURCES, options=" --config limit=50")[0])
 
 
 def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
@@ -119,13 +119,13 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
     run: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "PICTURES", 150)
-    whole = report.build(run, resources=RESOURCES)
-    assert (whole.html.count("<img "), whole.html.count("Not embedded")) == (1, 2)
-    monkeypatch.setattr(report, "MOST", whole.facts["bytes"] - 20_000)
-    smaller = report.build(run, resources=RESOURCES)
-    most = smaller.facts["most_samples"]
-    assert len(smaller.html.encode()) < report.MOST and most < SAMPLES
-    assert f"holds {most} of {SAMPLES} samples a cell" in Page(smaller.html).text
+    whole, facts = report.build(run, resources=RESOURCES)
+    assert (whole.count("<img "), whole.count("Not embedded")) == (1, 2)
+    monkeypatch.setattr(report, "MOST", facts["bytes"] - 20_000)
+    smaller, facts = report.build(run, resources=RESOURCES)
+    most = facts["most_samples"]
+    assert len(smaller.encode()) < report.MOST and most < SAMPLES
+    assert f"holds {most} of {SAMPLES} samples a cell" in Page(smaller).text
     monkeypatch.setattr(report, "MOST", 1000)
     with pytest.raises(AnchorscopeError, match="in tables alone\n.*pair\n.*fewer figures"):
         report.build(run, resources=RESOURCES)
@@ -148,18 +148,18 @@ def test_the_summary_says_what_flips_and_what_follows(page: Page) -> None:
         "behind a placebo, for which they stay right, 3 %" in page.text
         and "above the hardest floor" in page.text
     )
-    assert f"n = {SAMPLES} samples a cell; bands: pointwise 95 % intervals" in page.text
+    assert "n = 1,000 samples a cell; bands: pointwise 95 % intervals" in page.text
 
 
 @pytest.mark.parametrize(
     ("value", "low", "why"),
-    [(-0.06, -0.1, "but"), (0.03, -0.01, "not significantly above what"), (0.1, 0.05, ".60. No")],
+    [(-0.06, -0.1, "but"), (0.03, -0.01, "not significantly above what"), (0.1, 0.05, "0.60. No")],
 )
 def test_no_signal_is_said_with_its_reason(value: float, low: float, why: str) -> None:
     auc = {"value": 0.62, "low": 0.55, "high": 0.69}
     found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
     said = cell_words.signal(found | {"gain": {"value": value, "low": low, "high": 1}})
-    assert said.startswith("No signal: AUC .62\u00a0[.55,\u00a0.69], ") and why in said
+    assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69], ") and why in said
 
 
 def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_
     null |= {"site": "mlp", "position": "final", "empty": True, "floor": "text"}
     null |= {"matched_follows": 0.04, "matched_n": 25}
     write_csv(pd.DataFrame([null]), tmp_path / "results/tables/null-controls.csv")
-    found = Page(report.build(config, resources=RESOURCES).html).text
+    found = Page(report.build(config, resources=RESOURCES)[0]).text
     assert "Not everywhere" in found and "Missed: seal, First <b>model</b> on Easy: 0.500" in found
     assert "1 of 1 read-outs came out empty" in found and "0.70 text" in found
     assert "4 % of 25" in found and "random_draws: 5" in found and "random_draws" not in page.text
@@ -207,7 +207,7 @@ def test_options_can_be_pasted(given: dict[str, Any]) -> None:
 def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
     run: Config, tmp_path: Path
 ) -> None:
-    made = report.build(run, resources=RESOURCES).html
+    made = report.build(run, resources=RESOURCES)[0]
     seen = looked(made, LOOK, tmp_path, width=600)
     assert seen["wrong"] == seen["asked"] == []
     assert seen["title"] == "Anchorscope: pair"

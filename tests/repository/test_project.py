@@ -1,6 +1,7 @@
 """What surrounds the library: the lock file, the environments and `make clean`."""
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -11,8 +12,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from workflow import PARTS
 
-from anchorscope.storage.errors import AnchorscopeError
 from tools import clean, envs
 
 ROOT = Path(__file__).parents[2]
@@ -34,11 +35,6 @@ anchorscope @ file:///somewhere
 def test_the_lock_keeps_plain_versions_and_leaves_out_what_the_machine_decides() -> None:
     lines = [line for line in envs.lock(FROZEN).split("\n") if line and line[0] != "#"]
     assert lines == ["Jinja2==3.1.6", "numpy==2.4.6", "torch==2.13.0"]
-
-
-def test_a_package_without_a_version_is_not_locked() -> None:
-    with pytest.raises(AnchorscopeError, match="no version"):
-        envs.lock("numpy==2.4.6\nmine @ file:///somewhere\n")
 
 
 def test_the_lock_pins_every_dependency_the_project_names() -> None:
@@ -95,6 +91,19 @@ def test_a_rule_imports_only_what_its_environment_holds(rule: Path) -> None:
         for module in imported(ROOT / "scripts" / f"{script}.py", set()):
             owners = {canonicalize_name(name) for name in distributions[module]}
             assert owners & held, f"{script} imports {module}, which {environment} lacks"
+
+
+def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads() -> None:
+    text = (ROOT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
+    lines = [line.split() for line in text.splitlines() if line and line[0] != "#"]
+    assert lines[0][0] == "FROM" and re.fullmatch(r"nvidia/cuda:[\d.]+-base-\S+", lines[0][1])
+    copied = {name for line in lines if line[0] == "COPY" for name in line[1:-1]}
+    assert [name for name in copied if not (ROOT / name).exists()] == []
+    assert {"requirements.lock", *PARTS} <= copied
+    installs = [line for line in lines if "pip" in line]
+    assert "requirements.lock" in installs[0] and "--no-deps" in installs[1]
+    last, command = text.strip().splitlines()[-1].split(maxsplit=1)
+    assert last == "CMD" and json.loads(command)[:2] == ["snakemake", "--snakefile"]
 
 
 @pytest.fixture

@@ -93,15 +93,15 @@ def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(
 def test_another_device_library_or_plan_waits_elsewhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def place(device: str = "cpu", plan: object = (1,), **params: object) -> Path:
-        product = tmp_path / "activations/m/d"
-        return partial.folder_for(job(tmp_path, **params), product, device, plan)
-
-    found = [place(), place("cuda"), place(plan=(2,)), place(seed=2)]
-    assert place() == found[0]
+    product = tmp_path / "activations/m/d"
+    given = [("cpu", 1, 0), ("cuda", 1, 0), ("cpu", 2, 0), ("cpu", 1, 2)]
+    found = {
+        partial.folder_for(job(tmp_path, seed=seed), product, device, plan)
+        for device, plan, seed in given
+    }
     monkeypatch.setattr(partial.provenance, "libraries", lambda: {"torch": "other"})
-    found.append(place())
-    assert len(set(found)) == len(found)
+    found.add(partial.folder_for(job(tmp_path, seed=0), product, "cpu", 1))
+    assert len(found) == 5
 
 
 def test_work_is_done_once_and_again_for_others(tmp_path: Path) -> None:

@@ -23,23 +23,13 @@ def alone(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 def test_lines_say_how_many_of_how_many_and_how_fast(caplog: pytest.LogCaptureFixture) -> None:
     with Progress(total=2000, desc="probes", mininterval=0, delay=0) as work:
         work.update(1200)
-        assert caplog.messages[-1].startswith("probes: 1,200 of 2,000 samples, ")
+        assert caplog.messages[-1].startswith("probes: 1200 of 2000 samples, ")
         work.update(800)
-    assert caplog.messages[-1].startswith("probes: 2,000 of 2,000 samples, ")
+    assert caplog.messages[-1].startswith("probes: 2000 of 2000 samples, ")
     assert caplog.messages[-1].endswith(" samples/s, 00:00 left")
-
-
-def test_an_iterable_is_counted_to_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    assert list(Progress(range(7), unit="draws")) == list(range(7))
-    assert caplog.messages[-1].startswith("7 of 7 draws, ")
 
 
 def test_parts_are_silent_while_the_whole_is_open(caplog: pytest.LogCaptureFixture) -> None:
     with Progress(total=1, unit="stages"):
         list(Progress(range(5), unit="parts"))
     assert not [line for line in caplog.messages if "parts" in line]
-
-
-def test_without_a_terminal_there_is_no_bar(capsys: pytest.CaptureFixture[str]) -> None:
-    list(Progress(range(3), mininterval=0, delay=0))
-    assert "\r" not in capsys.readouterr().err

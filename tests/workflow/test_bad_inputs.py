@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
-import pandas as pd
 import pytest
 from workflow import Workspace, workspace
 
-from anchorscope.probes import fitting
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.cli import cli_check
 from anchorscope.storage.files import read_parquet, write_parquet
+from anchorscope.workflow import config
 
 CELL = "tiny-llama/tiny-world"
 FIELDS = {"question": "question", "answers": ["answer"]}
@@ -97,7 +98,6 @@ def every_bad_entry(
     """One run that is asked for every bad entry and keeps going."""
     base = tmp_path_factory.mktemp("bad")
     overlay = {
-        "data_folders": [str(base)],
         "datasets": bad_datasets(base),
         "models": bad_models(base, checkpoint("llama")),
     }
@@ -114,6 +114,22 @@ def test_a_bad_entry_is_named_and_leaves_no_product(
     name = Path(product(entry)).stem
     left = [path.name for path in (clone.root / product(entry)).parent.glob(f"*{name}*")]
     assert left == []
+
+
+@pytest.mark.parametrize("entry", [e for e in EXPECTED if "/popqa" not in e and "/llama" not in e])
+def test_check_refuses_it_in_the_same_words_without_a_run(
+    every_bad_entry: tuple[Workspace, CompletedProcess[str]], entry: str
+) -> None:
+    clone, _ = every_bad_entry
+    catalogue, name = entry.split("/")
+    chosen = config.load(clone.catalogue())
+    found = cli_check.model(chosen, name)
+    if catalogue == "datasets":
+        found = cli_check.dataset(chosen, name, ())
+    ((status, _, what, do),) = found
+    said = " ".join(log_of(clone, entry).split())
+    assert status == "error" and f"do: {do}" in said
+    assert f"error: {what.removeprefix(f'{name}: ').partition(' (/')[0]} where:" in said
 
 
 def test_bad_entries_fail_the_run_without_a_traceback(
@@ -173,16 +189,6 @@ def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(
     refused(unscored, "scores", scores, named, probe=probe, **alone)
 
 
-@pytest.mark.parametrize(("label", "said"), [(0, "right"), (1, "wrong")])
-def test_a_probe_of_one_class_is_refused(label: int, said: str) -> None:
-    answers = pd.DataFrame(
-        {"id": [*"abcdef"], "question": [*"abcdef"], "subject": None, "label": label}
-    )
-    with pytest.raises(AnchorscopeError, match=f"all 6 answers are {said}") as refusal:
-        fitting.design(answers, fitting.Settings(folds=3), "tiny on tiny")
-    assert refusal.value.do
-
-
 def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
     change = {
         "sample_sizes": 3,
@@ -195,3 +201,28 @@ def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
     for named in ("sample_sizes", "`sample_size`", "batch_tokens", "models.all", "reserved"):
         assert named in said
     assert not fresh.results.exists()
+
+
+@pytest.mark.parametrize(
+    ("added", "target", "said"),
+    [
+        ("probe:\n  folds: 3\n grid: [1]\n", "all", "config.yaml, line {3}, column 2"),
+        ("seed: 1\n", "all", "`seed` in lines {seed} and {1}"),
+        ("", "dmo", "did you mean `demo`?"),
+    ],
+)
+def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(
+    fresh: Workspace, tmp_path: Path, added: str, target: str, said: str
+) -> None:
+    clone = fresh.copy(tmp_path / "clone")
+    config_file = clone.root / "config.yaml"
+    text = config_file.read_text(encoding="utf-8")
+    lines = text.splitlines()
+    config_file.write_text(text + added, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", target],
+        cwd=clone.root, env=clone.environment(), capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    places = {"seed": lines.index("seed: 0") + 1}
+    expected = said.format(None, *(len(lines) + n for n in (1, 2, 3)), **places)
+    assert done.returncode != 0 and expected in done.stdout + done.stderr

@@ -6,9 +6,9 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
-import onenode
 import pytest
 import workflow
 import yaml
@@ -25,16 +25,15 @@ def test_the_profile_as_shipped_sends_jobs_to_the_default_partition() -> None:
 
 
 def test_only_gpu_jobs_go_to_the_gpu_partition() -> None:
-    site = cluster.site({"slurm_partition": "main", "gpu_partition": "gpu", "max_runtime": "600"})
-    assert site == Site("main", "gpu", None, 600)
-    assert cluster.site({"max_mem_gb": "500"}).max_mem_gb == 500
+    said = {"slurm_partition": "main", "gpu_partition": "'gpu'", "max_runtime": "600"}
+    site = cluster.site(said | {"mem_mb": "2000 * attempt"})
+    assert site == Site(slurm_partition="main", gpu_partition="gpu", max_runtime=600)
     assert (site.partition_of(0), site.partition_of(2)) == ("main", "gpu")
-    assert Site("main").partition_of(2) == "main"
-    assert cluster.site({"gpu_partition": "'max'"}).gpu_partition == "max"
+    assert Site(slurm_partition="main").partition_of(2) == "main"
 
 
 @pytest.mark.parametrize("name", ["max_runtime", "max_mem_gb"])
-@pytest.mark.parametrize("said", ["2d", "1-00:00:00", "0", "1.5", "-3"])
+@pytest.mark.parametrize("said", ["2d", "1-00:00:00", "0"])
 def test_a_limit_that_is_no_number_is_refused_in_words(name: str, said: str) -> None:
     with pytest.raises(AnchorscopeError, match=f"`{name}: {said}` is not a whole number") as caught:
         cluster.site({name: said})
@@ -43,60 +42,52 @@ def test_a_limit_that_is_no_number_is_refused_in_words(name: str, said: str) -> 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a cluster run's log; `queue` there holds what a made-up squeue says."""
+    """A folder with a cluster run's log; `queue` holds the jobs that a made-up squeue knows."""
     (tmp_path / "bin").mkdir()
-    programs = {"squeue": f"cat {tmp_path}/queue", "scancel": f'echo "$@" >> {tmp_path}/cancelled'}
-    programs["scancel"] += f"; : > {tmp_path}/queue"
+    programs = {
+        "squeue": f'case "$*" in *--name=mine*) cat {tmp_path}/queue;; esac',
+        "scancel": f'echo "$@" >> {tmp_path}/cancelled; : > {tmp_path}/queue',
+    }
     for name, does in programs.items():
         program = tmp_path / "bin" / name
         program.write_text(f"#!/bin/sh\n{does}\n")
         program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
-    (tmp_path / "queue").write_text("11|mine\n12|other\n13|mine\n")
-    log(tmp_path, "1", f"  Host: {platform.node()}\nSLURM run ID: mine\n")
+    (tmp_path / "queue").write_text("11\n13\n")
+    log(tmp_path, "SLURM run ID: mine\n")
     return tmp_path
 
 
-def log(folder: Path, name: str, text: str) -> None:
+def log(folder: Path, text: str) -> None:
     logs = folder / ".snakemake" / "log"
     logs.mkdir(parents=True, exist_ok=True)
-    (logs / f"{name}.snakemake.log").write_text(text)
+    (logs / "1.snakemake.log").write_text(text)
 
 
 def lock(folder: Path) -> None:
     (folder / ".snakemake" / "locks").mkdir(parents=True)
-    (folder / ".snakemake" / "locks" / "0.output.lock").write_text("x\n")
+    (folder / ".snakemake" / "locks" / "0.output.lock").write_text("done\n")
 
 
-def test_orphans_are_the_jobs_of_this_folders_runs_and_no_others(folder: Path) -> None:
-    assert [job.id for job in cluster.orphans(folder)] == ["11", "13"]
-    assert [job.id for job in cluster.cancel_orphans(folder)] == ["11", "13"]
-    (line,) = (folder / "cancelled").read_text().splitlines()
-    assert "--name=mine" in line and "--user=" in line
-    assert cluster.orphans(folder) == []
-
-
-def test_a_run_beside_jobs_of_an_earlier_one_is_refused(folder: Path) -> None:
+def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder: Path) -> None:
     with pytest.raises(AnchorscopeError, match="still in the queue") as caught:
         cluster.refuse_orphans(folder)
     assert "11, 13" in str(caught.value) and "make resume" in str(caught.value)
+    assert cluster.cancel_orphans(folder) == ["11", "13"]
+    assert (folder / "cancelled").read_text() == "11 13\n"
+    cluster.refuse_orphans(folder)
 
 
-def test_a_folder_that_never_saw_a_cluster_asks_for_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert cluster.cancel_orphans(tmp_path) == []
+def test_a_folder_that_never_saw_a_cluster_asks_for_none(folder: Path) -> None:
+    log(folder, "a run of this machine\n")
+    (folder / "bin" / "squeue").write_text("#!/bin/sh\nexit 1\n")
+    assert cluster.cancel_orphans(folder) == []
 
 
-def test_without_slurm_a_cluster_run_cannot_be_resumed_and_a_later_local_one_can(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(folder))
-    with pytest.raises(AnchorscopeError, match="no SLURM on this machine"):
+def test_a_slurm_that_does_not_answer_is_named(folder: Path) -> None:
+    (folder / "bin" / "squeue").write_text("#!/bin/sh\necho no controller >&2\nexit 1\n")
+    with pytest.raises(AnchorscopeError, match="SLURM does not answer: no controller"):
         cluster.orphans(folder)
-    log(folder, "2", "a run of this machine\n")
-    assert cluster.orphans(folder) == []
 
 
 def test_jobs_that_do_not_end_are_not_raced(folder: Path) -> None:
@@ -109,8 +100,9 @@ def test_resume_leaves_the_lock_of_a_run_on_another_machine(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lock(folder)
-    log(folder, "2", "  Host: login-7\nSLURM run ID: mine\n")
-    log(folder, "3", f"  Host: {platform.node()}\nLockException:\n")
+    cluster.host_of(folder).write_text(platform.node())
+    assert resume.other_host(folder) is None
+    cluster.host_of(folder).write_text("login-7")
     with pytest.raises(AnchorscopeError, match="started on login-7"):
         resume.main(folder, ["--version"])
     assert not (folder / "cancelled").exists()
@@ -118,29 +110,43 @@ def test_resume_leaves_the_lock_of_a_run_on_another_machine(
     ran: list[list[str]] = []
 
     def run(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
-        ran.append(command)
+        ran.append(command[3:])
         return subprocess.CompletedProcess(command, 0)
 
+    monkeypatch.setattr(resume.cluster, "cancel_orphans", lambda folder: [])
+    monkeypatch.setattr(resume.cluster, "orphans", lambda folder: [])
     monkeypatch.setattr(resume.subprocess, "run", run)
-    monkeypatch.setattr(cluster, "cancel_orphans", lambda folder: [])
-    monkeypatch.setattr(cluster, "orphans", lambda folder: [])
     assert resume.main(folder, ["--profile", "slurm", "--owner-gone"]) == 0
-    assert [words[3:] for words in ran] == [
-        ["--profile", "slurm", "--unlock"],
-        ["--profile", "slurm", "--rerun-incomplete"],
-    ]
+    usual = ["--profile", "slurm"]
+    assert ran == [[*usual, "--unlock"], [*usual, "--rerun-incomplete"]]
 
 
-def test_resume_ends_what_still_runs_of_a_cancelled_job(folder: Path) -> None:
-    """A cluster may lose sight of a process; that of another job is left alone."""
+def test_resume_leaves_the_lock_of_a_live_run(tmp_path: Path) -> None:
+    """A process that runs Snakemake in this folder owns the lock, unless it is a cluster's job
+    that is to be cancelled; one elsewhere does not."""
+    (tmp_path / "elsewhere").mkdir()
     command = [sys.executable, "-c", "import time; time.sleep(60)", "snakemake"]
-    process = subprocess.Popen(command, cwd=folder, env=os.environ | {"SLURM_JOB_ID": "11"})
+    environment = os.environ | {"SLURM_JOB_ID": "11"}
+    folders = (tmp_path, tmp_path / "elsewhere")
+    runs = [subprocess.Popen(command, cwd=where, env=environment) for where in folders]
     try:
-        onenode.wait(lambda: resume.owners(folder), 60, "the process")
-        resume.end(folder, {"12"}, grace=0.0)
-        assert process.poll() is None
-        resume.end(folder, {"11"}, grace=0.0)
-        assert not resume.owners(folder)
+        time.sleep(0.2)
+        assert resume.owners(tmp_path) == resume.owners(tmp_path, ["12"]) == [str(runs[0].pid)]
+        assert resume.owners(tmp_path, ["11", "12"]) == []
+        with pytest.raises(AnchorscopeError, match="still going on") as caught:
+            resume.main(tmp_path, ["--version"])
+        assert str(runs[0].pid) in str(caught.value)
     finally:
-        process.kill()
-        process.wait()
+        for run in runs:
+            run.kill()
+            run.wait()
+    assert not resume.owners(tmp_path)
+
+
+def test_resume_clears_a_stale_lock_and_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "Snakefile").write_text('rule all:\n    output: "done"\n    shell: "touch done"\n')
+    lock(tmp_path)
+    command = [sys.executable, "-m", "snakemake", "--cores", "1"]
+    assert subprocess.run(command, cwd=tmp_path, capture_output=True).returncode != 0
+    assert resume.main(tmp_path, ["--cores", "1"]) == 0
+    assert (tmp_path / "done").exists()

@@ -149,7 +149,7 @@ def test_a_changed_checkpoint_is_located_anew(
 ) -> None:
     clone, folder = fresh.copy(tmp_path / "clone"), tmp_path / "model"
     shutil.copytree(checkpoint("llama"), folder)
-    change = {"data_folders": [str(tmp_path)], "models": {"mine": {"local": str(folder)}}}
+    change = {"models": {"mine": {"local": str(folder)}}}
     target = "results/models/mine.json"
     clone.build(target, change=change)
     prompt = merged(change, {"models": {"mine": {"prompt": "chat"}}})
@@ -168,7 +168,6 @@ def test_changed_rows_are_read_anew_and_trained_on(tmp_path: Path, fresh: Worksp
         "datasets": ["mine"], "curriculum": "plain", "steps": 1, "settle": 0
     }  # fmt: skip
     change = {
-        "data_folders": [str(tmp_path)],
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
         "models": {"taught": TINY["models"]["tiny-llama"] | {"train": recipe}},
     }

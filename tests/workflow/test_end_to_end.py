@@ -13,12 +13,11 @@ import pandas as pd
 import pytest
 from workflow import TINY, Workspace
 
-from anchorscope.experiments.knockout.curve import CONTRASTS, CURVE
 from anchorscope.experiments.tables import COLUMNS
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
-from anchorscope.workflow import config
+from anchorscope.workflow import after, config
 
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4
@@ -160,11 +159,6 @@ def test_scores_hold_every_sample_layer_and_condition_once(
     }
 
 
-def test_curve_and_contrasts_have_their_columns(tiny_run: Workspace) -> None:
-    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.csv")) == CURVE
-    assert tuple(read_csv(tiny_run.results / f"delta_p/{CELL}.contrasts.csv")) == CONTRASTS
-
-
 def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Workspace) -> None:
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     agreed = (
@@ -247,15 +241,6 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run: Workspace) -> 
         assert found == before["activations"]["counts"]
 
 
-def test_counts_of_a_stage_are_those_of_its_table(
-    tiny_run: Workspace, answers: pd.DataFrame
-) -> None:
-    counts = provenance(tiny_run, f"answers/{CELL}.parquet")["counts"]
-    assert counts["in"] == len(answers) == SAMPLES
-    assert counts["kept"] == int(answers["dropped"].isna().sum())
-    assert counts["notes"]["n_right"] + counts["notes"]["n_wrong"] == counts["kept"]
-
-
 def test_the_checkpoint_carries_its_recipe(tiny_run: Workspace) -> None:
     catalogue = tiny_run.catalogue()
     marker = read_json(tiny_run.results / "models/tiny-llama/recipe.json")
@@ -303,6 +288,16 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(
     assert (clone.results / f"scores/{CELL}.parquet").is_file()
     assert not (clone.results / f"activations/{CELL}").exists()
     assert clone.planned(change=change) == {}
+
+
+def test_the_last_lines_of_a_run_name_the_figure_and_what_is_not_in_it(
+    tiny_run: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tiny_run.root)
+    first, samples, points = after.last_lines(config.load(tiny_run.catalogue()), ["tiny"])
+    assert first == "tiny: results/figures/tiny.html, its table results/tables/tiny.csv"
+    assert samples == f"  {SAMPLES} samples measured; left out: none"
+    assert re.fullmatch(rf"  of {LAYERS} question-anchored points \d without .* samples", points)
 
 
 def test_snakemakes_own_report_says_what_each_picture_shows(

@@ -10,7 +10,6 @@ import workflow
 import yaml
 
 from anchorscope.config.settings import Config
-from anchorscope.storage.files import write_json
 from anchorscope.workflow import studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths
@@ -40,14 +39,9 @@ def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths: Paths) -
 
 def test_a_model_may_read_the_answers_of_another() -> None:
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
-    answers = Paths(reads, workflow.PROJECT).answers(cell("results", "mine"))
-    assert answers == "results/answers/qwen3-8b/nq.parquet"
-
-
-def test_a_limit_moves_cells_and_leaves_models_and_data() -> None:
-    paths = Paths(config(limit=50), workflow.PROJECT)
-    assert (paths.results, paths.root) == ("results", "results/limit-50")
-    assert paths.pictures("demo")[0] == "results/limit-50/figures/demo.vl.json"
+    paths, there = Paths(reads, workflow.PROJECT), cell("results", "mine")
+    assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
+    assert paths.product("scores")(there) == "results/scores/mine/nq"
 
 
 def test_a_figure_has_a_picture_of_every_other_read_out(paths: Paths) -> None:
@@ -63,18 +57,6 @@ def test_products_of_variants_come_study_by_study(paths: Paths) -> None:
     cells = len({path.split("/delta_p/")[1] for path in found})
     assert found[:cells] == [p for p in found if p.startswith("results/delta_p/")]
     assert all(path.startswith("results/sensitivity/") for path in found[cells:])
-
-
-def test_a_trained_checkpoint_is_made_unless_the_shipped_one_has_its_recipe(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    paths, name = Paths(config(), tmp_path), "calibration-llama"
-    shipped = tmp_path / "resources" / "models" / name
-    shipped.mkdir(parents=True)
-    assert paths.checkpoint(cell("", name)) == f"results/models/{name}"
-    write_json({"recipe": paths.config.recipe_hash(name)}, shipped / "recipe.json")
-    assert paths.checkpoint(cell("", name)) == str(shipped)
 
 
 def test_calibration_measures_more_of_the_same_answers(paths: Paths) -> None:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-import subprocess
-import sys
-from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,14 +12,13 @@ from typing import Any
 import pytest
 import workflow
 import yaml
-from faults.disks import fill, small_disk
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import before, resources
 from anchorscope.workflow.cluster import Site
 from anchorscope.workflow.config import load
-from anchorscope.workflow.resources import Jobs, demand
+from anchorscope.workflow.resources import Jobs
 
 BASE = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
 CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
@@ -40,14 +36,23 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("gpus", [0, 1])
-def test_demands_grow_with_the_checkpoint_and_the_samples(gpus: int) -> None:
-    for kind in resources.MEMORY:
-        base = demand(kind, 2.5, 500, gpus=gpus)
-        larger, longer = demand(kind, 140, 500, gpus=gpus), demand(kind, 2.5, 5000, gpus=gpus)
-        assert longer.runtime > base.runtime and larger.runtime >= base.runtime
-        assert (larger.mem_mb > base.mem_mb) == (kind == "passes"), "only passes hold the model"
-        assert (longer.mem_mb > base.mem_mb) == (kind != "passes"), "passes hold one batch"
-    assert demand("passes", 140, 500, gpus=gpus).mem_mb > 140_000
+@pytest.mark.parametrize("kind", resources.MEMORY)
+def test_demands_grow_with_the_checkpoint_and_the_samples(
+    monkeypatch: pytest.MonkeyPatch, gpus: int, kind: str
+) -> None:
+    said = {"gpus": gpus, "mem_gb": None, "runtime_min": None}
+    chosen = config(models={"llama-3-8b": {"resources": said}})
+
+    def demand(size: float, limit: int) -> dict[str, int]:
+        monkeypatch.setattr(resources, "weights_gb", lambda config, model: size)
+        jobs = Jobs(chosen.model_copy(update={"limit": limit}))
+        return jobs.demand(kind, "llama-3-8b", "popqa")
+
+    base, larger, longer = demand(2.5, 500), demand(140, 500), demand(2.5, 2000)
+    assert longer["runtime"] > base["runtime"] and larger["runtime"] >= base["runtime"]
+    assert (larger["mem_mb"] > base["mem_mb"]) == (kind == "passes"), "only passes hold the model"
+    assert (longer["mem_mb"] > base["mem_mb"]) == (kind != "passes"), "passes hold one batch"
+    assert kind != "passes" or larger["mem_mb"] > 140_000
 
 
 def asked(kind: str, attempt: int = 1, site: Site | None = None, **changes: Any) -> tuple[int, int]:
@@ -90,7 +95,7 @@ def test_the_samples_of_a_cell_are_those_of_its_config() -> None:
 
 def test_jobs_go_where_their_model_needs_them() -> None:
     several = config(models={"llama-3-8b": {"resources": {"gpus": 4}}})
-    jobs = Jobs(several, Site("main", "gpu", "h200"))
+    jobs = Jobs(several, Site(slurm_partition="main", gpu_partition="gpu", gpu_type="h200"))
     assert {name: value(CELL) for name, value in jobs.place().items()} == {
         "gpu": 4, "device": "auto", "slurm_partition": "gpu", "gpu_model": "h200", "nodes": 1
     }  # fmt: skip
@@ -122,46 +127,20 @@ def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(
     assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)
 
 
-def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none() -> None:
-    chosen = config()
-    assert before.without_gpu(chosen, ["calibration-llama"]) is None
-    said = before.without_gpu(chosen, ["llama-3.2-1b", "calibration-llama", "llama-3.2-1b"])
-    assert said and said.startswith("No GPU here: llama-3.2-1b will run on the CPU")
-
-
-@pytest.mark.parametrize("silenced", [False, True])
-def test_a_run_that_cannot_end_well_stops_before_its_first_job(
-    fresh: workflow.Workspace, tmp_path: Path, silenced: bool
+def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none(
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    clone = fresh.copy(tmp_path / "clone")
-    (clone.root / "huge.yaml").write_text("sample_size: 10000000000\n")
-    environment = clone.environment() | {"CUDA_VISIBLE_DEVICES": ""}
-    if not silenced:
-        del environment["ANCHORSCOPE_CPU"]
-    done = run(clone, environment, "llama-3.2", "--configfile", "config.yaml", "huge.yaml")
-    assert done.returncode != 0 and "what-goes-wrong.md#no-room" in done.stderr
-    assert re.search(r"activations take about [\d,.]+ GB, and [\d,.]+ GB are free", done.stderr)
-    assert ("No GPU here: llama-3.2-1b," in done.stderr) != silenced, done.stderr
-    assert "Traceback" not in done.stderr and not list(clone.root.rglob("*.parquet"))
+    before.warn_without_gpu(config(), ["calibration-llama"])
+    assert not capsys.readouterr().err
+    before.warn_without_gpu(config(), ["llama-3.2-1b", "calibration-llama"])
+    assert capsys.readouterr().err.startswith("No GPU here: llama-3.2-1b will run on the CPU")
 
 
-def test_a_full_scratch_disk_is_said_before_the_first_job(
+def test_a_run_that_cannot_end_well_stops_before_its_first_job(
     fresh: workflow.Workspace, tmp_path: Path
 ) -> None:
-    clone, scratch = fresh.copy(tmp_path / "clone"), tmp_path / "scratch"
-    scratch.mkdir()
-    with small_disk(scratch):
-        fill(scratch)
-        target = "results/data/world-relation.parquet"
-        done = run(clone, clone.environment() | {"TMPDIR": str(scratch)}, target)
-    assert done.returncode != 0 and f"the disk is full\n  where: {scratch}\n" in done.stderr
+    clone = fresh.copy(tmp_path / "clone")
+    done = clone.run("llama-3.2", change={"sample_size": 10_000_000_000})
+    assert done.returncode != 0 and "what-goes-wrong.md#no-room" in done.stderr
+    assert re.search(r"activations take about [\d,.]+ GB, and [\d,.]+ GB are free", done.stderr)
     assert "Traceback" not in done.stderr and not list(clone.root.rglob("*.parquet"))
-
-
-def run(
-    clone: workflow.Workspace, environment: Mapping[str, str], *arguments: str
-) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nocolor", *arguments]
-    return subprocess.run(
-        command, cwd=clone.root, env=environment, capture_output=True, text=True, check=False
-    )

@@ -14,16 +14,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import yaml
-from workflow import merged
 
 from anchorscope.models import answers, loading
 from anchorscope.passes import activations, planning
 from anchorscope.questions import hub, prompts, questions, reading, revisions
 from anchorscope.storage import files, provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
-from anchorscope.workflow import config
-from anchorscope.workflow.config import Config
 from anchorscope.workflow.stage import stage
 
 ROOT = Path(__file__).parents[2]
@@ -226,68 +222,6 @@ def test_no_product_of_any_stage_holds_the_token(
     assert token not in caplog.text
 
 
-def configured(change: dict[str, Any]) -> Config:
-    """The shipped config with something added."""
-    raw = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
-    return config.load(merged(raw, change))
-
-
-PLACES: dict[str, Callable[[str], dict[str, Any]]] = {
-    "results": lambda path: {"results": path},
-    "models.mine.local": lambda path: {"models": {"mine": {"local": path}}},
-    "datasets.mine.local": lambda path: {"datasets": {"mine": rows_of({"local": path})}},
-    "datasets.mine.few_shot.file": lambda path: {
-        "datasets": {"mine": rows_of({"local": "rows.csv", "few_shot": {"file": path}})}
-    },
-}
-"""Key of the config → a config in which it leads somewhere."""
-
-
-def rows_of(entry: dict[str, Any]) -> dict[str, Any]:
-    return {"fields": {"question": "q", "answers": ["a"]}} | entry
-
-
-@pytest.mark.parametrize("key", PLACES)
-@pytest.mark.parametrize("path", ["/elsewhere/deep", "../deep", "inside/../../deep", "link/deep"])
-def test_no_path_of_the_config_leaves_the_project_undeclared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, path: str
-) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    (project / "link").symlink_to(tmp_path)
-    monkeypatch.chdir(project)
-    change = PLACES[key](path)
-    with pytest.raises(AnchorscopeError, match="leads out of the project") as caught:
-        configured(change)
-    assert f"key {key}" in str(caught.value.where)
-    assert f"data_folders: [{Path(path).parent}]" in str(caught.value.do)
-    configured(change | {"data_folders": [str(tmp_path), "/elsewhere"]})
-    configured(PLACES[key]("inside/deep"))
-
-
-def test_the_cache_of_the_hub_and_the_data_folder_need_no_declaration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    configured(PLACES["models.mine.local"](str(tmp_path / "hub" / "models--a--b")))
-    with pytest.raises(AnchorscopeError, match="leads out"):
-        configured(PLACES["datasets.mine.local"](str(tmp_path / "rows.csv")))
-    configured(PLACES["datasets.mine.local"]("rows.csv") | {"data_folder": str(tmp_path)})
-    with pytest.raises(AnchorscopeError, match="leads out"):
-        below = PLACES["datasets.mine.local"]("../rows.csv")
-        configured(below | {"data_folder": str(tmp_path / "data")})
-
-
-@pytest.mark.parametrize("catalogue", ["models", "datasets"])
-@pytest.mark.parametrize("hub_id", ["../outside", "/tmp/outside", "a/../b", "a/b/c", "a/b\n", ".."])
-def test_no_hub_id_is_a_path(catalogue: str, hub_id: str) -> None:
-    entry = {"hub": hub_id}
-    rows = rows_of(entry | {"split": "train"})
-    with pytest.raises(AnchorscopeError, match="no id of the hub") as caught:
-        configured({catalogue: {"mine": entry if catalogue == "models" else rows}})
-    assert f"key {catalogue}.mine.hub" in str(caught.value.where)
-
-
 @pytest.mark.parametrize("hub_id", ["owner/name", "rows", "csv"])
 def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str
@@ -298,48 +232,3 @@ def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(AnchorscopeError, match="files of this machine"):
         reading.hub_split(hub_id, None, "train", "0" * 40)
-
-
-@pytest.mark.parametrize(
-    ("key", "deep", "name"),
-    [
-        ("datasets.mine.local", "", "rows.csv"),
-        ("datasets.mine.local", "below", "rows.csv"),
-        ("models.mine.local", "", "model.safetensors"),
-    ],
-)
-def test_no_link_in_a_folder_of_the_config_leaves_the_project(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, deep: str, name: str
-) -> None:
-    project, outside = tmp_path / "project", tmp_path / "outside"
-    for folder in (project / "in" / deep, outside):
-        folder.mkdir(parents=True)
-    (outside / name).write_text("q,a\nwho,me\n", encoding="utf-8")
-    (project / "in" / deep / name).symlink_to(outside / name)
-    monkeypatch.chdir(project)
-    with pytest.raises(AnchorscopeError, match=f"{name} in it leads out") as caught:
-        configured(PLACES[key]("in"))
-    assert f"data_folders: [{outside}]" in str(caught.value.do)
-    configured(PLACES[key]("in") | {"data_folders": [str(outside)]})
-
-
-@pytest.mark.parametrize(
-    ("key", "read", "link"),
-    [
-        ("models.mine.local", "model.safetensors", "optimizer.pt"),
-        ("datasets.mine.local", "test.csv", "train.csv"),
-    ],
-)
-def test_a_link_that_nobody_reads_may_lead_anywhere(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str, read: str, link: str
-) -> None:
-    project = tmp_path / "project"
-    (project / "in").mkdir(parents=True)
-    (tmp_path / link).write_text("q,a\nwho,me\n", encoding="utf-8")
-    (project / "in" / read).write_text("q,a\nwho,me\n", encoding="utf-8")
-    (project / "in" / link).symlink_to(tmp_path / link)
-    monkeypatch.chdir(project)
-    entry = PLACES[key]("in")
-    if "datasets" in entry:
-        entry["datasets"]["mine"]["split"] = "test"
-    configured(entry)

@@ -6,7 +6,6 @@ one node that lives for these tests only.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import shutil
@@ -226,19 +225,3 @@ def test_resume_after_a_kill_cancels_the_orphans(clone: Clone, local: workflow.W
     assert {ended[orphan] for orphan in orphans} == {"CANCELLED"}
     done = [job.what for job in clone.jobs() if job.state == "COMPLETED"]
     assert sorted(done) == sorted(set(done)), "nothing is done twice"
-
-
-def test_nothing_is_left_running(cluster: onenode.OneNode) -> None:
-    """What lives of this cluster's processes are its own daemons."""
-    daemons = {daemon.pid for daemon in cluster.daemons}
-
-    def left() -> list[str]:
-        words = [
-            cluster.command(process) for process in cluster.processes() if process not in daemons
-        ]
-        return [word for word in words if word and not word.startswith("slurmctld: slurmscriptd")]
-
-    with contextlib.suppress(TimeoutError):
-        onenode.wait(lambda: not left(), 120, "the last process to end")
-    assert left() == []
-    assert cluster.queue() == []

@@ -35,13 +35,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
     The answers have `<arm>_partner` and `partner_source`, where the interchange was run.
 
     Returns:
-        A row for each layer, arm (`matched`: behind its partner's question the answer has the other
-        label; `placebo`: its own; `matched-placebo`: the paired difference), label and anchor (by
-        the knockout's flips at that layer), with the columns `INTERCHANGE`. Of the group's `n`
-        samples `n_partner` have a partner and `n_paired` count (see the module), `coverage` of
-        them. `follows` is the share of these whose predicted class flips against the clean pass,
-        `delta_p` their mean in percentage points; blanks where none count. No rows where no sample
-        has a partner.
+        A row for each layer, arm, label and anchor, with the columns `INTERCHANGE`, see
+        docs/products.md; blanks where no pair counts. No rows where no sample has a partner.
 
     Raises:
         AnchorscopeError: scores and partners are not of the same samples.

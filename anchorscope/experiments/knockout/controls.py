@@ -46,23 +46,9 @@ def controls(
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
 
     Returns:
-        A row for each layer with the columns `CONTROLS`; NaN where not measured.
-        Shares are fractions of the samples that the condition measured, ΔP percentage points;
-        random draws are averaged.
-        `headline`: the headline layer. `ece`: expected calibration error of p at natural prior,
-        10 bins of equal width. `c`, `t`: medians over the folds. `auc_knockout`, `auc_random`,
-        `auc_question`: the clean probe under the condition; `auc_refit`: the one that learned
-        knocked-out activations. `flip_share`, `delta_p_q`: of the knockout and its own flips;
-        `offset_…`: after its offset is refitted; `replicate_…`: behind the second prompt, against
-        its own clean pass. `null_share`, `null_delta_p`: flips, and mean ΔP among them, when the
-        knockout's Δlogit (towards the class predicted on clean) is dealt out among the samples at
-        random, mean of 100 times. `noise_floor`: largest |ΔP| of noop. `auc_shuffled`: the probe
-        that learned shuffled labels, against these. `n_repeats`, `repeats_flip_share`: answers
-        that repeat the subject, and the knockout's flips among them. `signal` … `gain_high`: see
-        `strength`, by layer; `cell_…`: of the read-out as a whole, each
-        sample scored at the layer that its own outer fold chose. `answer_auc` … `text_auc`: of
-        the floors. `prompt_end_…`: AUC at the same site and layer before the answer is read;
-        `added_…`: the AUC above it, paired.
+        A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not
+        measured. Shares are fractions of the samples that the condition measured, ΔP percentage
+        points; random draws are averaged.
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.
@@ -169,13 +155,21 @@ def _auc_under(effects: Effects, z: np.ndarray) -> np.ndarray:
 
 
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
-    """What reading the answer adds to what the probe knows at the prompt's end."""
-    readout = analysis.readout
+    """AUC at the same site before the answer is read, and what reading it adds, paired."""
+    readout, z, level = analysis.readout, analysis.z, analysis.level
     rows = _clean(scores, f"{readout.site}/prompt_end")
     if rows.empty or readout.position == "prompt_end":
         return {}
     before = next(samples.readouts(rows, analysis.answers))
-    return dict(strength.added(readout, before, analysis.z, analysis.drawn, analysis.level))
+    earlier = analysis.drawn.aucs(before.clean, z)
+    found: Columns = {"prompt_end_auc": before.auc, "added_auc": readout.auc - before.auc}
+    for name, replicates in (
+        ("prompt_end", earlier),
+        ("added", analysis.drawn.aucs(readout.clean, z) - earlier),
+    ):
+        low, high = intervals.percentile(replicates, level)
+        found |= {f"{name}_low": low, f"{name}_high": high}
+    return found
 
 
 def _flips(analysis: Analysis) -> Columns:

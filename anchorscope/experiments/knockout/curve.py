@@ -8,16 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import (
-    ANCHORS,
-    SHARE,
-    Analysis,
-    Columns,
-    Group,
-    Quantity,
-    count,
-    stacked,
-)
+from anchorscope.experiments.analysis import ANCHORS, Analysis, Columns, Group, Quantity, count
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes.bands import Means, Spread
@@ -33,9 +24,12 @@ CURVE = (
 )  # fmt: skip
 CONTRASTS = (
     "site", "position", "contrast", "quantity", "layer", "n", "n_clusters", "estimate", "ci_low",
-    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "no_effect", "signal", "inflation",
+    "ci_high", "ci90_low", "ci90_high", "band_low", "band_high", "effect", "signal", "inflation",
 )  # fmt: skip
-NO_EFFECT = 5.0
+MARGIN = 5.0
+"""Percentage points within which an effect is none."""
+YES, NO, UNCLEAR = "yes", f"no (within ±{MARGIN:g} points)", "unclear"
+NOT_INTERPRETABLE = "not interpretable"
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
@@ -45,28 +39,17 @@ def curve(analysis: Analysis) -> pd.DataFrame:
     will do).
 
     Returns:
-        A row for each condition, grouping, anchor and layer, with the columns `CURVE`. Groupings:
-        `per_layer`, each layer by its own flips; `reference_layer`, all by those of the headline
-        layer; `replicate`, by those behind a second prompt for the same question, and the other way
-        round, averaged, over the samples that have one. `share` and `answer_accuracy` are
-        fractions; `share` is over the cell's samples, also where a condition measures some of them
-        only. The groups of `matched` and `placebo` are by the knockout's flips, of the samples
-        whose pair counts (`anchorscope.experiments.interchange.table`).
-        ΔP, its interval and its max-t band over layers (`band_low`, `band_high`) are percentage
-        points. `flip_share`, with `flip_low` and `flip_high`: a fraction, those whose class flips
-        under the condition, of the `n_paired` of the group whose random control is complete (of
-        `matched` and `placebo`: of its right answers). `inflation`: how much wider than with fixed
-        probes the interval of ΔP is (`anchorscope.probes.bands`).
-        Of several random draws every number is found for each draw, then averaged; the bootstrap
-        draws among them, too. An empty group has n = 0, share = 0 and blanks. `signal` …
-        `gain_high`: see `strength.of_scores`, at the row's
-        layer; `cell_signal`: the read-out's as a whole.
+        A row for each condition, grouping, anchor and layer, with the columns `CURVE`, see
+        docs/products.md. `replicate` groups one prompt by the flips behind a second one for the
+        same question, and the other way round, averaged, over the samples that have one. Of
+        several random draws every number is found for each draw, then averaged; the bootstrap
+        draws among them, too. An empty group has n = 0, share = 0 and blanks.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
     made = [_of_condition(analysis, condition) for condition in analysis.readout.effects]
-    return stacked(made, CURVE)
+    return pd.concat(made, ignore_index=True) if made else pd.DataFrame(columns=list(CURVE))
 
 
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
@@ -110,8 +93,10 @@ def _groups(
                 support=counted if condition in ARMS else members,
                 quantities={
                     "delta_p": Quantity(Means(effects.delta_p, members, placements), "ci"),
-                    "share": Quantity(Means(members, everyone, placements), "share_ci", SHARE),
-                    "flip_share": Quantity(Means(effects.flip, counted, placements), "flip", SHARE),
+                    "share": Quantity(Means(members, everyone, placements), "share_ci", (0, 1)),
+                    "flip_share": Quantity(
+                        Means(effects.flip, counted, placements), "flip", (0, 1)
+                    ),
                 },
                 averages={
                     "answer_accuracy": Means(right, members),
@@ -192,30 +177,38 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     knockout (all, if absent).
 
     Returns:
-        A row for each `contrast`, `quantity` (`share` of flips; mean `delta_p` over all samples)
-        and layer, with the columns `CONTRASTS`. `knockout`, `random`, `knockout-random` are of the
-        samples whose control is complete; `matched`, `placebo`, `matched-placebo` of the right
-        answers whose pair counts in both arms (`anchorscope.experiments.interchange.table`).
-        Everything is in percentage points; random draws are averaged within a sample.
-        `no_effect`: the 90 % interval lies within ±5 points, at a layer with a `signal`; without
-        one a contrast cannot be interpreted. No rows of what was not run.
+        A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
+        docs/products.md, in percentage points; random draws are averaged within a sample. No rows
+        of what was not run.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
-    answers, signal = analysis.answers, analysis.strength["signal"]
+    answers, beside = analysis.answers, {"signal": analysis.strength["signal"]}
 
     def groups(readout: Readout) -> list[Group]:
         return _against_random(readout, answers) + interchange.contrasts(readout, answers)
 
-    def describe(group: Group, _: Columns, spreads: Mapping[str, Spread]) -> Columns:
+    def describe(group: Group, found: Columns, spreads: Mapping[str, Spread]) -> Columns:
         spread = spreads["estimate"]
         low, high = spread.interval(0.9)
-        quiet = (low >= -NO_EFFECT) & (high <= NO_EFFECT)
-        found = {"ci90_low": low, "ci90_high": high, "signal": signal, "no_effect": quiet & signal}
-        return found | analysis.band(spread, group.members[0].any(-1))
+        ends = {"ci90_low": low, "ci90_high": high, **beside}
+        band = analysis.band(spread, group.members[0].any(-1))
+        return {**ends, **band, "effect": _effect(found | ends)}
 
     return analysis.table(CONTRASTS, groups, describe, ("knockout", "random", *ARMS))
+
+
+def _effect(found: Columns) -> np.ndarray:
+    """What can be said of each layer's contrast, [layers]; None of an empty group."""
+    cases = {
+        NOT_INTERPRETABLE: ~found["signal"],
+        NO: (found["ci90_low"] >= -MARGIN) & (found["ci90_high"] <= MARGIN),
+        YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
+    }
+    said = np.select(list(cases.values()), list(cases), UNCLEAR).astype(object)
+    said[np.isnan(found["estimate"])] = None
+    return said
 
 
 def _against_random(readout: Readout, answers: pd.DataFrame) -> list[Group]:

@@ -1,11 +1,13 @@
 """The figure `controls`: what flips by itself, and what the probes still know, cell by cell."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import product
 
 import altair as alt
 import pandas as pd
 
+from anchorscope.experiments.knockout.curve import NO
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Row
@@ -21,7 +23,7 @@ FLIPS = {
     "question_flip_share": draw.Series("Flips: question", GREEN, [8, 3], "triangle-up"),
     "replicate_flip_share": draw.Series("Flips: replicate", PURPLE, [8, 2, 2, 2], "diamond"),
     "offset_flip_share": draw.Series("Flips: offset refitted", SKY, [4, 2], "triangle-down"),
-    "null_share": draw.Series("Flips: by chance", draw.SOFT, [1.5, 2.5], "cross"),
+    "null_share": draw.Series("Flips: Δlogit permuted", draw.SOFT, [1.5, 2.5], "cross"),
 }
 AUCS = {
     "probe_auc": draw.Series("AUC: clean", draw.INK, [1, 0], "circle"),
@@ -38,24 +40,24 @@ FOLLOWS = {
 }
 # of these the read-out's probe tells nothing: they stay in colour where it has no signal
 APART = ("prompt_end_auc", "auc_shuffled", "floor_auc")
+PERMUTED = (
+    "Δlogit permuted: flips if every sample were moved by the knockout's change of another sample, "
+    "drawn at random."
+)
 NEEDED = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
     "flip_share"
 )
 CONTRAST = (
-    "model dataset site position contrast quantity layer n estimate ci_low ci_high no_effect signal"
+    "model dataset site position contrast quantity layer n estimate ci_low ci_high effect signal"
 )
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
-Cells = dict[str, pd.DataFrame]
+Cells = Mapping[str, pd.DataFrame]
 
 
 @fitted
-def controls_chart(
-    controls: pd.DataFrame,
-    contrasts: pd.DataFrame,
-    asked: Asked,
-) -> Figure:
+def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked) -> Figure:
     """Small panels for each cell, models below one another, datasets side by side.
 
     Above: the share of samples that flip under the knockout, and under each control, of its own.
@@ -72,39 +74,34 @@ def controls_chart(
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    look, panels, datasets = asked.look, asked.panels, asked.datasets
+    panels, datasets = asked.panels, asked.datasets
     data.require(controls, NEEDED)
     data.require(contrasts, CONTRAST)
     rows = data.at_readout(controls, asked.readout)
     pairs = data.rows_at(contrasts, asked.readout)
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
-    across = draw.columns_across(
-        len(datasets) if len(datasets) > 1 else len(panels), 2 * look.columns
+    side_by_side = len(datasets) if len(datasets) > 1 else len(panels)
+    across = draw.columns_across(side_by_side, 2 * asked.look.columns)
+    look = replace(
+        asked.look,
+        panel_width=asked.look.panel_width // (2 if across > 2 else 1),
+        panel_height=round(0.45 * asked.look.panel_height),
     )
-    small = replace(
-        look,
-        panel_width=look.panel_width // (2 if across > 2 else 1),
-        panel_height=round(0.45 * look.panel_height),
-    )
-    width = across * (small.panel_width + 0.7 * look.spacing) + 4 * look.label_size
+    width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     known = {name for name in rows if rows[name].notna().any()} | set(follow["contrast"])
     shown = [series for name, series in (FLIPS | FOLLOWS | AUCS).items() if name in known]
-    shared = draw.encodings(shown, look, width)
-    lowest = _lowest(rows)
-    views = [
-        _cell(
-            data.cell_of(rows, model, dataset),
-            data.cell_of(follow, model, dataset) if len(follow) else None,
-            label,
-            name,
-            shared,
-            small,
-            lowest,
-            (i * len(datasets) + j) % across == 0,
-        )
-        for i, (model, label) in enumerate(panels)
-        for j, (dataset, name) in enumerate(datasets)
-    ]
+    shared, lowest = draw.encodings(shown, look, width), _lowest(rows)
+    views = []
+    for place, ((model, label), (dataset, name)) in enumerate(product(panels, datasets)):
+        cell = data.cell_of(rows, model, dataset)
+        told = {"model": label, "dataset": name}
+        found = {"Flips (%)": _lines(cell, FLIPS, told, 100)}
+        if len(follow):
+            found["Follow (%)"] = _follow_lines(data.cell_of(follow, model, dataset), told)
+        found["AUC"] = _lines(cell, AUCS, told, 1)
+        column = _column(cell, found, lowest, shared, look, labels=place % across == 0)
+        column[0] = column[0].properties(title=_heading(cell, label, name, look))
+        views.append(alt.VConcatChart(vconcat=column, spacing=8, resolve=draw.one_legend()))
     cells, paired = (data.cells_of(found, panels, datasets) for found in (rows, pairs))
     caption = _caption(cells, paired, asked)
     return draw.figure_of(views, across, width, asked.title, caption, look)
@@ -116,96 +113,83 @@ def _lowest(rows: pd.DataFrame) -> float:
     return 0.4 if pd.isna(seen) else min(0.4, int(10 * seen) / 10)
 
 
-def _cell(
+def _column(
     cell: pd.DataFrame,
-    follow: pd.DataFrame | None,
-    model: str,
-    dataset: str,
+    found: Mapping[str, list[Row]],
+    lowest: float,
     shared: draw.Encodings,
     look: Style,
-    lowest: float,
-    first: bool,
-) -> alt.VConcatChart:
-    """Flips, what follows if anywhere measured, and AUC of one cell.
-
-    Only the first of a row carries the labels of the y axes.
-    """
-    layers = data.layer_count(cell)
-    common = {"model": model, "dataset": dataset}
+    *,
+    labels: bool,
+) -> list[alt.LayerChart]:
+    """The panels of one cell, by the title of their y axis, which `labels` shows."""
+    heads = [{"layer": int(layer)} for layer in cell["layer"][data.true(cell["headline"])]]
+    rule = alt.Chart(alt.Data(values=heads)).mark_rule(color=draw.SOFT, strokeWidth=0.8)
     tenths = [k / 10 for k in range(round(10 * lowest), 11) if k % 2 == 0]
-    shares = ((0, 100), [0, 50, 100], "d")
-    panels: list[tuple[str, Sequence[float], Sequence[float], str, list[Row]]]
-    panels = [("Flips (%)", *shares, _lines(cell, FLIPS, common))]
-    if follow is not None:
-        lines = _follow_lines(follow, common, layers)
-        panels.append(("Follow (%)", *shares, lines))
-    panels.append(("AUC", (lowest, 1), tenths, ".1f", _lines(cell, AUCS, common)))
     views = []
-    for title, ends, ticks, form, rows in panels:
+    for title, rows in found.items():
         last = title == "AUC"
-        x = draw.layer_axis(layers, "Layer" if last else None, labels=last)
-        y = draw.value_axis(
-            "value", title if first else None, ends, ticks, look, number=form, labels=first
-        )
-        heads = [
-            alt.Chart(alt.Data(values=[{"layer": int(layer)}]))
-            .mark_rule(color=draw.SOFT, strokeWidth=0.8, opacity=0.7)
-            .encode(x)
-            for layer in cell["layer"][data.true(cell["headline"])]
-        ]
-        views.append(draw.line_panel(rows, x, y, shared, look, TIPS, under=heads))
-    views[0] = views[0].properties(title=_heading(cell, model, dataset, look))
-    return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
+        ends, ticks, form = ((lowest, 1), tenths, ".1f") if last else ((0, 100), [0, 50, 100], "d")
+        x = draw.layer_axis(data.layer_count(cell), "Layer" if last else None, labels=last)
+        name = title if labels else None
+        y = draw.value_axis("value", name, ends, ticks, look, number=form, labels=labels)
+        under = [rule.encode(x)] if heads else []
+        views.append(draw.line_panel(rows, x, y, shared, look, TIPS, under=under))
+    return views
 
 
 def _heading(cell: pd.DataFrame, model: str, dataset: str, look: Style) -> alt.TitleParams:
     """The dataset above the model, which says so where it has no signal."""
     unseen = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
     size = 0.88 * look.label_size
+    said = f"{model}, no signal" if unseen else model
     return draw.panel_heading(
         dataset,
         look,
         color=draw.SOFT if unseen else draw.INK,
-        subtitle=draw.wrapped(
-            f"{model}, no signal" if unseen else model, look.panel_width, 0.5 * size
-        ),
+        subtitle=draw.wrapped(said, look.panel_width, 0.5 * size),
         subtitleFontSize=size,
         subtitleColor=draw.SOFT,
     )
 
 
-def _lines(cell: pd.DataFrame, lines: dict[str, draw.Series], common: Row) -> list[Row]:
-    """The rows of a panel; shares become percent."""
+def _lines(
+    cell: pd.DataFrame, lines: Mapping[str, draw.Series], told: Row, factor: float
+) -> list[Row]:
+    """The rows of a panel; a series without a marker has none."""
     found = []
     for i, (column, series) in enumerate(lines.items()):
-        shown = common | {"series": series.name, "marker": series.marker}
-        low, high = ("auc_low", "auc_high") if column == "probe_auc" else ("", "")
-        numbers = data.values_of(column, low, high, factor=100 if lines is FLIPS else 1) | SIZE
+        ends = ("auc_low", "auc_high") if column == "probe_auc" else ("", "")
+        numbers = data.values_of(column, *ends, factor=factor) | SIZE
+        shown = told | {"series": series.name, "marker": series.marker}
         rows = data.line_rows(cell, numbers, shown, len(cell), i, probe=column not in APART)
         found += [row | {"mark": row["mark"] and series.marker is not None} for row in rows]
     return found
 
 
-def _follow_lines(follow: pd.DataFrame, common: Row, layers: int) -> list[Row]:
+def _follow_lines(follow: pd.DataFrame, told: Row) -> list[Row]:
     """The rows of the panel of right answers behind another question, in percent."""
     found: list[Row] = []
     numbers = data.values_of("estimate", "ci_low", "ci_high") | SIZE
     for i, (contrast, series) in enumerate(FOLLOWS.items()):
         rows = follow[follow["contrast"] == contrast]
-        shown = common | {"series": series.name, "marker": series.marker}
-        found += data.line_rows(rows, numbers, shown, layers, 4 * i)
+        shown = told | {"series": series.name, "marker": series.marker}
+        found += data.line_rows(rows, numbers, shown, data.layer_count(follow), 4 * i)
     return found
 
 
 def _caption(cells: Cells, contrasts: Cells, asked: Asked) -> list[str]:
     """Read-out, n and interval; noise floor; whether random tokens have an effect; no signal."""
     counts = [int(found["n"].max()) for found in cells.values() if len(found)]
+    rows = pd.concat(list(cells.values()))
+    permuted = "null_share" in rows and rows["null_share"].notna().any()
     return [
         f"Read-out {'/'.join(asked.readout)}; {data.size_note(counts)} samples a cell; "
         f"upright line: headline layer; "
         f"bands: pointwise {100 * asked.level:g}\u00a0% {data.BANDS}, "
         "those of AUCs with the probes held fixed.",
-        _floor(pd.concat(list(cells.values()))),
+        *([PERMUTED] if permuted else []),
+        _floor(rows),
         _equivalence(contrasts),
         *_following(contrasts, cells),
         *data.unseen_note(cells),
@@ -223,48 +207,38 @@ def _floor(rows: pd.DataFrame) -> str:
 
 
 def _equivalence(contrasts: Cells) -> str:
-    """At which layers the mean ΔP under random tokens lies within ±5 points, and where not.
+    """At which layers random tokens leave the mean ΔP alone, and where that is not shown.
 
     Layers without a signal are left out: there nothing can be said.
     """
-    here = {
-        name: rows[(rows["contrast"] == "random") & (rows["quantity"] == "delta_p")]
-        for name, rows in contrasts.items()
-    }
-    if not any(map(len, here.values())):
+    rows = pd.concat([found.assign(cell=name) for name, found in contrasts.items()])
+    rows = rows[(rows["contrast"] == "random") & (rows["quantity"] == "delta_p")]
+    if rows.empty:
         return "Effect of random tokens: not measured."
-    known = {
-        name: seen for name, rows in here.items() if len(seen := rows[data.true(rows["signal"])])
-    }
-    if not known:
+    rows = rows[data.true(rows["signal"])]
+    if rows.empty:
         return "Effect of random tokens: not interpretable, no layer has a signal."
-    open_at = {
-        name: [int(layer) for layer in rows["layer"][~data.true(rows["no_effect"])]]
-        for name, rows in known.items()
-    }
-    shown = [f"{name} at {data.layer_list(layers)}" for name, layers in open_at.items() if layers]
+    open_at = rows[rows["effect"] != NO].groupby("cell", sort=False)["layer"].agg(list)
+    shown = [f"{name} at {data.layer_list(at)}" for name, at in open_at.items()]
+    cells = rows["cell"].nunique()
     text = (
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "
-        f"at every layer with a signal in {len(known) - len(shown)} of {len(known)} cells"
+        f"at every layer with a signal in {cells - len(shown)} of {cells} cells"
     )
     return f"{text}; not shown for {data.few(shown)}." if shown else f"{text}."
 
 
 def _following(contrasts: Cells, cells: Cells) -> list[str]:
     """In how many cells right answers surely follow a matched question more than a placebo."""
-    surely = []
-    for name, rows in contrasts.items():
-        heads = cells[name]["layer"][data.true(cells[name]["headline"])]
-        here = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
-        here = here[here["layer"].isin(heads) & data.true(here["signal"])].dropna(
-            subset=["estimate"]
-        )
-        if len(here):
-            surely.append(here["ci_low"].gt(0).any())
-    if not surely:
+    heads = pd.concat(list(cells.values()))
+    heads = heads.loc[data.true(heads["headline"]), ["model", "dataset", "layer"]]
+    rows = pd.concat(list(contrasts.values())).merge(heads)
+    rows = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
+    rows = rows[data.true(rows["signal"]) & rows["estimate"].notna()]
+    if rows.empty:
         return []
     return [
         "Follow: right answers whose verdict turns behind another question of the relation. At the "
         "headline layer a matched question, for which the answer is wrong, turns surely more than "
-        f"a placebo in {sum(surely)} of {len(surely)} cells with a signal."
+        f"a placebo in {(rows['ci_low'] > 0).sum()} of {len(rows)} cells with a signal."
     ]

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from itertools import product
 
 import altair as alt
 import pandas as pd
@@ -31,34 +32,31 @@ HUMPS = (
     "AUC, calibration error and density in the colour of the Q-Anchored line. "
     "Two humps in a density do not show two mechanisms."
 )
-# measures of a cell as a whole
-CELLS = {"auc": data.values_of("probe_auc", "auc_low", "auc_high"), "ece": data.values_of("ece")}
 # what a row of panels shows, title and number format of its y axis
 MEASURES = {
     "auc": ("", "Probe AUC", ".1f"),
     "accuracy": ("Answer accuracy of the groups", "Right (%)", "d"),
     "popularity": ("Mean popularity of the groups", "Popularity", "~s"),
     "ece": ("Calibration error of the probes", "Error", ".2f"),
+    "density": (
+        "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)",
+        "Density (√)",
+        "",
+    ),
 }
-
-
-@dataclass(frozen=True)
-class Column:
-    """What one model's panels draw: rows with value, low and high by measure, and densities."""
-
-    label: str
-    layers: int
-    measures: dict[str, list[Row]]
-    density: list[Row]
-    also: list[Row]
+# measures of a cell as a whole, and of its groups
+CELLS = {"auc": data.values_of("probe_auc", "auc_low", "auc_high"), "ece": data.values_of("ece")}
+GROUPS = {
+    "accuracy": data.values_of("answer_accuracy", factor=100),
+    "popularity": data.values_of("popularity"),
+}
+Rows = dict[str, list[Row]]
+"""Measure, or `also` → the rows that one model's panel draws."""
 
 
 @fitted
 def probes_chart(
-    controls: pd.DataFrame,
-    curve: pd.DataFrame,
-    density: pd.DataFrame,
-    asked: Asked,
+    controls: pd.DataFrame, curve: pd.DataFrame, density: pd.DataFrame, asked: Asked
 ) -> Figure:
     """A column per model: AUC, the groups' answer accuracy and popularity, calibration, Δlogit.
 
@@ -76,23 +74,33 @@ def probes_chart(
     data.require(controls, CONTROLS)
     data.require(density, DENSITY)
     checked = data.at_readout(controls, asked.readout)
-    rows, grouping = data.select(curve, asked.readout, asked.grouping)
-    humps = data.rows_at(density, asked.readout)
-    columns = [_column(checked, rows, humps, model, datasets) for model in panels]
+    groups, grouping = data.select(curve, asked.readout, asked.grouping)
+    groups = groups[groups["condition"] == "knockout"]
+    tables = (checked, groups, data.rows_at(density, asked.readout))
+    columns = [_rows(*tables, model, datasets) for model in panels]
     across = draw.columns_across(len(columns), look.columns)
     width = draw.width_of(across, look)
     shared = draw.encodings(draw.paper_series(datasets), look, width)
     small = replace(look, panel_height=round(0.45 * look.panel_height))
-    shown = [name for name in MEASURES if any(one.measures[name] for one in columns)] or ["auc"]
-    views = [_views(one, shown, shared, small, i % across == 0) for i, one in enumerate(columns)]
+    drawn = [name for name in MEASURES if any(rows[name] for rows in columns)]
+    shown = list(dict.fromkeys(["auc", *drawn, "density"]))
+    views = []
+    for i, (rows, (model, label)) in enumerate(zip(columns, panels, strict=True)):
+        layers = data.layer_count(checked[checked["model"] == model])
+        first = i % across == 0
+        found = [_panel(name, rows, layers, name == shown[-2], shared, small) for name in shown]
+        heads = [draw.row_heading(MEASURES[name][0], look, shown=first) for name in shown[1:]]
+        heads.insert(0, draw.panel_heading(label, look))
+        column = [one.properties(title=head) for one, head in zip(found, heads, strict=True)]
+        views.append(alt.VConcatChart(vconcat=column, spacing=12, resolve=draw.one_legend()))
     cells = data.cells_of(checked, panels, datasets)
     sizes = [int(cell["n"].max()) for cell in cells.values() if len(cell)]
-    before = BEFORE if any(not row["dotted"] for one in columns for row in one.also) else ""
+    before = any(not row["dotted"] for rows in columns for row in rows["also"])
     caption = [
         f"Read-out {'/'.join(asked.readout)}; {GROUPINGS.get(grouping, grouping)}; "
         f"{data.size_note(sizes)} samples a cell; "
         f"bands: pointwise {100 * asked.level:g}\u00a0% {data.AUC_BANDS}.",
-        KEY.format(before=before),
+        KEY.format(before=BEFORE if before else ""),
         *_added(cells),
         *data.unseen_note(cells),
         *data.missing_note([name for name, cell in cells.items() if cell.empty]),
@@ -101,49 +109,40 @@ def probes_chart(
     return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
-def _column(
+def _rows(
     controls: pd.DataFrame,
     curve: pd.DataFrame,
     density: pd.DataFrame,
     model: Pair,
     datasets: Sequence[Pair],
-) -> Column:
-    """One model's rows of the three tables."""
-    key, label = model
-    mine, groups, humps = (table[table["model"] == key] for table in (controls, curve, density))
-    layers = data.layer_count(mine)
-    column = Column(label, layers, {name: [] for name in MEASURES}, [], [])
-    for i, (dataset, name) in enumerate(datasets):
-        cell = mine[mine["dataset"] == dataset]
-        common: Row = {"model": label, "dataset": name, "marker": draw.marker_of(i)}
+) -> Rows:
+    """One model's rows of the three tables; thin groups are left blank."""
+    found: Rows = {name: [] for name in (*MEASURES, "also")}
+    layers = data.layer_count(controls[controls["model"] == model[0]])
+    for i, (key, name) in enumerate(datasets):
+        cell, groups, humps = (
+            data.cell_of(table, model[0], key) for table in (controls, curve, density)
+        )
+        common: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
         shown = common | {"series": draw.series_name("Q", name)}
         for measure, numbers in CELLS.items():
             told = shown | {"measure": _named(measure)}
-            column.measures[measure].extend(data.line_rows(cell, numbers, told, layers, i))
+            found[measure] += data.line_rows(cell, numbers, told, layers, i)
         for source, said, dash in ALSO:
             told = shown | {"measure": said, "dotted": dash == draw.DOTTED}
-            column.also.extend(
-                data.line_rows(cell, data.values_of(source), told, layers, i, probe=False)
-            )
-        _add_groups(column, groups[groups["dataset"] == dataset], common, i)
+            numbers = data.values_of(source)
+            found["also"] += data.line_rows(cell, numbers, told, layers, i, probe=False)
+        for (j, anchor), measure in product(enumerate(draw.ANCHORS), GROUPS):
+            column = GROUPS[measure]["value"][0]
+            group = groups[groups["anchor"] == anchor]
+            if column in group:
+                kept = group.assign(**{column: group[column].mask(data.true(group["thin"]))})
+                told = common | {"series": draw.series_name(anchor, name)}
+                told |= {"measure": _named(measure)}
+                found[measure] += data.line_rows(kept, GROUPS[measure], told, layers, i + 4 * j)
         seen = set(cell["layer"][data.true(cell["signal"])])
-        column.density.extend(_density_rows(humps[humps["dataset"] == dataset], shown, i, seen))
-    return column
-
-
-def _add_groups(column: Column, cell: pd.DataFrame, common: Row, i: int) -> None:
-    """Answer accuracy, in percent, and popularity of one cell's groups; thin ones left blank."""
-    sources = (("accuracy", "answer_accuracy", 100), ("popularity", "popularity", 1))
-    for j, anchor in enumerate(draw.ANCHORS):
-        group = cell[(cell["condition"] == "knockout") & (cell["anchor"] == anchor)]
-        shown = common | {"series": draw.series_name(anchor, common["dataset"])}
-        for measure, name, factor in sources:
-            if name in group:
-                kept = group.assign(**{name: group[name].mask(data.true(group["thin"]))})
-                told = shown | {"measure": _named(measure)}
-                numbers = data.values_of(name, factor=factor)
-                rows = data.line_rows(kept, numbers, told, column.layers, i + 4 * j)
-                column.measures[measure].extend(rows)
+        found["density"] += _density_rows(humps, shown, i, seen)
+    return found
 
 
 def _named(measure: str) -> str:
@@ -170,31 +169,40 @@ def _density_rows(cell: pd.DataFrame, shown: Row, offset: int, seen: set[int]) -
     return rows
 
 
-def _views(
-    column: Column, shown: Sequence[str], shared: draw.Encodings, look: Style, first: bool
-) -> alt.VConcatChart:
-    """The panels of one model below one another; the first column's say what they show."""
-    views = []
-    for k, name in enumerate(shown):
-        said, title, form = MEASURES[name]
-        rows = column.measures[name]
-        domain, ticks = _domain(name, rows + column.also if name == "auc" else rows)
-        y = draw.value_axis("value", title, domain, ticks, look, number=form)
-        x = draw.layer_axis(column.layers, "Layer" if k == len(shown) - 1 else None)
-        size = replace(look, panel_height=round(1.6 * look.panel_height)) if name == "auc" else look
-        also = column.also if name == "auc" else []
-        under = _also_layers(also, x, y, shared, look) if also else []
-        view = draw.line_panel(rows, x, y, shared, size, TIPS, also=also, under=under)
-        heading = (
-            draw.row_heading(said, look, shown=first)
-            if k
-            else draw.panel_heading(column.label, look)
-        )
-        views.append(view.properties(title=heading))
-    said = "Density of Δlogit, layer of best AUC (solid: knockout, dotted: random tokens)"
-    density = _density(column.density, shared, look)
-    views.append(density.properties(title=draw.row_heading(said, look, shown=first)))
-    return alt.VConcatChart(vconcat=views, spacing=12, resolve=draw.one_legend())
+def _panel(
+    name: str, found: Rows, layers: int, last: bool, shared: draw.Encodings, look: Style
+) -> alt.LayerChart:
+    """One measure of one model; the last by layer names its x axis."""
+    rows, (_, title, form) = found[name], MEASURES[name]
+    if name == "density":
+        return _density(rows, title, shared, look)
+    also = found["also"] if name == "auc" else []
+    domain, ticks = _domain(name, rows + also)
+    x = draw.layer_axis(layers, "Layer" if last else None)
+    y = draw.value_axis("value", title, domain, ticks, look, number=form)
+    under = []
+    if also:
+        base = alt.Chart(pd.DataFrame(also)).encode(detail=["series:N", "measure:N"])
+        for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
+            under.append(_line(base.transform_filter(test), x, y, shared, dash, 0.6, 0.8, look))
+        hollow = draw.marker_layer(base, x, y, shared, 0.45 * look.marker_size, hollow=True)
+        under.append(hollow)
+    size = replace(look, panel_height=round((1.6 if name == "auc" else 1) * look.panel_height))
+    return draw.line_panel(rows, x, y, shared, size, TIPS, also=also, under=under)
+
+
+def _line(
+    base: alt.Chart,
+    x: alt.X,
+    y: alt.Y,
+    shared: draw.Encodings,
+    dash: Sequence[float],
+    width: float,
+    opacity: float,
+    look: Style,
+) -> alt.Chart:
+    line = base.mark_line(strokeWidth=width * look.line_width, strokeDash=dash, opacity=opacity)
+    return line.encode(x, y, color=shared.colour)
 
 
 def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[float]]:
@@ -211,21 +219,9 @@ def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[f
     return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
 
 
-def _also_layers(
-    rows: Sequence[Row], x: alt.X, y: alt.Y, shared: draw.Encodings, look: Style
-) -> list[alt.Chart]:
-    """Dashed and dotted lines with hollow markers."""
-    base = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "measure:N"])
-    views = []
-    for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
-        line = base.transform_filter(test).mark_line(
-            strokeWidth=0.6 * look.line_width, strokeDash=dash, opacity=0.8
-        )
-        views.append(line.encode(x, y, color=shared.colour))
-    return [*views, draw.marker_layer(base, x, y, shared, 0.45 * look.marker_size, hollow=True)]
-
-
-def _density(rows: Sequence[Row], shared: draw.Encodings, look: Style) -> alt.LayerChart:
+def _density(
+    rows: Sequence[Row], title: str, shared: draw.Encodings, look: Style
+) -> alt.LayerChart:
     """Densities of one model; square roots, so that a wide hump shows beside a narrow one."""
     width, height = look.panel_width, look.panel_height
     if not rows:
@@ -236,16 +232,13 @@ def _density(rows: Sequence[Row], shared: draw.Encodings, look: Style) -> alt.La
     x = alt.X("x:Q", title="Δlogit", scale=alt.Scale(domain=ends, nice=False))
     x["axis"] = alt.Axis(grid=False, tickCount=8)
     top = max(row["density"] for row in rows)
-    axis = alt.Axis(title="Density (√)", tickCount=3, minExtent=0, grid=True)
+    axis = alt.Axis(title=title, tickCount=3, minExtent=0, grid=True)
     y = alt.Y("density:Q", scale=alt.Scale(type="sqrt", domain=[0, 1.05 * top]), axis=axis)
-    stroke = 0.75 * look.line_width
     layers: list[alt.Chart] = []
     for condition, dash, opacity in (("random", draw.DOTTED, 0.65), ("knockout", [1, 0], 1)):
         here = base.transform_filter(f"datum.condition === '{condition}'")
-        line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
-        hollow = condition == "random"
-        size = 0.5 * look.marker_size
-        layers.append(line.encode(x, y, color=shared.colour))
+        layers.append(_line(here, x, y, shared, dash, 0.75, opacity, look))
+        hollow, size = condition == "random", 0.5 * look.marker_size
         layers.append(draw.marker_layer(here, x, y, shared, size, hollow=hollow))
     return alt.LayerChart(layer=layers, width=width, height=height)
 

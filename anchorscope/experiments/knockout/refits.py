@@ -8,7 +8,8 @@ deviations is the inflation that the other intervals lack.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ import torch
 
 from anchorscope.passes import features
 from anchorscope.probes import fitting, intervals, samples, scores
+from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -40,7 +42,6 @@ def refit(
     fitted: fitting.Fitted,
     *,
     draws: int = 50,
-    layers: Sequence[int] | None = None,
     seed: int = 0,
     device: str | torch.device = "cpu",
 ) -> pd.DataFrame:
@@ -57,51 +58,41 @@ def refit(
         settings: of the probes.
         fitted: the probes of the clean pass, of all layers.
         draws: bootstrap draws. One that leaves some probe a single class is not used.
-        layers: which; None for those at one and two thirds of the depth and the headline layer.
         seed: of the draws.
         device: where probes are fitted.
 
     Returns:
-        A row for each layer and quantity, with the columns `COLUMNS`: `share` of samples that
-        flip under knockout (a fraction), their mean ΔP `delta_p_q` and that of all samples
-        `delta_p_all` (percentage points), and the clean `probe_auc`. `estimate` is of all
-        samples; `draws` counts those in which the quantity exists both ways; inflation is
-        sd_refit / sd_fixed, NaN where nothing varies.
+        A row for each quantity at one and two thirds of the depth and at the headline layer, with
+        the columns `COLUMNS`: `share` of samples that flip under knockout (a fraction), their mean
+        ΔP `delta_p_q` and that of all samples `delta_p_all` (percentage points), and the clean
+        `probe_auc`. `estimate` is of all samples; `draws` counts those in which the quantity exists
+        both ways; inflation is sd_refit / sd_fixed, NaN where nothing varies.
 
     Raises:
-        AnchorscopeError: a probe cannot be fitted, no draw is usable, or there is no such layer.
+        AnchorscopeError: a probe cannot be fitted, or no draw is usable.
     """
     settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     cell = scores.cell_of(answers, settings, readout)
     passes = [scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT)]
-    chosen = _layers(passes[0], fitted, cell) if layers is None else sorted(set(layers))
-    if not chosen or chosen[0] < 0 or chosen[-1] >= len(passes[0]):
-        raise AnchorscopeError(
-            f"there is no such layer in {chosen}",
-            f"refits of {readout}",
-            f"name layers from 0 to {len(passes[0]) - 1}",
-            see="config",
-        )
-    here = [features.at(x, chosen) for x in passes]
-    fitted, z = fitted.at(chosen), cell.plan.z
-    clean, cut = fixed = [fitting.out_of_fold(fitted, x, cell.plan.fold) for x in here]
-    replicates = []  # [2, quantities, layers] of each draw
-    weights = _draw(answers, draws, seed, cell)
-    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
-    for some in np.split(weights, range(at_once, len(weights), at_once)):
-        again = fitting.fit(here[0], cell.plan, fitted.c, some, device=device)
-        where = cell.plan.of_draws(len(some))
-        moved = [fitting.out_of_fold(again, x, where) for x in here]
-        for number, drawn in enumerate(some):
-            rows = np.repeat(np.arange(len(z)), drawn)
-            both = (fixed, [s[:, number] for s in moved])
-            replicates.append([quantities(a[:, rows], b[:, rows], z[rows]) for a, b in both])
-    estimate, spread = quantities(clean, cut, z), np.array(replicates)
+    layers = _layers(passes[0], fitted, cell)
+    here = [features.at(x, layers) for x in passes]
+    fitted, z = fitted.at(layers), cell.plan.z
+    fixed = [fitting.out_of_fold(fitted, x, cell.plan.fold) for x in here]
+    drawn = _draw(answers, draws, seed, cell)
+    weights = drawn.weights[:, drawn.clusters].astype(np.int64)
+    each = _again(here, cell, fitted.c, weights, device)
+    refitted = [
+        quantities(again, z, replace(drawn, weights=own[None]))
+        for own, again in zip(drawn.weights, each, strict=True)
+    ]
+    once = Bootstrap(np.arange(len(z)), np.ones((1, len(z))))
+    (estimates,) = quantities(fixed, z, once)
+    both = np.stack([quantities(fixed, z, drawn), np.concatenate(refitted)])
     site, _, position = readout.partition("/")
     records = [
         {"site": site, "position": position, "layer": layer, "quantity": name}
-        | _spread(estimate[q, k], *spread[:, :, q, k].T)
-        for k, layer in enumerate(chosen)
+        | _spread(estimates[q, k], *both[:, :, q, k])
+        for k, layer in enumerate(layers)
         for q, name in enumerate(QUANTITIES)
     ]
     return pd.DataFrame(records, columns=list(COLUMNS))
@@ -115,19 +106,28 @@ def of_cell(
     fitted: Mapping[str, fitting.Fitted],
     **options: Any,
 ) -> pd.DataFrame:
-    """`refit` of several read-outs, in one table.
-
-    Args:
-        read: activations of a read-out, condition and draw.
-        answers, settings, options: see `refit`.
-        readouts: which.
-        fitted: the probes of each.
-    """
+    """`refit` of several read-outs, in one table; `read` takes the read-out first."""
     tables = [
         refit(partial(read, readout), answers, readout, settings, fitted[readout], **options)
         for readout in readouts
     ]
     return pd.concat(tables, ignore_index=True)
+
+
+def _again(
+    passes: Sequence[features.Features],
+    cell: scores.Cell,
+    c: np.ndarray,
+    weights: np.ndarray,
+    device: str | torch.device,
+) -> Iterator[list[np.ndarray]]:
+    """Scores on the passes by the probes of each draw, [layers, n]; a few draws at once."""
+    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
+    for some in np.split(weights, range(at_once, len(weights), at_once)):
+        again = fitting.fit(passes[0], cell.plan, c, some, device=device)
+        where = cell.plan.of_draws(len(some))
+        moved = [fitting.out_of_fold(again, x, where) for x in passes]
+        yield from ([s[:, number] for s in moved] for number in range(len(some)))
 
 
 def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell) -> list[int]:
@@ -141,44 +141,44 @@ def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell)
     return sorted({depth // 3, 2 * depth // 3, own})
 
 
-def _draw(answers: pd.DataFrame, draws: int, seed: int, cell: scores.Cell) -> np.ndarray:
-    """How often each sample is drawn, int64 [draws, n], where every probe has both classes."""
+def _draw(answers: pd.DataFrame, draws: int, seed: int, cell: scores.Cell) -> Bootstrap:
+    """The draws that leave every probe both classes."""
     drawn = samples.bootstrap(samples.kept(answers), draws, seed)
-    weights = drawn.weights[:, drawn.clusters].astype(np.int64)
-    usable = fitting.usable(cell.plan, weights)
+    usable = fitting.usable(cell.plan, drawn.weights[:, drawn.clusters].astype(np.int64))
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     if not usable.any():
         raise AnchorscopeError(
-            f"none of {len(weights)} bootstrap draws leaves every fold both classes",
+            f"none of {len(usable)} bootstrap draws leaves every fold both classes",
             f"refits of {cell.readout}",
             "sample more questions: one class is too rare to be learned from again and again",
             see="too-few-samples",
         )
-    return weights[usable]
+    return replace(drawn, weights=drawn.weights[usable])
 
 
-def quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """`QUANTITIES` of scores on two passes, each [layers, n].
+def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) -> np.ndarray:
+    """`QUANTITIES` of scores on the two passes, each [layers, n], in each draw.
 
     Returns:
-        float64 [quantities, layers]; NaN where nothing flips, or z [n] is of one class.
+        float64 [draws, quantities, layers]; NaN where nothing flips, or z [n] is of one class.
     """
+    clean, cut = passes
     wrong = clean > 0
     flip = (cut > 0) != wrong
-    moved = sigmoid(cut) - sigmoid(clean)
-    delta_p = 100 * np.where(wrong, 1, -1) * moved
-    flippers = intervals.ratio(np.where(flip, delta_p, 0.0).sum(-1), flip.sum(-1))
-    auc = np.array([intervals.auc(s, z) for s in clean])
-    return np.stack([flip.mean(-1), flippers, delta_p.mean(-1), auc])
+    delta_p = 100 * np.where(wrong, 1, -1) * (sigmoid(cut) - sigmoid(clean))
+    everyone = np.ones_like(flip)
+    means = [(flip, everyone), (delta_p, flip), (delta_p, everyone)]
+    found = [drawn.means(values, members) for values, members in means]
+    return np.stack([*found, drawn.aucs(clean, z)], axis=1)
 
 
 def _spread(estimate: float, fixed: np.ndarray, refitted: np.ndarray) -> dict[str, object]:
     """Standard deviations over the draws [draws] in which the quantity exists both ways."""
     known = ~np.isnan(fixed) & ~np.isnan(refitted)
-    several = known.sum() > 1
-    sd_fixed = fixed[known].std(ddof=1) if several else float("nan")
-    sd_refit = refitted[known].std(ddof=1) if several else float("nan")
+    sd_fixed, sd_refit = (
+        one[known].std(ddof=1) if known.sum() > 1 else float("nan") for one in (fixed, refitted)
+    )
     return {
         "estimate": estimate,
         "sd_fixed": sd_fixed,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
+from anchorscope.experiments.analysis import Analysis, Columns, Group, Quantity
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
@@ -32,10 +32,9 @@ def report(analysis: Analysis) -> pd.DataFrame:
     most the median) or `longer`. One in which no two samples differ is left out.
 
     Returns:
-        A row for each condition, stratum and value, with the columns `STRATA`. Under `random` it is
-        of the samples whose control is complete, the draws averaged. `flip_share` is a fraction of
-        the row's samples; ΔP, percentage points, is the mean over all of them, `delta_p_q` over
-        those that flip. Intervals hold the probes fixed. `signal`: see `strength.of_scores`.
+        A row for each condition, stratum and value, with the columns `STRATA`, see
+        docs/products.md. Under `random` it is of the samples whose control is complete, the draws
+        averaged.
     """
     layer, answers = analysis.readout.headline, analysis.answers
     strata = _strata(answers, analysis.readout.clean[layer] > 0, analysis.min_n)
@@ -77,7 +76,7 @@ def _group(
         members=whole,
         support=whole,
         quantities={
-            "flip_share": Quantity(flips, "flip", SHARE),
+            "flip_share": Quantity(flips, "flip", (0, 1)),
             "delta_p": Quantity(points, "ci"),
         },
         averages={"delta_p_q": Means(effects.delta_p, effects.flip & whole)},

@@ -7,7 +7,6 @@ tokens of an unlike question.
 
 from __future__ import annotations
 
-from anchorscope.config.settings import Section
 from anchorscope.experiments.experiment import Experiment
 from anchorscope.passes.interventions import Intervention
 
@@ -29,15 +28,10 @@ ARMS = {
 }
 
 
-class Settings(Section):
-    """Exact question tokens replaced by those of another sample."""
-
-
 EXPERIMENT = Experiment(
     name="patching",
     about="The exact question tokens (E_Q) are replaced by those of another sample of the same "
     "relation; the control replaces as many question tokens outside E_Q.",
-    settings=Settings,
     views={
         "bars": "Predictions that flip when the exact question tokens are replaced",
         "layers": "Predictions that flip when the exact question tokens are replaced, by layer",

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import product
+
 import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, EXPERIMENT
-from anchorscope.figures.figure_data import at_readout, require
+from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_style as draw
+from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
-from anchorscope.figures.figure_style import (
-    Figure,
-    Style,
-    figure_of,
-    panel_heading,
-    row_heading,
-)
+from anchorscope.figures.figure_style import Figure, Style
 
-EXACT, RANDOM = "exact question tokens", "random question tokens"
-GROUPS = {"Q": "Q-Anchored", "A": "A-Anchored"}
+# what is replaced: column of the table, colour of its bars
+REPLACED = {
+    "exact question tokens": ("flips", "#0072b2"),
+    "random question tokens": ("random", "#9a9a9a"),
+}
 TITLES = {
     "matched": "matched: the answer's truth turns",
     "published": "published: right answers, tokens of a wrong one",
     "placebo": "placebo: the answer's truth stays",
 }
-COLORS = {EXACT: "#0072b2", RANDOM: "#9a9a9a"}
+TIPS = {
+    "series": ("group", ""),
+    "replaced": ("replaced", ""),
+    "value": ("flips, %", ".1f"),
+    "low": ("from", ".1f"),
+    "high": ("to", ".1f"),
+    "n": ("n", ",d"),
+}
 
 
 @fitted
-def chart(
-    table: pd.DataFrame,
-    view: str,
-    asked: Asked,
-) -> Figure:
+def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
     """One of `EXPERIMENT.views`: a panel for each arm and model.
+
+    Right answers only: behind any other question a wrong answer's verdict falls back to the
+    default, so that wrong ones prove little.
 
     Args:
         table: rows of `results/tables/<figure>.patching.csv`.
@@ -43,124 +51,101 @@ def chart(
         AnchorscopeError: missing columns, or another read-out.
     """
     look, panels = asked.look, asked.panels
-    require(table, " ".join(EXPERIMENT.columns))
-    rows = _long(at_readout(table, asked.readout), dict(panels), dict(asked.datasets))
-    draw = _bars if view == "bars" else _by_layer
+    data.require(table, " ".join(("model", "dataset", *EXPERIMENT.columns)))
+    rows = data.at_readout(table, asked.readout)
+    rows = rows[(rows["label"].astype(str) == "0") & rows["anchor"].isin(draw.ANCHORS)]
+    rows = rows[rows["n_paired"] > 0]
+    width = draw.width_of(2 * len(panels), look)
+    shared = draw.encodings(draw.paper_series(asked.datasets), look, width)
     arms = [arm for arm in ARMS if (rows["arm"] == arm).any()] or list(ARMS)[:1]
-    views = [
-        draw(rows[(rows["arm"] == arm) & (rows["model"] == label)], look).properties(
-            title=row_heading(TITLES[arm], look)
-            if len(panels) == 1
-            else panel_heading(f"{label}, {TITLES[arm]}", look)
-        )
-        for arm in arms
-        for _, label in panels
-    ]
+    views = []
+    for arm, model in product(arms, panels):
+        mine = rows[(rows["arm"] == arm) & (rows["model"] == model[0])]
+        if view == "bars":
+            panel = _bars(_rows(mine[data.true(mine["headline"])], model, asked.datasets), look)
+        else:
+            panel = _by_layer(mine, model, asked.datasets, shared, look)
+        said = TITLES[arm] if len(panels) == 1 else f"{model[1]}, {TITLES[arm]}"
+        views.append(panel.properties(title=draw.row_heading(said, look), width=_width(look)))
     caption = _caption(rows, view, asked.level)
-    width = len(panels) * look.panel_width
-    return figure_of(views, len(panels), width, asked.title, caption, look)
+    return draw.figure_of(views, len(panels), width, asked.title, caption, look)
 
 
-def _long(table: pd.DataFrame, models: dict[str, str], datasets: dict[str, str]) -> pd.DataFrame:
-    """A row for each bar or point: what was replaced, and the share of flips in percent.
-
-    Right answers only: behind any other question a wrong answer's verdict falls back to the
-    default, so that wrong ones prove little.
-    """
-    kept = table[(table["label"].astype(str) == "0") & table["anchor"].isin(GROUPS)]
-    kept = kept[kept["n_paired"] > 0]
-    frames = []
-    for name, column in ((EXACT, "flips"), (RANDOM, "random")):
-        part = kept[["model", "dataset", "arm", "anchor", "layer", "n_paired", "headline", "thin"]]
-        numbers = {
-            end: 100 * kept[f"{column}{tail}"]
-            for end, tail in (("share", ""), ("low", "_low"), ("high", "_high"))
-        }
-        frames.append(part.assign(replaced=name, **numbers))
-    rows = pd.concat(frames, ignore_index=True)
-    return rows.assign(
-        model=rows["model"].map(models),
-        dataset=rows["dataset"].map(datasets),
-        group=rows["anchor"].map(GROUPS),
-        series=rows["anchor"].map(GROUPS) + ", " + rows["replaced"],
-    )
+def _width(look: Style) -> float:
+    return 2 * look.panel_width
 
 
-def _tips(*more: str) -> list[alt.Tooltip]:
-    return [
-        *(alt.Tooltip(f"{name}:N") for name in ("model", "dataset", "group", "replaced")),
-        *(alt.Tooltip(f"{name}:Q") for name in more),
-        alt.Tooltip("share:Q", title="flips, %", format=".1f"),
-        alt.Tooltip("low:Q", title="from", format=".1f"),
-        alt.Tooltip("high:Q", title="to", format=".1f"),
-        alt.Tooltip("n_paired:Q", title="n"),
-    ]
+def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
+    """A row for each dataset, group, sort of tokens and layer; shares in percent."""
+    layers, found = data.layer_count(table), []
+    for (i, (key, name)), (j, anchor), (replaced, (column, _)) in product(
+        enumerate(datasets), enumerate(draw.ANCHORS), REPLACED.items()
+    ):
+        line = table[(table["dataset"] == key) & (table["anchor"] == anchor)]
+        numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
+        numbers |= {"n": ("n_paired", 1, 0), "thin": ("thin", 1, 0)}
+        shown: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
+        shown |= {"series": draw.series_name(anchor, name), "group": f"{anchor}-Anchored"}
+        shown |= {"replaced": replaced, "condition": column, "chance": column == "random"}
+        found += data.line_rows(line, numbers, shown, layers, i + 4 * j, probe=False)
+    return found
 
 
-def _y() -> alt.Y:
-    return alt.Y("share:Q", title="Flips, %", scale=alt.Scale(domain=[0, 100]))
-
-
-def _scale() -> alt.Scale:
-    return alt.Scale(domain=list(COLORS), range=list(COLORS.values()))
-
-
-def _color() -> alt.Color:
-    legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolOpacity=1)
-    return alt.Color("replaced:N", title=None, scale=_scale(), legend=legend)
-
-
-def _bars(rows: pd.DataFrame, look: Style) -> alt.LayerChart:
+def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     """Flips of each dataset's groups, by what was replaced; thin groups are pale."""
-    rows = rows[rows["headline"]]
-    rows = rows.assign(bar=rows["dataset"] + "\n" + rows["group"])
-    order = list(dict.fromkeys(rows["bar"]))
+    height = 0.7 * look.panel_height
+    if not rows:
+        note = draw.empty_note("not measured", _width(look), height, look)
+        return alt.LayerChart(layer=[note], height=height)
+    found = pd.DataFrame(list(rows))
+    found["bar"] = found["dataset"] + "\n" + found["group"]
+    names, colours = list(REPLACED), [colour for _, colour in REPLACED.values()]
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
-    x = alt.X("bar:N", title=None, sort=order, axis=axis)
-    offset = alt.XOffset("replaced:N", sort=list(COLORS))
-    opacity = alt.condition("datum.thin", alt.value(0.35), alt.value(1))
-    base = alt.Chart(rows).encode(x=x, xOffset=offset)
-    bars = base.mark_bar().encode(y=_y(), color=_color(), opacity=opacity, tooltip=_tips("layer"))
-    ends = base.mark_rule(color="#333333").encode(y=alt.Y("low:Q", title="Flips, %"), y2="high:Q")
-    return (bars + ends).properties(width=2 * look.panel_width, height=0.7 * look.panel_height)
+    base = alt.Chart(found).encode(
+        x=alt.X("bar:N", title=None, sort=list(dict.fromkeys(found["bar"])), axis=axis),
+        xOffset=alt.XOffset("replaced:N", sort=names),
+        tooltip=draw.tooltips(**TIPS),
+    )
+    legend = alt.Legend(title=None, orient="bottom", symbolType="square", symbolOpacity=1)
+    bars = base.mark_bar().encode(
+        y=alt.Y("value:Q", title="Flips (%)", scale=alt.Scale(domain=[0, 100])),
+        color=alt.Color("replaced:N", scale=alt.Scale(domain=names, range=colours), legend=legend),
+        opacity=alt.condition("datum.thin", alt.value(0.35), alt.value(1)),
+    )
+    ends = base.mark_rule(color="#333333").encode(y=alt.Y("low:Q", title="Flips (%)"), y2="high:Q")
+    return alt.LayerChart(layer=[bars, ends], height=height)
 
 
-def _by_layer(rows: pd.DataFrame, look: Style) -> alt.LayerChart:
-    """Flips by layer; solid for Q-Anchored, dashed for A-Anchored; thin groups are left out."""
-    rows = rows[~rows["thin"]].assign(
-        low=rows["low"].fillna(rows["share"]), high=rows["high"].fillna(rows["share"])
-    )
-    x = alt.X("layer:Q", title="Layer", axis=alt.Axis(tickMinStep=1, grid=False))
-    dash = alt.StrokeDash(
-        "group:N",
-        title=None,
-        scale=alt.Scale(domain=list(GROUPS.values()), range=[[1, 0], [4, 3]]),
-        legend=None,
-    )
-    base = alt.Chart(rows).encode(x=x, detail=["dataset:N", "series:N"])
-    band = base.mark_area(opacity=look.band_opacity).encode(
-        y=alt.Y("low:Q", title="Flips, %", scale=alt.Scale(domain=[0, 100])),
-        y2="high:Q",
-        color=_color(),
-    )
-    line = base.mark_line(strokeWidth=look.line_width, point={"size": 0.4 * look.marker_size})
-    curves = line.encode(y=_y(), color=_color(), strokeDash=dash, tooltip=_tips("layer"))
-    return (band + curves).properties(width=2 * look.panel_width, height=0.7 * look.panel_height)
+def _by_layer(
+    table: pd.DataFrame,
+    model: Pair,
+    datasets: Sequence[Pair],
+    shared: draw.Encodings,
+    look: Style,
+) -> alt.LayerChart:
+    """Flips by layer, those under the control dotted; where a group is thin the line breaks."""
+    x = draw.layer_axis(data.layer_count(table), "Layer")
+    y = draw.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
+    names = [f"{column}{end}" for column, _ in REPLACED.values() for end in ("", "_low", "_high")]
+    drawn = table.assign(**table[names].mask(data.true(table["thin"])))
+    rows, height = _rows(drawn, model, datasets), 0.7 * look.panel_height
+    return draw.line_panel(rows, x, y, shared, look, TIPS, height=height, chance=bool(rows))
 
 
 def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
     """What the reader must know beside the picture."""
-    counts = rows[rows["headline"]].drop_duplicates(["model", "dataset", "arm", "anchor"])
-    least, most = counts["n_paired"].min(), counts["n_paired"].max()
-    where = "at the headline layer" if view == "bars" else "by layer"
-    lines = "" if view == "bars" else " Solid: Q-Anchored; dashed: A-Anchored; a line per dataset."
+    counts = rows[data.true(rows["headline"])]["n_paired"]
+    bars = view == "bars"
+    lines = "" if bars else " Dotted: random tokens. Where samples are too few a line breaks."
     return [
-        f"Right answers whose predicted class flips {where} when question tokens before the same "
-        f"answer are replaced: the exact question tokens by a partner's, or as many others by "
-        f"those of an unlike question.",
+        f"Right answers whose predicted class flips {'at the headline layer' if bars else 'by'} "
+        f"{'' if bars else 'layer '}when question tokens before the same answer are replaced: the "
+        "exact question tokens by a partner's, or as many others by those of an unlike question.",
         "Groups by the knockout's flips. A pair counts if the probe classes the partner's own "
         "clean pass as it classes the sample's; in `published`, if it calls the sample right."
         + lines,
-        f"{100 * level:g} % clustered bootstrap intervals, probes held fixed; n = {least:,} to "
-        f"{most:,}." if len(counts) else "No sample has a partner.",
-    ]  # fmt: skip
+        f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
+        f"{data.size_note([*counts])}."
+        if len(counts)
+        else "No sample has a partner.",
+    ]

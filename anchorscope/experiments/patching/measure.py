@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import pandas as pd
 
-from anchorscope.experiments.patching import ARMS, RANDOM, Settings
+from anchorscope.experiments.patching import ARMS, RANDOM
 from anchorscope.experiments.scored import COLUMNS, Cell
 from anchorscope.passes import partners
 from anchorscope.passes.batches import Sample
@@ -16,7 +16,7 @@ from anchorscope.passes.interventions import random_tokens, runs, seeded
 FACTS = ("partner", "changed", "source")
 
 
-def measure(cell: Cell, settings: Settings) -> pd.DataFrame:
+def measure(cell: Cell) -> pd.DataFrame:
     """Score the samples of a cell behind replaced question tokens.
 
     A partner is of the sample's own relation and fold (see `partners.interchange`), and its E_Q has
@@ -24,31 +24,28 @@ def measure(cell: Cell, settings: Settings) -> pd.DataFrame:
 
     Returns:
         `scored.COLUMNS` of `clean`, the arms and the control, and with them `partner`, the id of
-        the sample whose tokens were put in; `changed`, the share of the replaced ids that are not
-        what they were; `source`, see `partners.Interchange`.
+        the sample whose tokens were put in; `changed`, the share of the control's replaced ids that
+        are not what they were; `source`, see `partners.Interchange`.
     """
     found = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
-    samples = cell.samples
-    unlike = _Unlike(cell, samples)
-    patched, facts = [], []
+    samples, donors = cell.samples, _donors(cell)
+    patched: list[Sample] = []
+    facts: list[tuple[object, ...]] = []
     for id_, sample in samples.items():
         others: dict[str, Sample] = {}
         for arm, one in ARMS.items():
             partner = samples.get(found.arms[arm].get(id_, ""))
-            if partner is None or len(runs(partner.eq_tokens)) != len(runs(sample.eq_tokens)):
-                continue
-            others[one.name] = exact(sample, partner)
-            facts.append((id_, one.name, partner.id, _changed(sample, partner), found.source))
-        if others and (donor := unlike.donor(id_)) is not None:
+            if partner and len(runs(partner.eq_tokens)) == len(runs(sample.eq_tokens)):
+                others[one.name] = exact(sample, partner)
+                facts.append((id_, one.name, partner.id, None, found.source))
+        if others and (possible := donors(id_)):
+            donor = samples[seeded(f"{cell.seed}/{id_}/donor").choice(possible)]
             others[RANDOM.name], share = control(sample, donor, f"{cell.seed}/{id_}")
             facts.append((id_, RANDOM.name, donor.id, share, found.source))
             patched.append(replace(sample, others=others))
-    rows = cell.score(patched, (*ARMS.values(), RANDOM)) if patched else _none()
+    none = pd.DataFrame(columns=list(COLUMNS))
+    rows = cell.score(patched, (*ARMS.values(), RANDOM)) if patched else none
     return rows.merge(pd.DataFrame(facts, columns=["id", "condition", *FACTS]), how="left")
-
-
-def _none() -> pd.DataFrame:
-    return pd.DataFrame(columns=list(COLUMNS))
 
 
 def exact(sample: Sample, partner: Sample) -> Sample:
@@ -108,36 +105,17 @@ def with_spans(
     )
 
 
-def _changed(sample: Sample, partner: Sample) -> float:
-    """The share of spans of E_Q whose tokens are not what they were."""
-    pairs = list(zip(_texts(sample), _texts(partner), strict=True))
-    return sum(one != other for one, other in pairs) / len(pairs)
+def _donors(cell: Cell) -> Callable[[str], list[str]]:
+    """Id → samples in its fold with tokens to give whose questions are unlike its own.
 
-
-def _texts(sample: Sample) -> list[list[int]]:
-    return [[sample.input_ids[place] for place in run] for run in runs(sample.eq_tokens)]
-
-
-class _Unlike:
-    """Questions of another relation, or another template of the only one, in a sample's fold."""
-
-    def __init__(self, cell: Cell, samples: Mapping[str, Sample]) -> None:
-        asked, _ = partners.known(cell.answers)
-        kinds = {one.id: (one.relation, one.template) for one in asked if one.id in samples}
-        several = len({relation for relation, _ in kinds.values()}) > 1
-        self.kind = {id_: kind[0] if several else kind[1] for id_, kind in kinds.items()}
-        self.samples, self.folds, self.seed = samples, cell.folds, cell.seed
-        self.outside = {  # who has tokens to give
-            id_ for id_, one in samples.items() if {*one.question_tokens} - {*one.eq_tokens}
-        }
-
-    def donor(self, id_: str) -> Sample | None:
-        """One of them, chosen by the seed and the id; None where there is none."""
-        found = [
-            other
-            for other, kind in self.kind.items()
-            if kind != self.kind[id_]
-            and self.folds[other] == self.folds[id_]
-            and other in self.outside
-        ]
-        return self.samples[seeded(f"{self.seed}/{id_}/donor").choice(found)] if found else None
+    Of another relation, or of another template of the only one.
+    """
+    samples, folds = cell.samples, cell.folds
+    asked, _ = partners.known(cell.answers)
+    kinds = {one.id: (one.relation, one.template) for one in asked if one.id in samples}
+    several = len({relation for relation, _ in kinds.values()}) > 1
+    kind = {id_: relation if several else template for id_, (relation, template) in kinds.items()}
+    giving = [id_ for id_ in kind if {*samples[id_].question_tokens} - {*samples[id_].eq_tokens}]
+    return lambda id_: [
+        one for one in giving if kind[one] != kind[id_] and folds[one] == folds[id_]
+    ]

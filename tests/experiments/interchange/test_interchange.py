@@ -167,15 +167,6 @@ def test_the_contrast_is_over_right_answers_that_count_in_both_arms() -> None:
     assert alone.empty
 
 
-def test_few_pairs_or_clusters_are_thin() -> None:
-    measured, given = cell("pair")
-    found = analysis.table(interchange.report, measured, given, draws=20, min_n=121)
-    assert not at(found, "matched")["thin"] and at(found, "matched", "0")["thin"]
-    assert analysis.table(interchange.report, measured, given, draws=20, min_clusters=241)[
-        "thin"
-    ].all()
-
-
 def test_an_arm_that_was_not_measured_has_no_rows() -> None:
     alone = analysis.table(interchange.report, scores("placebo"), answers(placebo_partner=None))
     assert set(alone["arm"]) == {"matched"}

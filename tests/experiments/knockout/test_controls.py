@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import controls, curve
+from anchorscope.experiments.knockout import cell_tables, controls, curve
 from anchorscope.probes import samples
+from anchorscope.probes.draws import Draws
 from anchorscope.probes.intervals import auc
 
 N = 80
@@ -208,11 +209,22 @@ def test_the_headline_layer_is_marked_and_the_signal_read_there() -> None:
     assert not table(floors=telling)[["signal", "cell_signal"]].any(axis=None)
 
 
+NOT_REFITTED = Draws(np.array(IDS, dtype=object), np.zeros((0, N), dtype=np.int64))
+BEFORE = ("prompt_end", "added")
+
+
 def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
-    whole = pd.concat([scores(), rows(0.2 * S["clean"]).assign(readout="mlp/prompt_end")])
-    found = table(scores=whole).set_index(["position", "layer"])
-    assert found.loc["final", "prompt_end_auc"].tolist() == found.loc["final", "probe_auc"].tolist()
-    assert (found.loc["final", ["added_auc", "added_low", "added_high"]] == 0).all(axis=None)
+    for earlier in (0.2 * S["clean"], S["random"]):
+        whole = pd.concat([scores(), rows(earlier).assign(readout="mlp/prompt_end")])
+        found = table(scores=whole).set_index(["position", "layer"])
+        after = found.loc["final"]
+        aucs = [auc(s, LABELS) for s in earlier]
+        assert after["prompt_end_auc"].tolist() == aucs
+        assert after["added_auc"].tolist() == (after["probe_auc"] - aucs).tolist()
+        # unpaired, the interval would be wider; of a probe that orders alike there is none
+        width = {x: after[f"{x}_high"].iloc[0] - after[f"{x}_low"].iloc[0] for x in BEFORE}
+        assert width["added"] < 0.7 * width["prompt_end"]
+        assert (width["added"] == 0) == (after["added_auc"].iloc[0] == 0)
     assert found.loc["prompt_end", "added_auc"].isna().all()
     assert found.loc["prompt_end", "floor"].eq("question").all()
 
@@ -253,6 +265,23 @@ def test_densities_are_kernels_over_what_both_conditions_span() -> None:
     assert analysis.table(controls.density, rows(S["clean"]), answers()).empty
 
 
-def test_the_order_of_rows_changes_no_digit() -> None:
-    turned = {"scores": scores().sample(frac=1, random_state=0), "floors": floors()[::-1]}
-    pd.testing.assert_frame_equal(table(**turned), table(), check_exact=True)
+def test_the_order_of_rows_changes_no_digit_of_any_table() -> None:
+    def made(scores: pd.DataFrame, floors: pd.DataFrame, given: pd.DataFrame) -> Any:
+        settings = {"probe": {"scoring": "calibrated", "prior": "balanced"}, "seed": SEED}
+        bootstrap = {"draws": 20, "min_n": 5}
+        return cell_tables.tables(
+            scores, floors, given, NOT_REFITTED, bootstrap=bootstrap, **settings
+        )
+
+    swapped = [rows(S[name], arm) for arm, name in (("matched", "random"), ("placebo", "noop"))]
+    whole, partners = pd.concat([scores(), *swapped]), np.roll(IDS, 10)
+    given = answers().assign(matched_partner=partners, placebo_partner=partners)
+    expected = made(whole, floors(), given)
+    found = made(whole.sample(frac=1, random_state=0), floors()[::-1], given)
+    # the shuffled labels are dealt out in the answers' order, and nothing else
+    dealt = made(whole, floors(), given[::-1])
+    for name, table in expected.items():
+        assert table.notna().any(axis=None), name
+        pd.testing.assert_frame_equal(found[name], table, check_exact=True)
+        same = [column for column in table if "shuffled" not in column]
+        pd.testing.assert_frame_equal(dealt[name][same], table[same], check_exact=True)

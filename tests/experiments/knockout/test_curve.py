@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from anchorscope.experiments import analysis
-from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.probes import bands, samples
 from anchorscope.storage.errors import AnchorscopeError
@@ -121,21 +120,6 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
-@pytest.mark.parametrize("make", [curve.curve, curve.contrasts, interchange.report])
-def test_the_order_of_rows_changes_no_digit(make: Any) -> None:
-    measured, given = cell(60)
-    swapped = measured[measured["condition"] == "random"].assign(condition="matched", fold=0)
-    measured = pd.concat([measured.assign(fold=0), swapped])
-    given["matched_partner"] = np.roll(given["id"].to_numpy(), 2)
-    turned = [frame.sample(frac=1, random_state=1) for frame in (measured, given)]
-    expected = analysis.table(make, measured, given, draws=50, seed=2)
-    assert expected["n"].max() > 0
-    for some in (turned, (measured, given)):
-        found = analysis.table(make, *some, draws=50, seed=2)
-        pd.testing.assert_frame_equal(found, expected, check_exact=True)
-    assert not analysis.table(make, measured, given, draws=50, seed=3).equals(expected)
-
-
 def floors(s: list[float], ids: list[str] = IDS) -> pd.DataFrame:
     return pd.DataFrame({"id": ids, "floor": "question", "s": s})[::-1]
 
@@ -159,14 +143,34 @@ def test_the_floor_hardest_to_beat_stands_in_every_row() -> None:
         made(floors=floors([2.0, 1.0, -1.0], IDS[:3]))
 
 
-def test_no_effect_is_said_of_a_quiet_control_where_there_is_a_signal() -> None:
+def test_an_effect_is_none_certain_or_unclear_and_not_interpretable_without_a_signal() -> None:
     measured, table = cell(60)
     found = analysis.table(curve.contrasts, measured, table, draws=100)
-    assert found[found["contrast"] == "random"]["no_effect"].all()
-    assert not found[found["contrast"] != "random"]["no_effect"].any()
+    assert set(found[found["contrast"] == "random"]["effect"]) == {curve.NO}
+    assert set(found[found["contrast"] != "random"]["effect"]) == {curve.YES}
     told = floors(table["label"].to_list(), table["id"].tolist())
     found = analysis.table(curve.contrasts, measured, table, floors=told, draws=50)
-    assert not found["no_effect"].any() and not found["signal"].any()
+    assert set(found["effect"]) == {curve.NOT_INTERPRETABLE} and not found["signal"].any()
+
+
+@pytest.mark.parametrize(
+    ("ends", "ends90", "said"),
+    [
+        ((-4, 5), (-3, 4), curve.NO),
+        ((1, 4), (2, 3), curve.NO),
+        ((1, 9), (2, 8), curve.YES),
+        ((-9, -1), (-8, -2), curve.YES),
+        ((-1, 9), (0, 8), curve.UNCLEAR),
+    ],
+)
+def test_what_is_said_of_a_contrast_follows_from_its_intervals(
+    ends: tuple[float, float], ends90: tuple[float, float], said: str
+) -> None:
+    names = ("ci_low", "ci_high", "ci90_low", "ci90_high")
+    given = {name: np.array([end]) for name, end in zip(names, (*ends, *ends90), strict=True)}
+    for signal, expected in ((True, said), (False, curve.NOT_INTERPRETABLE)):
+        row = given | {"signal": np.array([signal]), "estimate": np.array([1.0])}
+        assert curve._effect(row).tolist() == [expected]
 
 
 def test_popularity_is_the_mean_of_the_members_where_it_is_known() -> None:
@@ -286,7 +290,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
     blank = analysis.table(curve.contrasts, measured, table.assign(random_complete=False))
     assert (blank["n"] == 0).all()
     assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
-    assert not blank["no_effect"].any()
+    assert blank["effect"].isna().all()
     absent = analysis.table(curve.contrasts, measured[measured["condition"] != "random"], table)
     assert absent.empty
     assert list(absent.columns) == list(curve.CONTRASTS)

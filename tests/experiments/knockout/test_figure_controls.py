@@ -63,7 +63,9 @@ def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None
     svg = drawing(spec)
     assert svg.count('aria-roledescription="legend"') == 1
     assert ">Flips: question<" in svg and ">AUC: hardest floor<" in svg
-    assert not any(f">{gone}" in svg for gone in ("Flips: replicate", "Flips: by chance", "Follow"))
+    assert not any(
+        f">{gone}" in svg for gone in ("Flips: replicate", "Flips: Δlogit permuted", "Follow")
+    )
 
 
 QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
@@ -80,7 +82,7 @@ EVERYWHERE = [
     [
         (lambda t: t, EVERYWHERE),
         (
-            lambda t: t.assign(no_effect=t["no_effect"] & t.eval(QUIET)),
+            lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
             ["in 1 of 2 cells; not shown for Model on Beta at layers 1–2."],
         ),
         (

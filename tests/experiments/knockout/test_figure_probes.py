@@ -124,7 +124,7 @@ def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
 
 @pytest.mark.parametrize(
     ("table", "column"),
-    [("probes", "ece"), ("probes", "x"), ("controls", "signal"), ("controls", "no_effect")],
+    [("probes", "ece"), ("probes", "x"), ("controls", "signal"), ("controls", "effect")],
 )
 def test_a_table_that_lacks_a_column_is_refused(table: str, column: str) -> None:
     controls, curve, density = (frame.drop(columns=column, errors="ignore") for frame in tables())

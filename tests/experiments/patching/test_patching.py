@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import altair as alt
@@ -15,13 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from instrument import answers_table
 
-from anchorscope.experiments import registry, scored
+from anchorscope.experiments import scored
 from anchorscope.experiments.patching import EXPERIMENT, figure, measure
 from anchorscope.experiments.patching import table as tables
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import runs
-from anchorscope.storage.errors import AnchorscopeError
 
 
 def sample(id_: str = "a", eq: tuple[int, ...] = (3, 4, 7), first: int = 100) -> Sample:
@@ -94,7 +92,7 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
     loaded = loading.load(checkpoint("llama", "metaspace"))
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
-    rows = measure.measure(cell, EXPERIMENT.settings())
+    rows = measure.measure(cell)
     assert {"clean", "patch-matched", "patch-random"} <= {*rows["condition"]}
     samples = cell.samples
     for (id_, condition), part in rows.groupby(["id", "condition"]):
@@ -123,7 +121,7 @@ def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> N
     loaded = replace(loading.load(checkpoint("llama", "metaspace")), window=1)
     answers = relations(loaded)
     cell = scored.Cell(loaded, answers, Sums(list(answers["id"])), ["resid/final"], 400)
-    rows = measure.measure(cell, EXPERIMENT.settings())
+    rows = measure.measure(cell)
     assert {*rows["condition"]} == {"clean"}
 
 
@@ -191,14 +189,3 @@ def test_every_column_is_explained_and_every_view_drawn() -> None:
     for view, title in EXPERIMENT.views.items():
         drawn = figure.chart(cells, view, title=title, **asked)
         assert isinstance(drawn, alt.TopLevelMixin) and drawn.to_dict()["concat"]
-
-
-def test_settings_of_no_experiment_are_refused() -> None:
-    def config(**sections: Any) -> Any:
-        return SimpleNamespace(experiments=sections)
-
-    registry.check(config(patching={}))
-    with pytest.raises(AnchorscopeError, match="no experiment 'knockout' takes settings"):
-        registry.check(config(knockout={}))
-    with pytest.raises(AnchorscopeError, match=r"experiments\.patching\.arm"):
-        registry.check(config(patching={"arm": 1}))

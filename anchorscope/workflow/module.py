@@ -1,0 +1,33 @@
+"""The project's files, where another Snakefile uses this workflow as a module."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+from anchorscope.storage.files import atomic
+
+
+def folder_of(source: Any) -> str:
+    """The folder of the project.
+
+    Args:
+        source: Snakemake's `workflow.current_basedir`. If it is on a Git host, the files of that
+            commit are put into `.snakemake/anchorscope/`, since Snakemake fetches rules and scripts
+            alone.
+    """
+    path: str = source.get_path_or_uri(secret_free=True)
+    if os.path.isdir(path):
+        return path
+    commit = source.hosted_repo.repo.commit(source.ref)
+    folder = Path(".snakemake", "anchorscope", commit.hexsha).absolute()
+    if not folder.is_dir():
+        packed = io.BytesIO()
+        commit.repo.archive(packed, commit.hexsha)
+        packed.seek(0)
+        with atomic(folder) as draft, tarfile.open(fileobj=packed) as files:
+            files.extractall(draft, filter="data")
+    return str(folder)

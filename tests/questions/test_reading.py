@@ -1,0 +1,153 @@
+"""Rows of any source come back as they were written, or one error names the place."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pandas as pd
+import pytest
+from hostile import cases, short, text
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anchorscope.questions import questions, reading
+from anchorscope.storage.errors import AnchorscopeError
+
+PLAIN = {"question": "question", "answers": ["answer"]}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+def rows_of(path: Path, split: str | None = None, **fields: Any) -> list[dict]:
+    return reading.load_rows({"local": path, "fields": PLAIN | fields}, split)[0]
+
+
+def test_a_missing_column_is_named_with_the_nearest(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"question": "q", "answer": {"value": "v"}}\n')
+    with pytest.raises(AnchorscopeError) as error:
+        rows_of(file, answers=["answer.vlaue"])
+    for part in ("answer.vlaue", "x.jsonl", "did you mean `answer.value`?"):
+        assert part in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.jsonl", '{"question": "q", "answer": "gold"}\n{"question": "q2", \n', "line 2"),
+        ("x.jsonl", '{"question": "q", "answer": "gold"}\n[1]\n', "line 2"),
+        ("x.jsonl", "", "no rows"),
+        ("x.json", '{"question": "q"}', "list of rows"),
+        ("x.csv", "question,answer\nq,a\nq2\n", "line 3"),
+        ("x.csv", "question,answer\nq,a,b\n", "line 2"),
+        ("x.csv", 'question,answer\nq,"a\n', "broken CSV"),
+        ("x.parquet", "no parquet", "broken parquet"),
+        ("x.txt", "q", "files ending in"),
+        ("x.csv", "question,answer\nWer wei\xdf?,x\n", "save it as UTF-8"),
+    ],
+)
+def test_a_broken_file_stops_with_file_and_line(
+    tmp_path: Path, name: str, content: str, said: str
+) -> None:
+    (tmp_path / name).write_bytes(content.encode("latin-1"))
+    with pytest.raises(AnchorscopeError) as error:
+        rows_of(tmp_path / name)
+    assert said in str(error.value) and name in str(error.value)
+
+
+def test_all_kinds_of_files_give_the_same_table(tmp_path: Path) -> None:
+    rows = [{"question": 'NA, or "null"?', "answer": "NA"}, {"question": "é\n2", "answer": "b"}]
+    frame = pd.DataFrame(rows)
+    frame.to_csv(tmp_path / "x.csv", index=False)
+    frame.to_parquet(tmp_path / "x.parquet")
+    (tmp_path / "x.json").write_text(json.dumps(rows))
+    (tmp_path / "x.jsonl").write_text("\ufeff" + "\n".join(map(json.dumps, rows)), "utf-8")
+    tables = [
+        questions.normalise(rows_of(tmp_path / f"x.{end}"), PLAIN, split=None)[0]
+        for end in ("csv", "parquet", "json", "jsonl")
+    ]
+    assert [t["answers"].tolist() for t in tables] == [[["NA"], ["b"]]] * 4
+    for other in tables[1:]:
+        pd.testing.assert_frame_equal(tables[0], other)
+
+
+@cases
+@given(st.lists(st.tuples(text, short), max_size=4))
+def test_cells_come_back_to_the_last_character(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
+) -> None:
+    path = tmp_path_factory.mktemp("rows") / "rows.csv"
+    written = io.StringIO(newline="")
+    csv.writer(written, quoting=csv.QUOTE_ALL).writerows([("question", "answer"), *rows])
+    path.write_text(written.getvalue(), encoding="utf-8", newline="")
+    assert [tuple(row.values()) for row in reading.file_rows(path)] == rows
+    records = [dict(zip(("question", "answer"), row, strict=True)) for row in rows]
+    for raw in (True, False):
+        lines = [json.dumps(record, ensure_ascii=raw) for record in records]
+        path.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8", newline="\n")
+        assert reading.file_rows(path.with_suffix(".jsonl")) == records
+
+
+def test_a_split_chooses_its_files_in_a_folder(tmp_path: Path) -> None:
+    for name in ("train-0.jsonl", "train-1.jsonl", "training.jsonl", "test.jsonl"):
+        (tmp_path / name).write_text(json.dumps({"question": name, "answer": "gold"}))
+    (tmp_path / "dataset_info.json").write_text("{}")
+    found = [r["question"] for r in rows_of(tmp_path, "train")]
+    assert found == ["train-0.jsonl", "train-1.jsonl"]
+    for path, split, said in ((tmp_path, "validation", "validation"),
+                              (tmp_path / "absent", None, "data_folder")):  # fmt: skip
+        with pytest.raises(AnchorscopeError, match=said):
+            rows_of(path, split)
+
+
+def test_a_link_in_a_folder_leads_nowhere_but_into_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "rows").mkdir()
+    target, link = tmp_path / "cache/blob.jsonl", tmp_path / "rows/train.jsonl"
+    target.write_text('{"question": "q", "answer": "gold"}')
+    link.symlink_to(target)
+    with pytest.raises(AnchorscopeError, match="leads out of its folder"):
+        rows_of(link.parent)
+    assert rows_of(link) == [{"question": "q", "answer": "gold"}], "what the user names is read"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(target.parent))
+    assert len(rows_of(link.parent)) == 1
+
+
+def test_a_wrong_column_of_a_hub_dataset_lists_all_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    import datasets
+
+    data = datasets.Dataset.from_list([{"question": "q", "answer": {"value": "v"}, "extra": 1}])
+    monkeypatch.setattr(datasets, "load_dataset", lambda *_, **__: data)
+
+    def load(**fields: Any) -> list[dict]:
+        entry = {"hub": "a/b", "fields": PLAIN | fields, "revision": COMMIT}
+        return reading.load_rows(entry, None)[0]
+
+    assert load(answers=["answer.value"]) == [{"question": "q", "answer": {"value": "v"}}]
+    for wrong, said in (("anwser", "`answer`?"), ("answer.vlaue", "`answer.value`?")):
+        with pytest.raises(AnchorscopeError, match=f"did you mean {said[:-1]}"):
+            load(answers=[wrong])
+    with pytest.raises(AnchorscopeError, match="question, answer, extra"):
+        load(subject="subj")
+
+
+def test_rows_that_the_cache_holds_of_another_commit_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def prepared(folder: str) -> SimpleNamespace:
+        file = tmp_path / "a___b" / "default" / "0.0.0" / folder / "b-train.arrow"
+        return SimpleNamespace(cache_files=[{"filename": str(file)}])
+
+    for folder, well in ((COMMIT, True), ("f" * 40, False), ("made-here", True)):
+        monkeypatch.setattr("datasets.load_dataset", lambda *_, at=folder, **__: prepared(at))
+        if well:
+            reading.hub_split("a/b", None, "train", COMMIT)
+            continue
+        with pytest.raises(AnchorscopeError, match=f"rows of commit {folder}"):
+            reading.hub_split("a/b", None, "train", COMMIT)

@@ -1,0 +1,103 @@
+"""The workflow elsewhere: in another folder, and as a module of another Snakefile."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from workflow import PROJECT, TINY, Workspace, counted
+
+MODULE = """\
+configfile: "project.yaml"
+
+module anchorscope:
+    snakefile: {snakefile}
+    config: config["truth"]
+
+use rule * from anchorscope
+
+rule mine:
+    default_target: True
+    input: "results/tables/tiny.csv"
+    output: "mine.txt"
+    shell: "cp {{input}} {{output}}"
+"""
+ONE_CELL = dict.fromkeys(
+    "dataset train model prompts answers activations scores delta_p table".split(), 1
+)
+QUESTIONS = "results/data/tiny-world.parquet"
+
+
+def run(folder: Path, clone: Workspace, *arguments: str) -> str:
+    """What snakemake says in a folder that is not the clone's."""
+    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nocolor", *arguments]
+    environment = clone.environment()
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+@pytest.fixture
+def project(fresh: Workspace, tmp_path: Path) -> Path:
+    """The folder of another project, whose config holds that of the workflow."""
+    whole = Workspace(fresh.root, TINY).catalogue()
+    (tmp_path / "project.yaml").write_text(yaml.safe_dump({"other": 1, "truth": whole}))
+    return tmp_path
+
+
+def test_another_snakefile_uses_the_workflow_as_a_module(fresh: Workspace, project: Path) -> None:
+    text = MODULE.format(snakefile=f'"{fresh.root}/Snakefile"')
+    (project / "Snakefile").write_text(text)
+    assert counted(run(project, fresh, "-n")) == ONE_CELL
+    run(project, fresh, QUESTIONS)
+    assert (project / QUESTIONS).is_file() and not (fresh.root / QUESTIONS).exists()
+
+
+def test_a_module_from_a_git_host_has_the_files_of_its_commit(
+    fresh: Workspace, project: Path
+) -> None:
+    """As snakedeploy writes it; the clone that Snakemake keeps of the repository is there."""
+    source, cache = project / "source", Workspace(project, {}).environment()["XDG_CACHE_HOME"]
+    shutil.copytree(fresh.root, source, ignore=shutil.ignore_patterns(".snakemake"))
+    kept = Path(cache, "snakemake/snakemake/source-cache/snakemake-git-cache/github.com/us/them")
+    for command in (
+        "git init --quiet",
+        "git add --all",
+        "git -c user.name=me -c user.email=me@here commit --quiet --message=all",
+        "git tag v1",
+        f"git clone --quiet --bare . {kept}",
+    ):
+        subprocess.run(command.split(), cwd=source, check=True)
+    text = MODULE.format(snakefile='github("us/them", path="Snakefile", tag="v1")')
+    (project / "Snakefile").write_text(text)
+    # The library is installed.
+    library = Workspace(project, {}).environment() | {"PYTHONPATH": str(PROJECT)}
+    command = [sys.executable, "-m", "snakemake", "-n", "--nocolor"]
+    done = subprocess.run(command, cwd=project, env=library, capture_output=True, text=True)
+    assert counted(done.stdout + done.stderr) == ONE_CELL
+    (files,) = (project / ".snakemake" / "anchorscope").iterdir()
+    assert (files / "resources" / "figure" / "page.html").is_file()
+
+
+def test_a_run_in_a_folder_without_a_config_takes_that_of_the_project(
+    fresh: Workspace, tmp_path: Path
+) -> None:
+    asked = ("-s", str(fresh.root / "Snakefile"), "-n", "demo")
+    assert counted(run(tmp_path, fresh, *asked))["delta_p"] == 8
+    (tmp_path / "config.yaml").write_text(yaml.safe_dump(Workspace(fresh.root, TINY).catalogue()))
+    assert counted(run(tmp_path, fresh, *asked[:-1], "tiny"))["delta_p"] == 1
+
+
+def test_what_snakedeploy_copies_is_the_config_and_how_to_write_it() -> None:
+    usage = yaml.safe_load((PROJECT / ".snakemake-workflow-catalog.yml").read_text("utf-8"))
+    assert usage["usage"]["software-stack-deployment"]["conda"]
+    copied = PROJECT / "config"
+    assert (copied / "config.yaml").resolve() == PROJECT / "config.yaml"
+    page = (copied / "README.md").read_text("utf-8")
+    for link in re.findall(r"\]\(([^)#:]+)\)", page):
+        assert (copied / link).exists(), link
