@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from anchorscope.config.settings import Config
-from anchorscope.models import loading
+from anchorscope.models import loading, vocabulary
 from anchorscope.models.checkpoints import fits
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -122,7 +122,7 @@ def check_model(folder: Path, prompt: str) -> None:
     """Refuse a checkpoint that cannot be measured, or not with this style of prompt."""
     loading.check(folder)
     if prompt == "chat":
-        prompts.check_template(loading.load_tokenizer(folder))
+        prompts.check_template(vocabulary.load(folder))
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
