@@ -30,6 +30,7 @@ SIZES: dict[str, Any] = {
     "vocab_size": 200, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 4,
     "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "sliding_window": 96,
     "max_position_embeddings": 256, "initializer_range": 0.15, "pad_token_id": None,
+    "bos_token_id": None, "eos_token_id": None, "num_experts": 8, "moe_intermediate_size": 48,
 }  # fmt: skip
 NOISE = {"float32": 1e-4, "float16": 0.05, "bfloat16": 0.15}
 """By number format: how far rounding may carry a state, as a share of its length."""
