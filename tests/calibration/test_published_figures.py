@@ -132,5 +132,5 @@ def test_a_built_figure_is_held_against_what_was_published(run: Workspace) -> No
     judged = found[found["verdict"] != "not run"]
     assert set(judged["figure"]) == {"llama-3.2"} and set(judged["model"]) == set(MODELS)
     depth = judged[judged["id"] == "layers"]
-    assert list(depth["measured"]) == ["16 layers (no signal)", "28 layers (no signal)"]
+    assert depth["measured"].str.startswith(("16 layers", "28 layers")).all()
     assert (depth["verdict"] == "within").all()
