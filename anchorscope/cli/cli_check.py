@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from anchorscope.config.settings import Config
-from anchorscope.models import loading
+from anchorscope.models import loading, vocabulary
 from anchorscope.models.checkpoints import fits
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -32,19 +31,13 @@ class Finding(NamedTuple):
         return " ".join(f"{self.what}; {self.do}".split() if self.do else self.what.split())
 
 
-def tried(about: str, name: str, call: Callable[[], object], fine: str = "") -> Finding:
-    """What the library says to a call: nothing, or its refusal."""
+def tried(about: str, name: str, call: Callable[..., str], *given: Any) -> Finding:
+    """What a call of the library comes to: the words that it returns, or its refusal."""
     try:
-        call()
+        return Finding("ok", about, f"{name}: {call(*given)}")
     except AnchorscopeError as error:
-        return refused(about, name, error)
-    return Finding("ok", about, f"{name}: {fine}")
-
-
-def refused(about: str, name: str, error: AnchorscopeError) -> Finding:
-    """A refusal of the library as a finding."""
-    where = f" ({error.where})" if error.where is not None else ""
-    return Finding("error", about, f"{name}: {error.what}{where}", error.do)
+        where = f" ({error.where})" if error.where is not None else ""
+        return Finding("error", about, f"{name}: {error.what}{where}", error.do)
 
 
 def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
@@ -62,13 +55,14 @@ def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Findin
     yield Finding("ok", "config", f"valid: {', '.join(counted)}")
     for target, cells_of_it in work.items():
         yield target_finding(target, cells_of_it)
-    yield disk(config, left)
+    yield tried("disk", config.results, disk, config, left)
     for name in models:
         yield from model(config, name)
     yield from gpu(config, models)
-    for name in rows:
+    for name in (name for name in rows if config.local_of(name) is not None):
         asked = {config.models[c.model].answers_of or c.model for c in left if c.dataset == name}
-        yield from dataset(config, name, {config.models[model].prompt for model in asked})
+        styles = {config.models[model].prompt for model in asked}
+        yield tried("dataset", name, dataset, config, name, styles)
     yield from access(config, models, rows)
 
 
@@ -90,12 +84,10 @@ def _bytes(cell: Cell) -> int:
     return activation_bytes(cell.study.config, cell.model, cell.dataset)
 
 
-def disk(config: Config, left: Iterable[Cell]) -> Finding:
+def disk(config: Config, left: Iterable[Cell]) -> str:
     """Room for activations beside the results."""
-    sizes = [*map(_bytes, left)]
-    need = gigabytes(sum(sizes) if config.keep_activations else max(sizes, default=0))
-    enough = partial(check_room, sizes, config.keep_activations, config.results)
-    return tried("disk", config.results, enough, f"{need} needed for activations, which are free")
+    need = check_room(map(_bytes, left), config.keep_activations, config.results)
+    return f"about {gigabytes(need)} needed for activations, which are free"
 
 
 def gigabytes(count: float) -> str:
@@ -115,14 +107,15 @@ def model(config: Config, name: str) -> Iterator[Finding]:
             what = f"{name}: no checkpoint of the present recipe ({recipe}), it is trained first"
             yield Finding("warning", "model", what)
     for place in places[:1]:
-        yield tried("model", name, partial(check_model, place, entry.prompt), str(place))
+        yield tried("model", name, checkpoint, place, entry.prompt)
 
 
-def check_model(folder: Path, prompt: str) -> None:
+def checkpoint(folder: Path, prompt: str) -> str:
     """Refuse a checkpoint that cannot be measured, or not with this style of prompt."""
     loading.check(folder)
     if prompt == "chat":
-        prompts.check_template(loading.load_tokenizer(folder))
+        prompts.check_template(vocabulary.load(folder))
+    return str(folder)
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
@@ -156,26 +149,20 @@ def gpu_memory() -> list[int]:
     return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
 
 
-def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
-    """Rows of the user's own: whether they can be read, shown in prompts, and learned from."""
-    local = config.local_of(name)
-    if local is None:
-        return
-    try:
-        counts = datasets.preflight(
-            config.datasets[name].numbers() | {"local": local},
-            sample_size=samples(config, name),
-            seed=config.seed,
-            hold_back="few_shot" in styles,
-            n_folds=config.probe.folds,
-            where=local,
-        )
-    except AnchorscopeError as error:
-        yield refused("dataset", name, error)
-        return
-    said = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local}"
+def dataset(config: Config, name: str, styles: Collection[str]) -> str:
+    """Refuse rows of the user's own that cannot be read, shown in prompts or learned from."""
+    local = str(config.local_of(name))
+    counts = datasets.preflight(
+        config.datasets[name].numbers() | {"local": local},
+        sample_size=samples(config, name),
+        seed=config.seed,
+        hold_back="few_shot" in styles,
+        n_folds=config.probe.folds,
+        where=local,
+    )
     left = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
-    yield Finding("ok", "dataset", f"{said}{', without ' if left else ''}{', '.join(left)}")
+    without = f", without {', '.join(left)}" if left else ""
+    return f"{counts.kept:,} of {counts.total:,} rows of {local}{without}"
 
 
 def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterator[Finding]:
@@ -193,8 +180,7 @@ def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterat
             continue
         found = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
         if reached:
-            asked = partial(ask, kind, hub_id)
-            found = tried("hub", f"{kind} {name}", asked, f"{hub_id} can be downloaded")
+            found = tried("hub", f"{kind} {name}", ask, kind, hub_id)
             reached = "cannot be reached" not in found.what
         if found.status == "error" and getattr(entry, "gated", False):
             terms = f"its terms are at https://huggingface.co/{hub_id}"
@@ -211,12 +197,13 @@ def here(config: Config, kind: str, name: str) -> bool:
         return cached or Path(config.results, "data", f"{name}.parquet").is_file()
     folder = in_cache(str(config.models[name].hub), config.models[name].revision)
     # Weights that were cut short are fetched again.
-    return folder is not None and tried("", "", partial(loading.check, folder)).status == "ok"
+    return folder is not None and tried("", "", checkpoint, folder, "").status == "ok"
 
 
-def ask(kind: str, hub_id: str) -> None:
+def ask(kind: str, hub_id: str) -> str:
     """Ask whether the hub lets us have a model or dataset: the only call to the network here."""
     from huggingface_hub import HfApi
 
     with hub.errors(kind, hub_id):
         HfApi().auth_check(hub_id, repo_type=kind)
+    return f"{hub_id} can be downloaded"

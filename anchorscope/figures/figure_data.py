@@ -52,6 +52,16 @@ def control_of(condition: str) -> str:
     return BY_NAME[condition].control or condition
 
 
+def thinking_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
+    """What chat templates do about thinking, by the records of the prompts, for a caption."""
+    told: dict[str, list[str]] = {}
+    for key, label in models:
+        own = [record for path, record in records.items() if f"/prompts/{key}/" in f"/{path}"]
+        for words in sorted({record["thinking"] for record in own if record.get("thinking")}):
+            told.setdefault(words, []).append(label)
+    return [f"{', '.join(labels)}: {words}." for words, labels in told.items()]
+
+
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
     """Equal labels get their key added: the legend tells series apart by label alone."""
     labels = [label for _, label in pairs]

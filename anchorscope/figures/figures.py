@@ -187,7 +187,7 @@ def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, group
     title = asked.title if condition == "knockout" else CUTS[condition]
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
-    caption = [basics, *_followed(cells.values()), *notes]
+    caption = [basics, *_followed(cells.values()), *notes, *asked.notes]
     title, caption = draw.heading_of(f"{title}{preview}", caption, asked.look)
     curves = pd.concat([curves for curves, *_ in parts])
     return Choice(

@@ -133,6 +133,7 @@ def _samples(counts: Found) -> list[tuple[str, str]]:
     if not kept:
         return [("samples", "unknown, there is no provenance beside the tables")]
     left_out = [f"{count:,} left out of the {at}: {why}" for at, why, count in counts["dropped"]]
+    left_out += [f"noted: {count:,} {why}" for why, count in counts["noted"].items()]
     first = f"{counts['rows']:,} rows, " if counts["rows"] is not None else ""
     return [("samples", f"{first}{kept[-1]:,} measured"), *(("", said) for said in left_out)]
 

@@ -100,12 +100,13 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
 
     Returns:
         `rows` of the dataset; `kept`, stage → samples left after it, empty without a provenance;
-        `dropped`, (stage, reason, how many), each sample where it was lost. Rows less dropped are
-        what the last stage kept.
+        `dropped`, (stage, reason, how many), each sample where it was lost; `noted`, what was done
+        to rows that stayed → how many. Rows less dropped are what the last stage kept.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     lost = funnel_of(product) if provenance.beside(product).is_file() else []
     stages = {one["rule"]: one for one in lost if one["rule"] in STAGES}
+    notes = stages.get("dataset", {}).get("notes", {})
     return {
         "model": model,
         "dataset": dataset,
@@ -114,6 +115,7 @@ def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
         "dropped": [
             (STAGES[rule], *lost) for rule, one in stages.items() for lost in one["dropped"].items()
         ],
+        "noted": {why: count for why, count in notes.items() if count},
     }
 
 

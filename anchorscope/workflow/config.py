@@ -6,13 +6,14 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from anchorscope.config import sources
-from anchorscope.config.sections import Section, section_in
+from anchorscope.config.sections import section_in
 from anchorscope.config.settings import Config
 from anchorscope.config.sources import Source
 from anchorscope.experiments import registry
@@ -97,7 +98,8 @@ def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
         config = Config.model_validate(dict(raw), context={**known, "reserved": RESERVED})
         mistakes += _across(config)
     except ValidationError as error:
-        mistakes += [_in_words(one, Config) for one in error.errors()]
+        mistakes += map(_in_words, error.errors())
+        mistakes += _across_the_rest(raw, mistakes)
     if mistakes:
         raise _error(mistakes, given)
     return config
@@ -116,8 +118,8 @@ def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError
     return AnchorscopeError(what, None, "mend these keys", see="config")
 
 
-def _in_words(error: Any, root: type[Section]) -> Mistake:
-    """A pydantic error of a section in the user's words."""
+def _in_words(error: Any) -> Mistake:
+    """A pydantic error in the user's words."""
     path, value, kind = error["loc"], error["input"], error["type"]
     if path[-1:] == ("[key]",):
         path = (*path[:-2], value)
@@ -126,9 +128,8 @@ def _in_words(error: Any, root: type[Section]) -> Mistake:
     if kind == "mistake":
         return Mistake(path, **error["ctx"])
     if kind == "extra_forbidden":
-        keys = _keys_at(root, path[:-1])
-        do = nearest(path[-1], keys) if keys else "leave it out"
-        return Mistake(path, f"unknown key `{path[-1]}` (value {shown})", do)
+        what = f"unknown key `{path[-1]}` (value {shown})"
+        return Mistake(path, what, nearest(path[-1], _keys_at(path[:-1])))
     if kind == "missing":
         return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
     what = f"wrong value {shown}"
@@ -153,25 +154,39 @@ def _remedy(kind: str, value: Any) -> str:
     return f"leave the key out to take its default; {_SEE}" if value is None else _SEE
 
 
-def _keys_at(root: type[Section], path: tuple[int | str, ...]) -> list[str]:
-    """The keys of the section that lies at a path below another."""
-    found: Any = root
+def _keys_at(path: tuple[int | str, ...]) -> list[str]:
+    """The keys of the section that lies at a path."""
+    found: Any = Config
     for part in path:  # a part that is no key is a name of the user's own
         if field := found.model_fields.get(part):
             found = section_in(field.annotation) or found
     return list(found.model_fields)
 
 
+def _across_the_rest(raw: Mapping[str, Any], mistakes: Iterable[Mistake]) -> list[Mistake]:
+    """What no single section shows of the config without its wrong values, if one is left."""
+    rest = deepcopy(dict(raw))
+    try:
+        for path in [mistake.path for mistake in mistakes]:
+            inside: Any = rest
+            for key in path[:-1]:
+                inside = inside.get(key, {})
+            inside.pop(path[-1], None)
+        return list(_across(Config.model_validate(rest)))
+    except (ValidationError, AttributeError, TypeError):  # too little is left, or a list is wrong
+        return []
+
+
 def _across(config: Config) -> Iterator[Mistake]:
     """What no single section shows."""
-    worlds = {name for name, dataset in config.datasets.items() if dataset.world}
+    real_rows = {name for name, dataset in config.datasets.items() if dataset.world is None}
     for name, model in config.models.items():
-        source = config.models[model.answers_of].answers_of if model.answers_of else None
-        if source is not None:
+        other = config.models.get(model.answers_of or "")
+        if other and other.answers_of:
             what = f"`{model.answers_of}` does not answer itself"
-            yield Mistake(("models", name, "answers_of"), what, f"name `{source}`")
+            yield Mistake(("models", name, "answers_of"), what, f"name `{other.answers_of}`")
         planted = model.train is not None and model.train.curriculum == "planted"
-        for rows in set(model.train.datasets) - worlds if model.train and planted else ():
+        for rows in real_rows & set(model.train.datasets) if model.train and planted else ():
             what = f"the curriculum `planted` needs worlds, and the dataset `{rows}` is none"
             yield Mistake(("models", name, "train", "curriculum"), what, "use `plain`")
     for name, figure in config.figures.items():
@@ -184,7 +199,7 @@ def _across(config: Config) -> Iterator[Mistake]:
             what = f"nothing is known to be true of `{name}`, which is not trained here"
             yield Mistake(("calibration", "models"), what, "name models with a `train` entry")
     for name in config.calibration.datasets:
-        if name in config.datasets and name not in worlds:
+        if name in real_rows:
             what = f"nothing is planted in `{name}`, which is no world"
             yield Mistake(("calibration", "datasets"), what, "name datasets with a `world` entry")
     if config.grouping == "replicate" and config.conditions.replicate is None:

@@ -10,7 +10,8 @@ import pandas as pd
 
 from anchorscope.measure import plan, score
 from anchorscope.models.families import Loaded
-from anchorscope.models.loading import check_tokens, load
+from anchorscope.models.loading import load
+from anchorscope.models.vocabulary import check_tokens
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import draws, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
@@ -80,8 +81,8 @@ def write_scores(
     frames = score(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
     write_parquet_parts(frames, written.scores)
     drawn.write(written.draws)
-    fold = fitting.design(kept(answers), probe).fold
-    stored.write(written.probes, list(drawn.ids), fold, fitted)
+    plan = fitting.design(kept(answers), probe)
+    stored.write(written.probes, plan.ids, plan.fold, fitted)
     write_parquet(floors.floors(answers, probe), written.floors)
 
 

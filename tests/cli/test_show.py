@@ -27,7 +27,8 @@ def built(clone: Path) -> Path:
         (".interchange", interchange_of),
     ):  # fmt: skip
         write_csv(made(*cell).drop(columns=["model", "dataset"]), folder / f"rows{end}.csv")
-    sampled = Counts(120, 100, {"outside the sample": 20}).as_dict()
+    notes = {"empty golds left out": 3, "folded rows with another label": 0}
+    sampled = Counts(120, 100, {"outside the sample": 20}, notes).as_dict()
     data, answers = "results/data/rows.parquet", "results/answers/near/rows.parquet"
     inputs = {
         data: {"rule": "dataset", "counts": sampled, "made_from": []},
@@ -74,8 +75,10 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
         "120 rows, 80 measured",
         "20 left out of the questions: outside the sample",
         "15 left out of the answers: no answer anchor",
+        "noted: 3 empty golds left out",
     ):
         assert part in said
+    assert "another label" not in said
     words = " ".join(said.split())
     for part in (
         "The probe knows more than the text: AUC", "reading it adds",

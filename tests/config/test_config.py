@@ -149,11 +149,12 @@ def test_names_with_dots_digits_and_hyphens_are_taken(name: str) -> None:
 def test_all_mistakes_come_in_one_error() -> None:
     raw = changed("sample_size", -1)
     raw["chrat"] = {}
+    raw["grouping"] = "replicate"
     raw["models"]["All"] = {"hub": "a/b"}
     with pytest.raises(AnchorscopeError) as caught:
         load(raw)
     message = str(caught.value)
-    for part in ("3 mistakes", "config.yaml", "sample_size", "`chart`", "models.All"):
+    for part in ("4 mistakes", "config.yaml", "sample_size", "`chart`", "models.All", "grouping"):
         assert part in message
 
 

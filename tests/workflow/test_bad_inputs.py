@@ -123,10 +123,11 @@ def test_check_refuses_it_in_the_same_words_without_a_run(
     clone, _ = every_bad_entry
     catalogue, name = entry.split("/")
     chosen = config.load(clone.catalogue())
-    found = cli_check.model(chosen, name)
-    if catalogue == "datasets":
-        found = cli_check.dataset(chosen, name, ())
-    ((status, _, what, do),) = found
+    if catalogue == "models":
+        (found,) = cli_check.model(chosen, name)
+    else:
+        found = cli_check.tried("dataset", name, cli_check.dataset, chosen, name, ())
+    status, _, what, do = found
     said = " ".join(log_of(clone, entry).split())
     assert status == "error" and f"do: {do}" in said
     assert f"error: {what.removeprefix(f'{name}: ').partition(' (/')[0]} where:" in said

@@ -54,17 +54,6 @@ def test_jobs_that_start_together_take_different_gpus() -> None:
     assert devices.best_device("auto", 3) == devices.best_device("auto", 4) == "auto"
 
 
-@pytest.mark.usefixtures("gpus")
-def test_layers_are_spread_over_the_chosen_gpus_alone() -> None:
-    from anchorscope.models import loading
-
-    plan, room = loading._spread("auto:0,2")
-    assert plan == "auto" and room is not None
-    assert room == {0: 5, 2: 9, "cpu": room["cpu"]} and room["cpu"] > 0
-    assert loading._spread("auto") == ("auto", None)
-    assert loading._spread("cuda:1") == loading._spread("cpu") == (None, None)
-
-
 @pytest.mark.parametrize("wanted", ["cuda", "auto"])
 @pytest.mark.parametrize(("here", "job"), [(0, "17"), (2, None)])
 def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
