@@ -8,7 +8,6 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_style import ANCHORS, marker_of
-from anchorscope.passes.interventions import BY_NAME
 from anchorscope.storage.errors import AnchorscopeError
 
 KEYS = "model dataset site position condition grouping anchor layer"
@@ -45,11 +44,6 @@ SHARES: dict[str, Source] = {
     "n": ("n_paired", 1, 0),
     "of": ("of", 1, 0),
 }
-
-
-def control_of(condition: str) -> str:
-    """The control that stands beside a condition; a control stands alone."""
-    return BY_NAME[condition].control or condition
 
 
 def thinking_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:

@@ -65,7 +65,7 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
         views.append(_model(label, found[label], len(across), layers, shared, small))
     measured = sum(len(here) > 0 for here in grid.values())
     said = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
-    caption = told(cells, said, grouping, asked.level)
+    caption = [*told(cells, said, grouping, asked.level), *asked.notes]
     return draw.figure_of(views, 1, width, asked.title, caption, look)
 
 
