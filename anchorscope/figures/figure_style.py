@@ -94,7 +94,8 @@ def style_of(settings: Any = None) -> Style:
     except (KeyError, TypeError) as error:
         known = ", ".join(["theme", *Style.__dataclass_fields__])
         do = f"use theme: {' or '.join(THEMES)}, and of the others: {known}"
-        raise AnchorscopeError(f"no such setting of the chart: {error}", "chart", do) from error
+        what = f"no such setting of the chart: {error}"
+        raise AnchorscopeError(what, "chart", do, see="config") from error
 
 
 class Figure(alt.ConcatChart):

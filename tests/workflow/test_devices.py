@@ -1,11 +1,13 @@
 """Which device a job takes, and what it says when it fails."""
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
 from anchorscope.workflow import devices, stage
 
 
@@ -74,6 +76,27 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
     assert devices.best_device("cpu") == "cpu"
     monkeypatch.setenv(devices.ON_CPU, "1")
     assert devices.best_device(wanted) == "cpu"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal, wildcards = Terminal(), {"root": "results", "model": "m", "dataset": "d"}
+    monkeypatch.setattr("sys.stderr", terminal)
+    log = tmp_path / "log"
+    job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=wildcards)
+    with stage.stage(job):
+        stage.log.info("begins")
+        with Progress(total=4, delay=0, ncols=80) as progress:
+            progress.update(4)
+    shown, lines = terminal.getvalue(), log.read_text("utf-8")
+    assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
+    assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
 
 
 def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
