@@ -11,6 +11,7 @@ from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
 from anchorscope.experiments.tables import rows_where
 from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
@@ -129,7 +130,7 @@ def _measure(
     """One measure by read-out; the last one names the read-outs for all."""
     width, height = look.panel_width, look.panel_height
     if points.empty:
-        note = draw.empty_note("not measured", width, height, look)
+        note = figure_panel.empty_note("not measured", width, height, look)
         return alt.LayerChart(layer=[note], width=width, height=height)
     axis = alt.Axis(
         title=None,
@@ -143,7 +144,7 @@ def _measure(
     )
     scale = alt.Scale(domain=list(readouts), paddingInner=0, paddingOuter=0)
     x = alt.X("readout:N", scale=scale, axis=axis)
-    y = draw.value_axis(
+    y = figure_panel.value_axis(
         "value", MEASURES[column], (0, 1), (0, 0.25, 0.5, 0.75, 1), look, number=".2f"
     )
     layers: list[alt.Chart] = []

@@ -7,6 +7,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
@@ -83,8 +84,8 @@ def _model(
     for k, (name, panels) in enumerate(parts.items()):
         last = k + across >= len(parts)
         xs = [
-            draw.layer_axis(layers, None, labels=False),
-            draw.layer_axis(layers, "Layer" if last else None),
+            figure_panel.layer_axis(layers, None, labels=False),
+            figure_panel.layer_axis(layers, "Layer" if last else None),
         ]
         headings = [draw.panel_heading(name, look), None]
         views.append(column(panels, axis, xs, headings, shared, look, labels=k % across == 0))

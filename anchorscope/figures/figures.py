@@ -16,6 +16,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, as_pdf, as_svg, asked_of, fitted, printed_width
@@ -74,7 +75,7 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     views = []
     for i, ((model, label), parts) in enumerate(zip(asked.panels, view.rows, strict=True)):
         layers = data.layer_count(rows[rows["model"] == model])
-        xs = [draw.layer_axis(layers, title) for title in ("Layer", None, None)]
+        xs = [figure_panel.layer_axis(layers, title) for title in ("Layer", None, None)]
         headings = [draw.row_heading(note, look, shown=i % across == 0) for note in notes]
         headings = [draw.panel_heading(label, look), *headings]
         views.append(column(parts, view.axes[i], xs, headings, shared, look))
@@ -108,12 +109,12 @@ def column(
     for k, (rows, x, heading) in enumerate(zip(parts, xs, headings, strict=False)):
         domain, ticks = SHARES if k else axis
         title = titles[k] if labels else None
-        y = draw.value_axis("value", title, domain, ticks, look, labels=labels)
+        y = figure_panel.value_axis("value", title, domain, ticks, look, labels=labels)
         under: list[alt.Chart] = []
         if k == 0:
-            under = [draw.zero_rule(y), *draw.minor_ticks(x, look.panel_height)]
+            under = [figure_panel.zero_rule(y), *figure_panel.minor_ticks(x, look.panel_height)]
         height, weight = (look.share_height, 0.75) if k else (look.panel_height, 1)
-        view = draw.line_panel(
+        view = figure_panel.line_panel(
             rows,
             x,
             y,

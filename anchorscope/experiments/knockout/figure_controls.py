@@ -9,6 +9,7 @@ import pandas as pd
 
 from anchorscope.experiments.knockout.curve import NO
 from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Asked, fitted
@@ -130,11 +131,11 @@ def _column(
     for title, rows in found.items():
         last = title == "AUC"
         ends, ticks, form = ((lowest, 1), tenths, ".1f") if last else ((0, 100), [0, 50, 100], "d")
-        x = draw.layer_axis(data.layer_count(cell), "Layer" if last else None, labels=last)
+        x = figure_panel.layer_axis(data.layer_count(cell), "Layer" if last else None, labels=last)
         name = title if labels else None
-        y = draw.value_axis("value", name, ends, ticks, look, number=form, labels=labels)
+        y = figure_panel.value_axis("value", name, ends, ticks, look, number=form, labels=labels)
         under = [rule.encode(x)] if heads else []
-        views.append(draw.line_panel(rows, x, y, shared, look, TIPS, under=under))
+        views.append(figure_panel.line_panel(rows, x, y, shared, look, TIPS, under=under))
     return views
 
 

@@ -9,6 +9,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
@@ -178,11 +179,11 @@ def _panel(
     if name == "density":
         return _density(rows, title, shared, look)
     domain, ticks = _domain(name, rows)
-    x = draw.layer_axis(layers, "Layer" if last else None)
-    y = draw.value_axis("value", title, domain, ticks, look, number=form)
+    x = figure_panel.layer_axis(layers, "Layer" if last else None)
+    y = figure_panel.value_axis("value", title, domain, ticks, look, number=form)
     height = round((1.6 if name == "auc" else 1) * look.panel_height)
     of_auc, of_groups = name == "auc", name in GROUPS
-    return draw.line_panel(
+    return figure_panel.line_panel(
         rows, x, y, shared, look, TIPS, height=height, chance=of_auc, crosses=of_groups
     )
 
@@ -207,7 +208,7 @@ def _density(
     """Densities of one model; square roots, so that a wide hump shows beside a narrow one."""
     width, height = look.panel_width, look.panel_height
     if not rows:
-        note = draw.empty_note("not measured", width, height, look)
+        note = figure_panel.empty_note("not measured", width, height, look)
         return alt.LayerChart(layer=[note], width=width, height=height)
     base = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N"])
     ends = [min(row["x"] for row in rows), max(row["x"] for row in rows)]
@@ -223,7 +224,7 @@ def _density(
         line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
         layers.append(line.encode(x, y, color=shared.colour))
         hollow, size = condition == "random", 0.5 * look.marker_size
-        layers.append(draw.marker_layer(here, x, y, shared, size, hollow=hollow))
+        layers.append(figure_panel.marker_layer(here, x, y, shared, size, hollow=hollow))
     return alt.LayerChart(layer=layers, width=width, height=height)
 
 

@@ -10,6 +10,7 @@ import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, EXPERIMENT
 from anchorscope.figures import figure_data as data
+from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
@@ -95,7 +96,7 @@ def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     """Flips of each dataset's groups, by what was replaced; thin groups are pale."""
     height = 0.7 * look.panel_height
     if not rows:
-        note = draw.empty_note("not measured", _width(look), height, look)
+        note = figure_panel.empty_note("not measured", _width(look), height, look)
         return alt.LayerChart(layer=[note], height=height)
     found = pd.DataFrame(list(rows))
     found["bar"] = found["dataset"] + "\n" + found["group"]
@@ -124,11 +125,13 @@ def _by_layer(
     look: Style,
 ) -> alt.LayerChart:
     """Flips by layer, those under the control dotted; thin groups are crosses."""
-    x = draw.layer_axis(data.layer_count(table), "Layer")
-    y = draw.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
+    x = figure_panel.layer_axis(data.layer_count(table), "Layer")
+    y = figure_panel.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
     rows, height = _rows(table, model, datasets), 0.7 * look.panel_height
     some = len(rows) > 0
-    return draw.line_panel(rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some)
+    return figure_panel.line_panel(
+        rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some
+    )
 
 
 def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
