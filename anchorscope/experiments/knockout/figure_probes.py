@@ -81,7 +81,9 @@ def probes_chart(
     columns = [_rows(*tables, model, datasets) for model in panels]
     across = draw.columns_across(len(columns), look.columns)
     width = draw.width_of(across, look)
-    shared = draw.encodings(draw.paper_series(datasets), look, width)
+    curves = pd.DataFrame([row for rows in columns for row in (*rows["auc"], *rows["accuracy"])])
+    series = draw.paper_series(datasets, curves if len(curves) else None)
+    shared = draw.encodings(series, look, width)
     small = replace(look, panel_height=round(0.45 * look.panel_height))
     drawn = [name for name in MEASURES if any(rows[name] for rows in columns)]
     shown = list(dict.fromkeys(["auc", *drawn, "density"]))
