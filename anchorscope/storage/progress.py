@@ -13,7 +13,7 @@ from tqdm import tqdm
 log = logging.getLogger(__name__)
 
 SECONDS_BETWEEN_LINES = 5.0
-LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_fmt}, {remaining} left"
+LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_noinv_fmt}, {remaining} left"
 
 
 class Progress(tqdm):
@@ -53,7 +53,8 @@ class Progress(tqdm):
         self._said = time.monotonic()
         if self.pos == 0:  # not within another that is open
             line = {"bar_format": LINE, "ncols": None}
-            log.info("%s", self.format_meter(**{**self.format_dict, **line}))
+            said = self.format_meter(**{**self.format_dict, **line})
+            log.info("%s", " ".join(said.split()))  # tqdm pads a rate below ten
 
 
 class Lines(logging.StreamHandler):
