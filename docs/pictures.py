@@ -1,7 +1,7 @@
 """Draws the pictures of README and docs anew, from figures that the workflow builds.
 
 make pictures                                       those of the calibration models
-make pictures ARGS="--data-folder <folder>"         also that of real rows, see docs/real-rows.md
+make pictures ARGS="--data-folder <folder>"         also that of real rows, see docs/validity.md
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def write(products: dict[str, str]) -> None:
 def main() -> None:
     """Build the figures, then draw their pictures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data-folder", help="of the rows that docs/real-rows.md names")
+    parser.add_argument("--data-folder", help="of the rows that resources/real-rows.yaml names")
     folder = parser.parse_args().data_folder
     build(PRODUCTS.values())
     write(PRODUCTS)

@@ -19,4 +19,5 @@ with stage(snakemake):
     rows = experiment.module("measure").measure(cell)
     write_parquet(rows, written)
     apart = scored.apart(rows, read_parquet(given.scores))
-    provenance.of_stage(snakemake, written, model=located, clean_scores_apart=apart)
+    counts = scored.counts(answers, rows)
+    provenance.of_stage(snakemake, written, counts=counts, model=located, clean_scores_apart=apart)

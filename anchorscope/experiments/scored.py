@@ -105,6 +105,13 @@ def _long(s: np.ndarray, ids: Sequence[str], condition: str, readout: str) -> pd
     return pd.DataFrame(given | {"layer": np.repeat(np.arange(layers), rows), "s": s.ravel()})
 
 
+def counts(answers: pd.DataFrame, rows: pd.DataFrame) -> Counts:
+    """How many of the answers the experiment could be done with."""
+    passed = rows["id"].nunique()
+    dropped = {"no partner or no control": len(answers) - passed}
+    return Counts(len(answers), passed, {why: n for why, n in dropped.items() if n})
+
+
 def apart(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
     """How far the experiment's own clean scores are from the main run's at most, in logits."""
     keys = ["id", "readout", "layer"]

@@ -51,6 +51,8 @@ class Settings:
 class Design:
     """Which sample learns and is scored where."""
 
+    where: str  # such as a read-out: named in errors and tables
+    ids: np.ndarray  # of the samples, [n]
     z: np.ndarray  # labels, [n]
     fold: np.ndarray  # outer fold, [n]
     inner: np.ndarray  # inner fold in each outer training fold, -1 outside; [folds, n]
@@ -92,7 +94,8 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
             place = f"{where}, training fold {k}"
             given = linked[train], z[train], settings.inner_folds, settings.seed, place
             inner[k, train] = folds.assign(*given)
-    return Design(z, fold, inner, settings)
+    ids = answers["id"].astype(str).to_numpy(dtype=object)
+    return Design(where, ids, z, fold, inner, settings)
 
 
 def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:

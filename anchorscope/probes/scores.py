@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -39,15 +39,6 @@ Found = dict[str, tuple[Fitted, np.ndarray]]
 """Probes by name, and their scores [layers, n], or of several draws [layers, draws, n]."""
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The samples of one read-out that count: their ids [n], and who learns and is scored where."""
-
-    ids: np.ndarray
-    plan: Design
-    readout: str
 
 
 def score(*given: Any, **more: Any) -> pd.DataFrame:
@@ -96,37 +87,37 @@ def frames(
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
     settings = settings if isinstance(settings, Settings) else Settings(**settings)
-    cell = cell_of(answers, settings, readout)
-    everyone = np.arange(len(cell.ids))
+    plan = design(kept(answers), settings, readout)
+    everyone = np.arange(len(plan.ids))
     draws = draws if draws is not None and len(draws) else None
-    null = _null(cell.plan) if extras else None
-    learn = partial(_learn, cell.plan, null, draws, device)
-    own = _by_block(of_everyone(activations, CLEAN, cell), learn)
+    null = _null(plan) if extras else None
+    learn = partial(_learn, plan, null, draws, device)
+    own = _by_block(of_everyone(activations, CLEAN, plan), learn)
     clean, s = own["clean"]
     if fitted is not None:
         fitted[readout] = clean
-    yield _frame(clean, s, everyone, cell, CLEAN)
+    yield _frame(clean, s, everyone, plan, CLEAN)
     if draws is not None:
         draws.add(readout, CLEAN, everyone, own["draws"][1])
     if null is not None:
-        frame = _frame(*own["shuffled"], everyone, cell, CLEAN, "shuffled")
+        frame = _frame(*own["shuffled"], everyone, plan, CLEAN, "shuffled")
         yield frame.assign(p=np.float32("nan"))
     for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
-        rows, x = _rows(activations, condition, cell)
-        found = {"clean": (clean, cell.plan.fold[rows])}
+        rows, x = _rows(activations, condition, plan)
+        found = {"clean": (clean, plan.fold[rows])}
         if draws is not None:
-            found["draws"] = own["draws"][0], cell.plan.of_draws(len(draws))[:, rows]
+            found["draws"] = own["draws"][0], plan.of_draws(len(draws))[:, rows]
         again = extras and condition in REFITTED
-        whole = _complete(rows, x, cell, condition) if again else None
-        moved = _by_block(x, partial(_say, found, cell.plan, whole, device))
+        whole = _complete(rows, x, plan, condition) if again else None
+        moved = _by_block(x, partial(_say, found, plan, whole, device))
         s = moved["clean"][1]
-        yield _frame(clean, s, rows, cell, condition)
+        yield _frame(clean, s, rows, plan, condition)
         if draws is not None:
             draws.add(readout, condition, rows, moved["draws"][1])
         if extras and condition in OFFSET_REFITTED:
-            yield _offset(clean, s, rows, cell, condition)
+            yield _offset(clean, s, rows, plan, condition)
         if again:
-            yield _frame(*moved["refit"], everyone, cell, condition, "refit")
+            yield _frame(*moved["refit"], everyone, plan, condition, "refit")
 
 
 def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draws:
@@ -140,22 +131,16 @@ def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draw
     found = bootstrap(ordered, settings.refits, settings.seed)
     places = pd.Index(ordered["id"]).get_indexer(pd.Index(answers["id"]))
     weights = found.weights[:, found.clusters][:, places].astype(np.int64)
-    usable = fitting.usable(design(answers, settings), weights, inner=False)
+    plan = design(answers, settings)
+    usable = fitting.usable(plan, weights, inner=False)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
-    return Draws(answers["id"].astype(str).to_numpy(dtype=object), weights[usable])
+    return Draws(plan.ids, weights[usable])
 
 
-def cell_of(answers: pd.DataFrame, settings: Settings, readout: str) -> Cell:
-    """The samples that count, and their folds."""
-    answers = kept(answers)
-    ids = answers["id"].astype(str).to_numpy(dtype=object)
-    return Cell(ids, design(answers, settings, readout), readout)
-
-
-def of_everyone(activations: Activations, condition: tuple[str, int], cell: Cell) -> Features:
-    """The activations of all samples in the order of the cell, [layers, n, width]."""
-    return _complete(*_rows(activations, condition, cell), cell, condition)
+def of_everyone(activations: Activations, condition: tuple[str, int], plan: Design) -> Features:
+    """The activations of all samples in the order of the plan, [layers, n, width]."""
+    return _complete(*_rows(activations, condition, plan), plan, condition)
 
 
 def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
@@ -187,7 +172,7 @@ def _say(probes: Found, plan: Design, whole: Features | None, device: Device, x:
     """What probes say of a condition, x [layers, rows, width], and probes `refit` to it.
 
     Probes are of all layers, with which of them scores each row; `whole`, all samples in the
-    order of the cell, is None for no refit.
+    order of the plan, is None for no refit.
     """
     here = {name: (of.at(x.layers), fold) for name, (of, fold) in probes.items()}
     found = {name: (of, out_of_fold(of, x, fold)) for name, (of, fold) in here.items()}
@@ -216,41 +201,41 @@ def _null(plan: Design) -> Design | None:
 
 
 def _offset(
-    fitted: Fitted, s: np.ndarray, rows: np.ndarray, cell: Cell, condition: tuple[str, int]
+    fitted: Fitted, s: np.ndarray, rows: np.ndarray, plan: Design, condition: tuple[str, int]
 ) -> pd.DataFrame:
     """The probes with an offset that was fitted anew to the other folds' logits."""
-    fold, z = cell.plan.fold[rows], cell.plan.z[rows]
+    fold, z = plan.fold[rows], plan.z[rows]
     s = s.astype(np.float32).astype(np.float64)  # as the table holds them
     more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
-    frame = _frame(fitted, s + more, rows, cell, condition, "offset")
+    frame = _frame(fitted, s + more, rows, plan, condition, "offset")
     return frame.assign(offset=(fitted.offset[:, fold] + more).astype(np.float32).ravel())
 
 
 def _rows(
-    activations: Activations, condition: tuple[str, int], cell: Cell
+    activations: Activations, condition: tuple[str, int], plan: Design
 ) -> tuple[np.ndarray, Features]:
-    """Places among the cell's ids of what was measured, and the activations."""
+    """Places among the plan's ids of what was measured, and the activations."""
     measured, x = activations(*condition)
-    rows = pd.Index(cell.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
+    rows = pd.Index(plan.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
     if strange := [i for i, row in zip(measured, rows, strict=True) if row < 0]:
-        raise _other_samples(f"id {strange[0]} has no answer", cell, condition)
+        raise _other_samples(f"id {strange[0]} has no answer", plan, condition)
     return rows, x
 
 
-def _complete(rows: np.ndarray, x: Features, cell: Cell, condition: tuple[str, int]) -> Features:
-    """The activations in the order of the cell's ids, of which none may be missing."""
-    if missing := len(cell.ids) - len(rows):
-        found = f"{missing} of {len(cell.ids)} samples have no {condition[0]} activations"
-        raise _other_samples(found, cell, condition)
+def _complete(rows: np.ndarray, x: Features, plan: Design, condition: tuple[str, int]) -> Features:
+    """The activations in the order of the plan's ids, of which none may be missing."""
+    if missing := len(plan.ids) - len(rows):
+        found = f"{missing} of {len(plan.ids)} samples have no {condition[0]} activations"
+        raise _other_samples(found, plan, condition)
     order = np.argsort(rows)
     in_order = (order == np.arange(len(rows))).all()
     return x if in_order else Reordered(x, torch.as_tensor(order))
 
 
-def _other_samples(found: str, cell: Cell, condition: tuple[str, int]) -> AnchorscopeError:
+def _other_samples(found: str, plan: Design, condition: tuple[str, int]) -> AnchorscopeError:
     return AnchorscopeError(
         f"activations and answers are not of the same samples: {found}",
-        f"read-out {cell.readout}, condition {condition[0]}",
+        f"read-out {plan.where}, condition {condition[0]}",
         "delete the cell's folder of activations and run snakemake again",
         see="stale-product",
     )
@@ -260,16 +245,16 @@ def _frame(
     fitted: Fitted,
     s: np.ndarray,
     rows: np.ndarray,
-    cell: Cell,
+    plan: Design,
     condition: tuple[str, int],
     probe: str = "clean",
 ) -> pd.DataFrame:
     """The table's rows of one condition and probe, of scores [layers, rows]."""
-    fold, s, layers = cell.plan.fold[rows], s.astype(np.float32), len(s)
+    fold, s, layers = plan.fold[rows], s.astype(np.float32), len(s)
     columns = {
-        "id": np.tile(cell.ids[rows], layers),
+        "id": np.tile(plan.ids[rows], layers),
         "layer": np.repeat(np.arange(layers, dtype=np.int32), len(rows)),
-        "readout": cell.readout,
+        "readout": plan.where,
         "condition": condition[0],
         "draw": np.int32(condition[1]),
         "probe": probe,

@@ -6,7 +6,7 @@ subject. Nothing is fitted again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Stored:
 
 
 def write(
-    path: str | Path, ids: Sequence[str], fold: np.ndarray, fitted: Mapping[str, Fitted]
+    path: str | Path, ids: Iterable[object], fold: np.ndarray, fitted: Mapping[str, Fitted]
 ) -> None:
     """Write the probes of a cell; arguments as the attributes of `Stored`.
 

@@ -142,8 +142,9 @@ def _gated(kind: str) -> tuple[str, str, str]:
 def _unreachable(error: BaseException, kind: str, where: str) -> AnchorscopeError:
     what = f"the {kind} is not in the cache and the hub cannot be reached ({type(error).__name__})"
     rows = "a folder" if kind == "model" else "rows of the same columns"
-    do = "run the download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME; "
-    return AnchorscopeError(what, where, f"{do}or give {rows} with `local:`", see="hub-unreachable")
+    do = "download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME and "
+    do += f"revisions.lock.yaml; or give {rows} with `local:`"
+    return AnchorscopeError(what, where, do, see="hub-unreachable")
 
 
 def _other(error: BaseException, kind: str, where: str) -> AnchorscopeError:

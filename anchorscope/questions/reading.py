@@ -131,9 +131,9 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         what = f"{'data files of several kinds' if files else 'no data file'}{of_split}"
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         raise AnchorscopeError(f"{what} among: {names or 'none'}", folder, do, see="no-such-file")
+    allowed = [path.resolve(), Path(constants.HF_HUB_CACHE).resolve()]
     for file in files:
-        allowed = (path.resolve(), Path(constants.HF_HUB_CACHE).resolve())
-        if not any(file.resolve().is_relative_to(place) for place in allowed):
+        if not any(file.resolve().is_relative_to(folder) for folder in allowed):
             what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
             do = "name that file with `local:`, or put a copy into the folder"
             raise AnchorscopeError(what, folder, do, see="no-such-file")

@@ -68,23 +68,13 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
     from huggingface_hub import HfApi
 
     try:
-        commit = fetch(
-            lambda: HfApi().dataset_info(hub, revision=revision).sha, "dataset", hub, revision
-        )
+        info = fetch(lambda: HfApi().dataset_info(hub, revision=revision), "dataset", hub, revision)
+        return str(info.sha)
     except AnchorscopeError as error:
-        if error.see != "hub-unreachable":
+        cached = _cached(hub, revision) if error.see == "hub-unreachable" else None
+        if cached is None:
             raise
-        commit = _cached(hub, revision)
-    if commit is None:
-        raise AnchorscopeError(
-            "nobody can say which commit of the dataset this is: the hub cannot be reached",
-            _lock_key(hub, revision),
-            "run this once where there is network (HF_HUB_OFFLINE unset) and bring "
-            "revisions.lock.yaml along; or set `revision` to a commit, or give rows of the same "
-            "columns with `local:`",
-            see="hub-unreachable",
-        )
-    return commit
+        return cached
 
 
 def known_commit(hub: str, asked: str | None, lock: Path = LOCK) -> str | None:

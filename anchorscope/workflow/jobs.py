@@ -80,8 +80,8 @@ def write_scores(
     frames = score(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
     write_parquet_parts(frames, written.scores)
     drawn.write(written.draws)
-    fold = fitting.design(kept(answers), probe).fold
-    stored.write(written.probes, list(drawn.ids), fold, fitted)
+    plan = fitting.design(kept(answers), probe)
+    stored.write(written.probes, plan.ids, plan.fold, fitted)
     write_parquet(floors.floors(answers, probe), written.floors)
 
 

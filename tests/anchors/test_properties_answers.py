@@ -16,7 +16,6 @@ from anchorscope.anchors import answer_anchors, labels, tokens
 from anchorscope.models import answers, inputs
 from anchorscope.models.generation import Ending
 from anchorscope.questions import prompts, questions
-from anchorscope.storage.errors import AnchorscopeError
 
 STYLES = st.sampled_from(prompts.STYLES)
 
@@ -181,15 +180,6 @@ def test_control_tokens_in_a_question_or_before_a_responses_end_are_counted_out(
     found, counts = answered(marked, [{"id": "1", "q": asked, "a": "Anna", "say": said}], style)
     assert list(found["dropped"]) == [dropped]
     assert counts.dropped == ({dropped: 1} if dropped else {})
-
-
-def test_control_tokens_in_a_worked_example_end_the_run(byte_level: Any) -> None:
-    shown = [{"id": "2", "q": "Who <|endoftext|> wrote Emma?", "a": "Jane", "say": None}]
-    examples, _ = questions.normalise(shown, FIELDS, split=None)
-    rows = [{"id": "1", "q": "Who wrote The Red House?", "a": "Anna", "say": "Anna"}]
-    with pytest.raises(AnchorscopeError, match="worked example spells .*endoftext") as caught:
-        answered(byte_level, rows, "few_shot", few_shot=examples, examples=1)
-    assert "wrote Emma" in str(caught.value.where) and caught.value.see == "few-shot"
 
 
 @pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])

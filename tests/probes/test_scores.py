@@ -103,20 +103,6 @@ def test_calibration_is_a_logistic_regression_on_platts_targets() -> None:
     assert offset[0] == pytest.approx(model.intercept_[0], abs=1e-4)
 
 
-def test_a_sample_of_weight_two_calibrates_like_two() -> None:
-    random = np.random.default_rng(3)
-    logits = np.stack([random.normal(size=80) * 2, random.normal(size=80)])
-    z = (logits[0] + random.normal(size=80) > 0).astype(int)
-    logits[1] = -logits[0]  # turned round: its slope is floored
-    weights = random.poisson(1.0, 80)
-    rows = np.repeat(np.arange(80), weights)
-    found = platt.calibrate(logits, z, weights)
-    expected = platt.calibrate(logits[:, rows], z[rows])
-    assert np.allclose(found, expected, rtol=1e-6)
-    assert found[0][1] == platt.LEAST_SLOPE
-    assert not np.allclose(found, platt.calibrate(logits, z), rtol=1e-3)
-
-
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
 def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_folds(
     scoring: Literal["calibrated", "published"],
@@ -132,7 +118,7 @@ def test_probes_of_a_draw_are_fitted_to_its_rows_and_calibrated_on_the_other_fol
     for number, drawn in enumerate(made.weights):
         rows = np.repeat(np.arange(N), drawn)
         alone = np.full((3, len(rows)), -1)
-        repeated = fitting.Design(plan.z[rows], plan.fold[rows], alone, settings)
+        repeated = replace(plan, z=plan.z[rows], fold=plan.fold[rows], inner=alone)
         raw = fitting.fit(x[:, rows], repeated, fitted.c)
         logits = fitting.out_of_fold(raw, x, plan.fold) + raw.shift[:, plan.fold]
         moved = fitting.out_of_fold(raw, x - 2, plan.fold) + raw.shift[:, plan.fold]
@@ -168,22 +154,21 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
 
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
     answers, x = cell()
-    settings = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2)
+    settings, path = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
     made = scores.drawn(answers, settings)
     given = (source(answers, x), answers, "mlp/final", [("noop", 0)], settings)
     table = scores.score(*given, extras=False, draws=made)
-    made.write(tmp_path / "d.draws.safetensors")
-    back = draws.read(tmp_path / "d.draws.safetensors")
+    made.write(path)
+    back = draws.read(path)
     assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
     for key, s in made.scores.items():
         assert np.array_equal(s, back.scores[key], equal_nan=True)
     readout = next(samples.readouts(table, samples.in_order(answers)))
-    others = answers.assign(id=lambda rows: "x" + rows["id"])
     with pytest.raises(AnchorscopeError, match="refitted probes scored other samples"):
-        back.refits(readout, samples.in_order(others), ["noop"])
-    (tmp_path / "d.draws.safetensors").write_bytes(b"cut short")
+        back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
+    path.write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
-        draws.read(tmp_path / "d.draws.safetensors")
+        draws.read(path)
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:

@@ -99,7 +99,7 @@ def test_rows_of_no_known_commit_are_refused_unless_the_cache_knows_it(
     hub: dict[str, list], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None
 ) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
-    with pytest.raises(AnchorscopeError, match="which commit") as caught:
+    with pytest.raises(AnchorscopeError, match="cannot be reached") as caught:
         prepare(asked)
     assert "revisions.lock.yaml" in str(caught.value.do) and hub["read"] == []
     assert not Path("revisions.lock.yaml").exists()

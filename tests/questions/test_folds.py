@@ -121,6 +121,7 @@ def worded(n_words: int) -> pd.DataFrame:
     word = random.integers(0, n_words, 100).repeat(2)
     return pd.DataFrame(
         {
+            "id": range(200),
             "question": [f"question {i}" for i in range(200)],
             "subject": [f"subject {i // 2}" for i in range(200)],
             "ea_text": [("The Word {}", "word {}!")[i % 2].format(w) for i, w in enumerate(word)],

@@ -223,7 +223,8 @@ def _equivalence(contrasts: Cells) -> str:
     cells = rows["cell"].nunique()
     text = (
         "Random tokens have no effect on the mean ΔP (90\u00a0% interval within ±5\u00a0points) "
-        f"at every layer with a signal in {cells - len(shown)} of {cells} cells"
+        f"at every layer with a signal in {cells - len(shown)} of {cells} cells, over the "
+        f"{data.span(rows['n'])} samples in which as many random tokens could be cut"
     )
     return f"{text}; not shown for {data.few(shown)}." if shown else f"{text}."
 

@@ -44,11 +44,12 @@ MEASURES = {
         "",
     ),
 }
+SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
 # measures of a cell as a whole, and of its groups
 CELLS = {"auc": data.values_of("probe_auc", "auc_low", "auc_high"), "ece": data.values_of("ece")}
 GROUPS = {
-    "accuracy": data.values_of("answer_accuracy", factor=100),
-    "popularity": data.values_of("popularity"),
+    "accuracy": data.values_of("answer_accuracy", factor=100) | SIZE,
+    "popularity": data.values_of("popularity") | SIZE,
 }
 Rows = dict[str, list[Row]]
 """Measure, or `also` → the rows that one model's panel draws."""
@@ -101,6 +102,7 @@ def probes_chart(
         f"{data.size_note(sizes)} samples a cell; "
         f"bands: pointwise {100 * asked.level:g}\u00a0% {data.AUC_BANDS}.",
         KEY.format(before=BEFORE if before else ""),
+        *data.thin_note(data.cells_of(groups, panels, datasets), "knockout"),
         *_added(cells),
         *data.unseen_note(cells),
         *data.missing_note([name for name, cell in cells.items() if cell.empty]),
@@ -116,7 +118,7 @@ def _rows(
     model: Pair,
     datasets: Sequence[Pair],
 ) -> Rows:
-    """One model's rows of the three tables; thin groups are left blank."""
+    """One model's rows of the three tables."""
     found: Rows = {name: [] for name in (*MEASURES, "also")}
     layers = data.layer_count(controls[controls["model"] == model[0]])
     for i, (key, name) in enumerate(datasets):
@@ -133,13 +135,9 @@ def _rows(
             numbers = data.values_of(source)
             found["also"] += data.line_rows(cell, numbers, told, layers, i, probe=False)
         for (j, anchor), measure in product(enumerate(draw.ANCHORS), GROUPS):
-            column = GROUPS[measure]["value"][0]
             group = groups[groups["anchor"] == anchor]
-            if column in group:
-                kept = group.assign(**{column: group[column].mask(data.true(group["thin"]))})
-                told = common | {"series": draw.series_name(anchor, name)}
-                told |= {"measure": _named(measure)}
-                found[measure] += data.line_rows(kept, GROUPS[measure], told, layers, i + 4 * j)
+            told = common | {"series": draw.series_name(anchor, name), "measure": _named(measure)}
+            found[measure] += data.line_rows(group, GROUPS[measure], told, layers, i + 4 * j)
         seen = set(cell["layer"][data.true(cell["signal"])])
         found["density"] += _density_rows(humps, shown, i, seen)
     return found
@@ -187,8 +185,18 @@ def _panel(
             under.append(_line(base.transform_filter(test), x, y, shared, dash, 0.6, 0.8, look))
         hollow = draw.marker_layer(base, x, y, shared, 0.45 * look.marker_size, hollow=True)
         under.append(hollow)
-    size = replace(look, panel_height=round((1.6 if name == "auc" else 1) * look.panel_height))
-    return draw.line_panel(rows, x, y, shared, size, TIPS, also=also, under=under)
+    return draw.line_panel(
+        rows,
+        x,
+        y,
+        shared,
+        look,
+        TIPS,
+        also=also,
+        under=under,
+        height=round((1.6 if name == "auc" else 1) * look.panel_height),
+        crosses=name in GROUPS,
+    )
 
 
 def _line(

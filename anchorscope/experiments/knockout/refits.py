@@ -72,15 +72,15 @@ def refit(
         AnchorscopeError: a probe cannot be fitted, or no draw is usable.
     """
     settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
-    cell = scores.cell_of(answers, settings, readout)
-    passes = [scores.of_everyone(read, which, cell) for which in (scores.CLEAN, KNOCKOUT)]
-    layers = _layers(passes[0], fitted, cell)
+    plan = fitting.design(samples.kept(answers), settings, readout)
+    passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, KNOCKOUT)]
+    layers = _layers(passes[0], fitted, plan)
     here = [features.at(x, layers) for x in passes]
-    fitted, z = fitted.at(layers), cell.plan.z
-    fixed = [fitting.out_of_fold(fitted, x, cell.plan.fold) for x in here]
-    drawn = _draw(answers, draws, seed, cell)
+    fitted, z = fitted.at(layers), plan.z
+    fixed = [fitting.out_of_fold(fitted, x, plan.fold) for x in here]
+    drawn = _draw(answers, draws, seed, plan)
     weights = drawn.weights[:, drawn.clusters].astype(np.int64)
-    each = _again(here, cell, fitted.c, weights, device)
+    each = _again(here, plan, fitted.c, weights, device)
     refitted = [
         quantities(again, z, replace(drawn, weights=own[None]))
         for own, again in zip(drawn.weights, each, strict=True)
@@ -116,41 +116,41 @@ def of_cell(
 
 def _again(
     passes: Sequence[features.Features],
-    cell: scores.Cell,
+    plan: fitting.Design,
     c: np.ndarray,
     weights: np.ndarray,
     device: str | torch.device,
 ) -> Iterator[list[np.ndarray]]:
     """Scores on the passes by the probes of each draw, [layers, n]; a few draws at once."""
-    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(cell.plan)[0]))
+    at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(plan)[0]))
     for some in np.split(weights, range(at_once, len(weights), at_once)):
-        again = fitting.fit(passes[0], cell.plan, c, some, device=device)
-        where = cell.plan.of_draws(len(some))
+        again = fitting.fit(passes[0], plan, c, some, device=device)
+        where = plan.of_draws(len(some))
         moved = [fitting.out_of_fold(again, x, where) for x in passes]
         yield from ([s[:, number] for s in moved] for number in range(len(some)))
 
 
-def _layers(clean: features.Features, fitted: fitting.Fitted, cell: scores.Cell) -> list[int]:
+def _layers(clean: features.Features, fitted: fitting.Fitted, plan: fitting.Design) -> list[int]:
     """Those at one and two thirds of the depth, and the headline layer."""
     inner, depth = fitted.inner_auc, len(clean)
     if np.isnan(inner).any():
-        s = fitting.out_of_fold(fitted, clean, cell.plan.fold)
-        own = samples.deepest_layer(np.array([intervals.auc(layer, cell.plan.z) for layer in s]))
+        s = fitting.out_of_fold(fitted, clean, plan.fold)
+        own = samples.deepest_layer(np.array([intervals.auc(layer, plan.z) for layer in s]))
     else:
         own = samples.median_layer(samples.layer_of_fold(inner))
     return sorted({depth // 3, 2 * depth // 3, own})
 
 
-def _draw(answers: pd.DataFrame, draws: int, seed: int, cell: scores.Cell) -> Bootstrap:
+def _draw(answers: pd.DataFrame, draws: int, seed: int, plan: fitting.Design) -> Bootstrap:
     """The draws that leave every probe both classes."""
     drawn = samples.bootstrap(samples.kept(answers), draws, seed)
-    usable = fitting.usable(cell.plan, drawn.weights[:, drawn.clusters].astype(np.int64))
+    usable = fitting.usable(plan, drawn.weights[:, drawn.clusters].astype(np.int64))
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     if not usable.any():
         raise AnchorscopeError(
             f"none of {len(usable)} bootstrap draws leaves every fold both classes",
-            f"refits of {cell.readout}",
+            f"refits of {plan.where}",
             "sample more questions: one class is too rare to be learned from again and again",
             see="too-few-samples",
         )

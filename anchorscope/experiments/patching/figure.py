@@ -83,7 +83,7 @@ def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Ro
     ):
         line = table[(table["dataset"] == key) & (table["anchor"] == anchor)]
         numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
-        numbers |= {"n": ("n_paired", 1, 0), "thin": ("thin", 1, 0)}
+        numbers |= {"n": ("n_paired", 1, 0)}
         shown: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
         shown |= {"series": draw.series_name(anchor, name), "group": f"{anchor}-Anchored"}
         shown |= {"replaced": replaced, "condition": column, "chance": column == "random"}
@@ -123,29 +123,31 @@ def _by_layer(
     shared: draw.Encodings,
     look: Style,
 ) -> alt.LayerChart:
-    """Flips by layer, those under the control dotted; where a group is thin the line breaks."""
+    """Flips by layer, those under the control dotted; thin groups are crosses."""
     x = draw.layer_axis(data.layer_count(table), "Layer")
     y = draw.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
-    names = [f"{column}{end}" for column, _ in REPLACED.values() for end in ("", "_low", "_high")]
-    drawn = table.assign(**table[names].mask(data.true(table["thin"])))
-    rows, height = _rows(drawn, model, datasets), 0.7 * look.panel_height
-    return draw.line_panel(rows, x, y, shared, look, TIPS, height=height, chance=bool(rows))
+    rows, height = _rows(table, model, datasets), 0.7 * look.panel_height
+    some = len(rows) > 0
+    return draw.line_panel(rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some)
 
 
 def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
-    """What the reader must know beside the picture."""
-    counts = rows[data.true(rows["headline"])]["n_paired"]
-    bars = view == "bars"
-    lines = "" if bars else " Dotted: random tokens. Where samples are too few a line breaks."
+    """What the reader must know beside the picture, and how many pairs do not count."""
+    here = rows[data.true(rows["headline"])]
+    where = "at the headline layer" if view == "bars" else "by layer; dotted: random tokens"
+    thin = data.true(rows["thin"]).any()
+    few = " Pale bars" if view == "bars" else " Crosses"
     return [
-        f"Right answers whose predicted class flips {'at the headline layer' if bars else 'by'} "
-        f"{'' if bars else 'layer '}when question tokens before the same answer are replaced: the "
-        "exact question tokens by a partner's, or as many others by those of an unlike question.",
+        "Right answers whose predicted class flips when question tokens before the same answer are "
+        "replaced: the exact question tokens by a partner's, or as many others by those of an "
+        f"unlike question; {where}.",
         "Groups by the knockout's flips. A pair counts if the probe classes the partner's own "
-        "clean pass as it classes the sample's; in `published`, if it calls the sample right."
-        + lines,
-        f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
-        f"{data.size_note([*counts])}."
-        if len(counts)
+        "clean pass as it classes the sample's; in `published`, if it calls the sample right. "
+        f"Left out: {data.span(here['n'] - here['n_paired'])} of {data.span(here['n'])} right "
+        "answers of a group at the headline layer."
+        if len(here)
         else "No sample has a partner.",
+        f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
+        f"{data.size_note([*here['n_paired']])}."
+        + (f"{few}: too few samples to rely on." if thin else ""),
     ]

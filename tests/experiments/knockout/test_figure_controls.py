@@ -72,7 +72,7 @@ QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
 EVERYWHERE = [
     "Read-out mlp/final; n = 980 to 1,000 samples a cell; ",
     "Noise floor (largest |ΔP| with nothing cut): 0.002 points.",
-    "(90 % interval within ±5 points) at every layer with a signal in 2 of 2 cells.",
+    "(90 % interval within ±5 points) at every layer with a signal in 2 of 2 cells, over the 900 ",
     "turns surely more than a placebo in 2 of 2 cells with a signal.",
 ]
 
@@ -83,7 +83,7 @@ EVERYWHERE = [
         (lambda t: t, EVERYWHERE),
         (
             lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
-            ["in 1 of 2 cells; not shown for Model on Beta at layers 1–2."],
+            ["in 1 of 2 cells, ", "; not shown for Model on Beta at layers 1–2."],
         ),
         (
             lambda t: t.assign(signal=t["dataset"] != "b"),

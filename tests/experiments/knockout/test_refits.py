@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -84,7 +85,8 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
     again: list[list[float]] = []
     for weights in drawn.weights:
         rows = np.repeat(np.arange(N), weights[clusters].astype(int))
-        repeated = fitting.Design(plan.z[rows], plan.fold[rows], plan.inner[:, rows], settings)
+        inner = plan.inner[:, rows]
+        repeated = replace(plan, z=plan.z[rows], fold=plan.fold[rows], inner=inner)
         anew = fitting.fit(x[2:3, rows], repeated, everyone.c)
         for kept, fitted in ((fixed, everyone), (again, anew)):
             s = [fitting.out_of_fold(fitted, one[2:3, rows], repeated.fold)[0] for one in (x, cut)]

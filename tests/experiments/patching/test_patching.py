@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from figure_tables import caption, views
 from hypothesis import given
 from hypothesis import strategies as st
 from instrument import answers_table
@@ -17,6 +18,7 @@ from instrument import answers_table
 from anchorscope.experiments import scored
 from anchorscope.experiments.patching import EXPERIMENT, figure, measure
 from anchorscope.experiments.patching import table as tables
+from anchorscope.figures.figure_style import CROSS
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import runs
@@ -115,6 +117,8 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
             state = out.hidden_states[layer + 1][0, one.positions["final"]]
             assert s[layer] == pytest.approx(float(state.double().mean()), abs=1e-5)
     assert scored.apart(rows, rows.assign(probe="clean")) == 0.0
+    more = pd.concat([answers, answers[:2].assign(id=["x", "y"])])
+    assert scored.counts(more, rows).dropped == {"no partner or no control": 2}
 
 
 def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> None:
@@ -188,4 +192,11 @@ def test_every_column_is_explained_and_every_view_drawn() -> None:
     asked = {"panels": [("m", "Model")], "datasets": [("d", "Data")], "readout": ("mlp", "final")}
     for view, title in EXPERIMENT.views.items():
         drawn = figure.chart(cells, view, title=title, **asked)
-        assert isinstance(drawn, alt.TopLevelMixin) and drawn.to_dict()["concat"]
+        assert isinstance(drawn, alt.TopLevelMixin)
+        spec = drawn.to_dict()
+        # a, b and c are right answers; b's partner is classed otherwise
+        assert "Left out: 0 to 1 of 1 to 2 right answers" in caption(spec)
+        said = "Pale bars" if view == "bars" else "Crosses"
+        assert f"{said}: too few samples to rely on." in caption(spec)
+        crosses = [one for one in views(spec, "point") if one["mark"].get("shape") == CROSS]
+        assert bool(crosses) == (view == "layers")
