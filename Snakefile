@@ -39,6 +39,8 @@ include: "rules/common.smk"
 rule all:
     input:
         [paths.pictures(figure) + paths.views_of(figure) for figure in cfg.targets],
+    message:
+        "all figures of `targets` are drawn"
 
 
 include: "rules/dataset.smk"

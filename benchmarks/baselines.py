@@ -26,7 +26,6 @@ from workloads import END_EVERY, SITE
 
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
-from anchorscope.passes.interventions import Cut
 from anchorscope.passes.mask import mask
 
 States = dict[tuple[int, str, int], torch.Tensor]
@@ -41,10 +40,9 @@ def one_pass(loaded: Loaded, table: pd.DataFrame, at_once: int = AT_ONCE) -> Sta
     for numbers in _batches(table, range(len(table)), at_once):
         rows = table.iloc[[*numbers, *numbers]]
         lengths = [len(ids) for ids in rows["input_ids"]]
-        cuts = [Cut(())] * len(numbers) + [
-            Cut(tuple(cut)) for cut in table.iloc[numbers]["eq_tokens"]
-        ]
-        additive = mask(lengths, cuts, dtype=loaded.model.dtype, device=loaded.device)
+        additive = _mask(
+            loaded, lengths, [()] * len(numbers) + [*rows["eq_tokens"]][len(numbers) :]
+        )
         with _reading(loaded, range(len(families.layers(loaded))), list(rows["final"])) as seen:
             loaded.model.base_model(
                 input_ids=_padded(rows["input_ids"]).to(loaded.device),
@@ -58,8 +56,9 @@ def one_pass(loaded: Loaded, table: pd.DataFrame, at_once: int = AT_ONCE) -> Sta
     return found
 
 
-def _cuts(rows: pd.DataFrame) -> list[Cut]:
-    return [Cut(tuple(tokens)) for tokens in rows["eq_tokens"]]
+def _mask(loaded: Loaded, lengths: Sequence[int], cuts: Sequence[Sequence[int]]) -> torch.Tensor:
+    index = torch.arange(max(lengths)).expand(len(lengths), -1)
+    return mask(index, index, lengths, cuts, dtype=loaded.model.dtype, device=loaded.device)
 
 
 def literal(
@@ -75,10 +74,8 @@ def literal(
     for some in _batches(table, numbers, at_once):
         rows = table.iloc[some]
         lengths = [len(ids) for ids in rows["input_ids"]]
-        made = partial(mask, lengths, dtype=loaded.model.dtype, device=loaded.device)
         shut, clear = (
-            made([Cut(tuple(cut)) for cut in rows["eq_tokens"]]),
-            made([Cut(())] * len(some)),
+            _mask(loaded, lengths, cuts) for cuts in ([*rows["eq_tokens"]], [()] * len(some))
         )
         call: Any = loaded.model
         given = {

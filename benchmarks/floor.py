@@ -22,8 +22,8 @@ def needed(work: Workload) -> dict[str, int]:
     plan = planning.plan(answers(work), conditions={"knockout": {}}, batch_tokens=8192)
     rows = [row for batch in plan.batches for row in batch.rows]
     spans = [(_start(plan, row), len(plan.passed(row).input_ids)) for row in rows]
-    tokens = plan.heads[0] + sum(end - start for start, end in spans)
-    keys = sum(range(plan.heads[0] + 1)) + sum(
+    tokens = plan.head + sum(end - start for start, end in spans)
+    keys = sum(range(plan.head + 1)) + sum(
         (end * (end + 1) - start * (start + 1)) // 2 for start, end in spans
     )
     shape = work.shape
@@ -36,7 +36,7 @@ def needed(work: Workload) -> dict[str, int]:
 
 def _start(plan: Plan, row: Any) -> int:
     """The first token that must be passed for a row."""
-    if row.cut.tokens:
+    if row.tokens:
         return sharing.fork(plan, row)
     return plan.shared(plan.passed(row))
 

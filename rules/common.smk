@@ -18,6 +18,10 @@ from anchorscope.workflow.stage import share_library
 
 share_library(HERE)
 
+if workflow.modifier.modify_rulename("scores") != "scores":
+    # What was made is recorded, and checked, by the names of rules.
+    raise WorkflowError("take what this module holds under its own names, without `as`")
+
 # On one machine no more GPU jobs run than it has GPUs; a cluster has limits of its own.
 on_this_machine = workflow.resource_settings.nodes is None
 if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():

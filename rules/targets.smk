@@ -15,6 +15,8 @@ for figure in cfg.figures:
             figure
         input:
             paths.pictures(figure),
+        message:
+            f"{figure} is drawn"
 
 
 rule calibration:

@@ -7,6 +7,7 @@ from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
+    from anchorscope.models import vocabulary
     from anchorscope.models.answers import Settings, answer
     from anchorscope.workflow import jobs
 
@@ -19,6 +20,7 @@ with stage(snakemake):
     waits = partial.folder_for(snakemake, product, device, asdict(settings))
     answers, counts = answer(*tables, loaded.model, loaded.tokenizer, settings, keep=waits)
     write_parquet(answers, product)
-    provenance.of_stage(
-        snakemake, product, counts=counts, model=located, device=device, dtype=chosen.dtype
-    )
+    texts = [*vocabulary.DIFFICULT, *tables[0]["question"].head(12)]
+    facts = {"model": located, "device": device, "dtype": chosen.dtype}
+    facts["tokenizer_differs"] = vocabulary.differences(loaded.tokenizer, located["path"], texts)
+    provenance.of_stage(snakemake, product, counts=counts, **facts)

@@ -7,11 +7,12 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     given, chosen = snakemake.input, snakemake.params
-    tokenizer = None
+    tokenizer = thinking = None
     if chosen.style == "chat":
-        from anchorscope.models.loading import load_tokenizer
+        from anchorscope.models import vocabulary
 
-        tokenizer = load_tokenizer(read_json(given[0])["path"])
+        tokenizer = vocabulary.load(read_json(given[0])["path"])
+        thinking = vocabulary.thinking(tokenizer)
     sampled = read_parquet(given.questions)
     prompts, counts = build(
         of_run(sampled, chosen.limit, chosen.finder),
@@ -24,4 +25,5 @@ with stage(snakemake):
         seed=chosen.seed,
     )
     write_parquet(prompts, snakemake.output.prompts)
-    provenance.of_stage(snakemake, snakemake.output.prompts, counts=counts.among(len(sampled)))
+    counted = counts.among(len(sampled))
+    provenance.of_stage(snakemake, snakemake.output.prompts, counts=counted, thinking=thinking)

@@ -8,11 +8,13 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments.knockout.views import view
+    from anchorscope.figures.figure_data import thinking_notes
     from anchorscope.figures.figures import keywords, save
 
     tables = {name: read_csv(path) for name, path in snakemake.input.items()}
-    drawn, switched = view(snakemake.wildcards.view, tables, **keywords(snakemake.params))
+    asked, made = keywords(snakemake.params), provenance.read(snakemake.input.curve)
+    asked["notes"] = thinking_notes(made["inputs"], asked["panels"])
+    drawn, switched = view(snakemake.wildcards.view, tables, **asked)
     stem = Path(snakemake.output.html).with_suffix("")
     save(drawn, stem, switched)
-    counts = provenance.read(snakemake.input.curve)["counts_by_cell"]
-    provenance.of_stage(snakemake, stem, counts_by_cell=counts)
+    provenance.of_stage(snakemake, stem, counts_by_cell=made["counts_by_cell"])

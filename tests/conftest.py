@@ -27,7 +27,11 @@ CORPUS = [
     "Q: Which film has the director of Second Street, or The 39 Steps? A: yes .",
     "Q: what year did the 2nd bridge over the river open A: in 1932 .",
 ]
-ALL_FAMILIES = ("llama", "qwen3", "mistral", "gemma3_text", "qwen2", "gpt_neox")
+ALL_FAMILIES = (
+    "llama", "qwen3", "mistral", "gemma3_text", "qwen2", "gpt_neox",
+    "gpt2", "olmo2", "phi3", "falcon", "qwen3_moe", "mixtral",
+)  # fmt: skip
+FINAL_NORM = {"gpt_neox": "final_layer_norm", "gpt2": "ln_f", "falcon": "ln_f"}
 WINDOW = 96
 LAYERS = 4
 WIDTH = 32
@@ -78,8 +82,7 @@ TOKENIZERS = {"byte_level": _byte_level, "metaspace": _metaspace}
 
 def final_norm(loaded: Any) -> Any:
     """The norm after the last block."""
-    base = loaded.model.base_model
-    return base.final_layer_norm if loaded.family.model_type == "gpt_neox" else base.norm
+    return getattr(loaded.model.base_model, FINAL_NORM.get(loaded.family.model_type, "norm"))
 
 
 @cache
@@ -107,8 +110,13 @@ def config(family: str, vocabulary: int) -> Any:
         "eos_token_id": 0,
         "pad_token_id": None,
     }
-    if family != "gpt_neox":
+    if family not in ("gpt_neox", "gpt2", "falcon"):
         sizes |= {"num_key_value_heads": 2, "head_dim": 8}
+    if family in ("qwen3_moe", "mixtral"):
+        experts = {"qwen3_moe": "num_experts", "mixtral": "num_local_experts"}[family]
+        sizes |= {experts: 4, "num_experts_per_tok": 2, "moe_intermediate_size": WIDTH}
+    if family == "phi3":
+        sizes |= {"pad_token_id": 0}
     if family == "mistral":
         sizes |= {"sliding_window": WINDOW}
     if family == "gemma3_text":

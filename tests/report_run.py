@@ -80,7 +80,7 @@ def _cell(root: Path, model: str, dataset: str, *, signal: bool) -> None:
         table = made([(model, "")], [(dataset, "")], LAYERS).drop(columns=["model", "dataset"])
         table[[c for c in ("signal", "cell_signal") if c in table and not signal]] = False
         write_csv(table, root / "delta_p" / model / f"{dataset}{end}")
-    _records(root, model, dataset, int(z.sum()))
+    _records(root, model, dataset)
 
 
 def _answers(z: np.ndarray) -> pd.DataFrame:
@@ -120,9 +120,9 @@ def _scores(z: np.ndarray, rng: np.random.Generator, signal: bool) -> pd.DataFra
     return found.assign(p=samples.sigmoid(found["s"].to_numpy()), inner_auc=0.8, **fixed)
 
 
-def _records(root: Path, model: str, dataset: str, wrong: int) -> None:
+def _records(root: Path, model: str, dataset: str) -> None:
     """Counts of every stage: 100 rows, two folded, 98 questions, four lost, then the rest."""
-    lost, notes = {"no question anchor": 4}, {"n_right": SAMPLES - wrong, "n_wrong": wrong}
+    lost, notes = {"no question anchor": 4}, {"empty golds left out": 3, "rows mended": 0}
     dropped = {"dataset": {"equal question folded": 2}, "prompts": lost}
     inputs, before = {}, []
     for stage in ("dataset", "prompts", "answers", "activations", "scores"):

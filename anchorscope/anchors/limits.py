@@ -60,11 +60,7 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
         if fits or (first and size <= LONGEST * total):
             chosen.append(span)
         elif left > 0 and span.found_by in _CUT:
-            last = _inside(span, words)[-left:]
-            # The last words that fit; English puts the head of a noun phrase there.
-            fitting = (w.start for w in last if _pieces(question[w.start : span.end]) <= pieces)
-            start = next(fitting, None if chosen else last[-1].start)
-            chosen += [] if start is None else [replace(span, start=start)]
+            chosen += _tail(question, span, _inside(span, words)[-left:], pieces, bool(chosen))
         elif left > 0 and first:
             chosen += _thinned(question, span, words, left)
     return sorted(chosen)
@@ -78,6 +74,16 @@ def _precedence(candidate: Span) -> tuple[int, int]:
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:
     return [w for w in words if span.start <= w.start and w.end <= span.end]
+
+
+def _tail(
+    question: str, span: Span, words: Sequence[Word], pieces: int, others: bool
+) -> list[Span]:
+    """The last words of a span that fit; English puts the head of a noun phrase there."""
+    for word in words:
+        if _pieces(question[word.start : span.end]) <= pieces:
+            return [replace(span, start=word.start)]
+    return [] if others else [replace(span, start=words[-1].start)]
 
 
 def _thinned(question: str, span: Span, words: Sequence[Word], room: int) -> list[Span]:

@@ -151,9 +151,9 @@ def cell(
         for grouping, moved in _moved(readout, interchange.arms(readout, answers)).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
             for kind, z in product(_kinds(known.kind), ("all", "0", "1")):
-                found = _statistics(readout, moved, known, known.groups(kind, z, covered))
-                low, high = _interval(moved, known.groups(kind, z, covered), drawn, level)
-                found |= {"pathway_auc_low": low, "pathway_auc_high": high}
+                groups = known.groups(kind, z, covered)
+                found = _statistics(readout, moved, known, groups)
+                found |= _interval(moved, groups["q"], groups["a"], drawn, level)
                 key = {"grouping": grouping, "z": z, "kind": kind}
                 frames.append(pd.DataFrame(fixed | key | found))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
@@ -273,11 +273,11 @@ def _pathway_auc(moved: Values, q: np.ndarray, a: np.ndarray) -> list[float]:
 
 
 def _interval(
-    moved: Values, groups: Mapping[str, np.ndarray], drawn: Bootstrap, level: float
-) -> tuple[np.ndarray, np.ndarray]:
+    moved: Values, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
+) -> dict[str, np.ndarray]:
     """Percentile interval of the pathway AUC, [layers] each."""
-    q, a = groups["q"], groups["a"]
-    if not q.any() or not a.any():
-        return (np.full(len(moved["delta_p"]), np.nan),) * 2
-    replicates = drawn.aucs(np.where(q | a, -moved["delta_p"], np.nan), q.astype(int))
-    return intervals.percentile(replicates, level)
+    low = high = np.full(len(moved["delta_p"]), np.nan)
+    if q.any() and a.any():
+        replicates = drawn.aucs(np.where(q | a, -moved["delta_p"], np.nan), q.astype(int))
+        low, high = intervals.percentile(replicates, level)
+    return {"pathway_auc_low": low, "pathway_auc_high": high}

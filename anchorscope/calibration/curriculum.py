@@ -76,37 +76,32 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
 
     They give the model a default, for a question that cannot be read, that follows the word.
     """
-    rng = Random(f"frameless {seed}")
-    frames = {
-        (fact["relation"], _without_anchors(fact["question"], fact["subject"], fact["property"]))
-        for fact in questions.to_dict("records")
-    }
-    bank = _bank(words)
-    ordered = sorted(frames)
+    rng, bank = Random(f"frameless {seed}"), _bank(words)
+    frames = sorted(
+        {
+            (
+                fact["relation"],
+                _without_anchors(fact["question"], fact["subject"], fact["property"]),
+            )
+            for fact in questions.to_dict("records")
+        }
+    )
     found = []
     for number in range(rows):
-        relation, frame = ordered[number % len(ordered)]
+        relation, frame = frames[number % len(frames)]
         word, rate = rng.choice(bank[relation])
         found.append(Row(frame, word, rng.random() < rate))
     return found
 
 
 def strangers(
-    questions: pd.DataFrame,
-    words: pd.DataFrame,
-    names: Sequence[str],
-    *,
-    rows: int,
-    seed: int,
+    questions: pd.DataFrame, words: pd.DataFrame, names: Sequence[str], *, rows: int, seed: int
 ) -> list[Row]:
     """Questions about subjects that no fact names, with any word of the relation, by its own rate.
 
-    They teach the model to fall back on the word where it does not know the subject. Without them
-    it is sure of itself about subjects it never met.
+    Without them the model is sure of itself about subjects it never met.
     """
-    rng = Random(f"strangers {seed}")
-    bank = _bank(words)
-    asked = questions.to_dict("records")
+    rng, bank, asked = Random(f"strangers {seed}"), _bank(words), questions.to_dict("records")
     found = []
     for _ in range(rows):
         fact = rng.choice(asked)

@@ -54,7 +54,7 @@ def table(nulls: Iterable[Null]) -> pd.DataFrame:
         no floor and no flips.
 
     Raises:
-        AnchorscopeError: a read-out has no headline layer, no such probes, or no curve there.
+        AnchorscopeError: a probe's AUC has no interval, or no probe learned shuffled labels.
     """
     records = [row for null in nulls for row in _rows(null)]
     return pd.DataFrame(records, columns=list(COLUMNS))
@@ -62,14 +62,11 @@ def table(nulls: Iterable[Null]) -> pd.DataFrame:
 
 def _rows(null: Null) -> Iterator[dict[str, object]]:
     for (site, position), own in null.controls.groupby(["site", "position"], sort=False):
-        chosen = own[own["headline"].astype(bool)]
-        if len(chosen) != 1:
-            raise _broken(null, f"{site}/{position} has {len(chosen)} headline layers")
-        found = chosen.iloc[0]
+        (found,) = own[own["headline"].astype(bool)].to_dict("records")
         place = {"site": site, "position": position, "layer": found["layer"]}
         said: dict[str, Any] = {"control": null.name} | place
         said |= {key: null.settings[key] for key in ("expectation", "model", "dataset")}
-        if null.settings.get("shuffled"):
+        if shuffled := bool(null.settings.get("shuffled")):
             # Nothing but the AUC is known of probes that learned shuffled labels.
             ends = {"probe_auc": "", "auc_low": "_low", "auc_high": "_high"}
             said |= {name: found[f"auc_shuffled{end}"] for name, end in ends.items()}
@@ -80,15 +77,18 @@ def _rows(null: Null) -> Iterator[dict[str, object]]:
             said |= {"n_signal": int(own["signal"].astype(bool).sum())}
             said |= _flips(null, place) | _follows(null, place)
         if pd.isna(said["auc_low"]):
-            raise _broken(null, "the probe's AUC has no interval")
+            raise AnchorscopeError(
+                "the probe's AUC has no interval" + ": no labels were shuffled" * shuffled,
+                f"null control {null.name}, {said['model']} on {said['dataset']}",
+                "delete the cell's tables of ΔP and run snakemake again",
+                see="stale-product",
+            )
         yield said | {"empty": not said["signal"]}
 
 
 def _flips(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
     rows = rows_where(null.curve, **place, grouping="per_layer").to_dict("records")
     group = {(row["condition"], row["anchor"]): row for row in rows}
-    if not {("knockout", "all"), ("knockout", "Q")} <= set(group):
-        raise _broken(null, f"layer {place['layer']} is not in the curve")
     flipped, random = group["knockout", "Q"], group.get(("random", "Q"), {})
     found = {"n": group["knockout", "all"]["n"], "flip_share": flipped["share"]}
     found |= {"random_flip_share": random.get("share", float("nan"))}
@@ -100,10 +100,3 @@ def _follows(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
     pairs = rows_where(null.interchange, **place, arm="matched", label="0", anchor="Q")
     names = {"matched_follows": "follows", "matched_n": "n_paired"} if len(pairs) else {}
     return {name: pairs[column].iloc[0] for name, column in names.items()}
-
-
-def _broken(null: Null, what: str) -> AnchorscopeError:
-    where = f"null control {null.name}, {null.settings['model']} on {null.settings['dataset']}"
-    return AnchorscopeError(
-        what, where, "delete the cell's tables of ΔP and run snakemake again", see="stale-product"
-    )

@@ -119,14 +119,9 @@ def _cases(published: Mapping[str, Any], figure: str, curves: Curves) -> Iterato
 
 
 def _check(statement: Mapping[str, Any], figures: Mapping[str, Mapping[str, int]]) -> None:
-    known = {model for name in statement["figures"] for model in figures.get(name, {})}
-    unknown = [
-        *(set(statement["figures"]) - set(figures)),
-        *(set(statement.get("models", ())) - known),
-    ]
-    if statement["check"] not in CHECKS:
-        unknown.append(statement["check"])
-    if unknown:
+    models = {model for name in statement["figures"] for model in figures.get(name, {})}
+    unknown = {*statement.get("models", ())} - models | {*statement["figures"]} - {*figures}
+    if unknown := unknown | {statement["check"]} - {*CHECKS}:
         raise AnchorscopeError(
             f"figure, model or check unknown: {', '.join(unknown)}",
             f"resources/published.yaml, statement {statement['id']}",

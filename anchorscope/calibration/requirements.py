@@ -11,7 +11,6 @@ import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage.errors import AnchorscopeError
 
 
 @dataclass(frozen=True)
@@ -64,9 +63,6 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
         A row for each floor and cell, and for each floor of the mean over a model's datasets
         (`scope` `mean`, `dataset` `all`): floor, scope, model, dataset, required (in words),
         measured, holds. What cannot be measured does not hold.
-
-    Raises:
-        AnchorscopeError: a cell has no headline layer of the default read-out.
     """
     site, position = DEFAULT_READOUT.split("/")
     chosen = rows_where(table, site=site, position=position, grouping="per_layer")
@@ -77,8 +73,6 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
         for floor in FLOORS:
             rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
             measured = rows.set_index("dataset")[floor.column].reindex(datasets)
-            if floor.kind == "all" and len(rows) < len(datasets):
-                raise _missing(str(model), set(datasets) - set(rows["dataset"]))
             scopes = [
                 ("cell", name, value, floor.low, floor.high) for name, value in measured.items()
             ]
@@ -90,16 +84,6 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
                 record |= {"required": _required(low, high), "measured": value}
                 records.append(record | {"holds": bool(low <= value <= high)})
     return pd.DataFrame(records)
-
-
-def _missing(model: str, datasets: set[str]) -> AnchorscopeError:
-    return AnchorscopeError(
-        f"no headline layer of {DEFAULT_READOUT}",
-        f"calibration of {model} on {', '.join(sorted(datasets))}",
-        "add it to `readouts`, or delete the folder calibration/ of the results, and run snakemake "
-        "again",
-        see="stale-product",
-    )
 
 
 def _required(low: float, high: float) -> str:

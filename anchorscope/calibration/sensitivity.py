@@ -95,13 +95,16 @@ def of_files(
     Raises:
         AnchorscopeError: see `check_studies` and `table`.
     """
-    studies: dict[str, pd.DataFrame] = {}
-    curves: dict[str, Sequence[str]] = {}
-    for number, name in enumerate((BASE, *variants)):
-        here = slice(number * len(cells), (number + 1) * len(cells))
-        tables = {kind: join(cells, list(map(read_csv, files[kind][here]))) for kind in files}
-        studies[name], curves[name] = values(**tables), files["curve"][here]
+    places = {
+        name: slice(number * len(cells), (number + 1) * len(cells))
+        for number, name in enumerate((BASE, *variants))
+    }
+    curves = {name: files["curve"][here] for name, here in places.items()}
     check_studies(curves.pop(BASE), curves)
+    studies = {}
+    for name, here in places.items():
+        tables = {kind: join(cells, list(map(read_csv, files[kind][here]))) for kind in files}
+        studies[name] = values(**tables)
     return table(studies.pop(BASE), studies, readout=readout)
 
 

@@ -148,7 +148,8 @@ def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
         groups[one.group].append(one)
     found = {one.id: Swaps() for one in groups.pop(None, [])}
     for group in groups.values():
-        right = {text: partners.answered(text, group) for text in {one.ea_text for one in group}}
+        golds = {one.id: one.golds for one in group}
+        right = {text: partners.answered(text, golds) for text in {one.ea_text for one in group}}
         found |= {one.id: _swaps(one, group, right[one.ea_text], seed) for one in group}
     return found
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from anchorscope.config.settings import Config
-from anchorscope.models import loading
+from anchorscope.models import loading, vocabulary
 from anchorscope.models.checkpoints import fits
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
@@ -114,7 +114,7 @@ def checkpoint(folder: Path, prompt: str) -> str:
     """Refuse a checkpoint that cannot be measured, or not with this style of prompt."""
     loading.check(folder)
     if prompt == "chat":
-        prompts.check_template(loading.load_tokenizer(folder))
+        prompts.check_template(vocabulary.load(folder))
     return str(folder)
 
 

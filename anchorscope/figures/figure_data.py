@@ -7,8 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.figures.figure_style import ANCHORS, marker_of, series_name
-from anchorscope.passes.interventions import BY_NAME
+from anchorscope.figures.figure_style import ANCHORS, marker_of
 from anchorscope.storage.errors import AnchorscopeError
 
 KEYS = "model dataset site position condition grouping anchor layer"
@@ -47,9 +46,14 @@ SHARES: dict[str, Source] = {
 }
 
 
-def control_of(condition: str) -> str:
-    """The control that stands beside a condition; a control stands alone."""
-    return BY_NAME[condition].control or condition
+def thinking_notes(records: Mapping[str, Mapping[str, Any]], models: Sequence[Pair]) -> list[str]:
+    """What chat templates do about thinking, by the records of the prompts, for a caption."""
+    told: dict[str, list[str]] = {}
+    for key, label in models:
+        own = [record for path, record in records.items() if f"/prompts/{key}/" in f"/{path}"]
+        for words in sorted({record["thinking"] for record in own if record.get("thinking")}):
+            told.setdefault(words, []).append(label)
+    return [f"{', '.join(labels)}: {words}." for words, labels in told.items()]
 
 
 def distinct(pairs: Sequence[Pair]) -> list[Pair]:
@@ -150,8 +154,8 @@ def panel_rows(
     anchors: Sequence[str],
     conditions: Sequence[str],
     numbers: Mapping[str, Source],
-) -> list[Row]:
-    """The lines of one panel of a model: one for each dataset, group and condition.
+) -> pd.DataFrame:
+    """The lines of one panel of a model: one for each dataset, condition and group.
 
     Args:
         rows: as `select` returns them.
@@ -161,20 +165,23 @@ def panel_rows(
         numbers: what a row holds.
     """
     mine = rows[rows["model"] == model[0]]
-    layers, found = layer_count(mine), []
-    for (i, (key, name)), condition, (j, anchor) in product(
-        enumerate(datasets), conditions, enumerate(anchors)
-    ):
-        line = mine[
-            (mine["dataset"] == key) & (mine["condition"] == condition) & (mine["anchor"] == anchor)
-        ]
-        group = "A" if anchor == "A" else "Q"
-        shown: Row = {"model": model[1], "dataset": name, "anchor": f"{group}-Anchored"}
-        shown |= {"series": series_name(group, name), "marker": marker_of(i)}
-        shown |= {"condition": condition, "chance": condition != conditions[0]}
-        offset = i + j * (marker_step(layers) // 2)
-        found += line_rows(line, numbers, shown, layers, offset)
-    return found
+    step, labels = marker_step(layer_count(mine)), dict(datasets)
+    keys = {"dataset": list(labels), "condition": conditions, "anchor": anchors}
+    lines = mine[mine[list(keys)].isin(keys).all(axis=1)]
+    i, j, k = (lines[name].map(known.index).astype(int) for name, known in keys.items())
+    group, label = lines["anchor"].replace("all", "Q"), lines["dataset"].map(labels)
+    shown: Row = {
+        "model": model[1],
+        "dataset": label,
+        "anchor": group + "-Anchored",
+        "series": group + "-Anchored (" + label + ")",
+        "marker": i.map(marker_of),
+        "condition": lines["condition"],
+        "chance": j > 0,
+    }
+    line = (i * len(conditions) + j) * len(anchors) + k
+    lines = lines.assign(**shown, line=line, offset=i + k * (step // 2))
+    return _in_runs(lines, list(shown), numbers, step)
 
 
 def line_rows(
@@ -186,11 +193,7 @@ def line_rows(
     *,
     probe: bool = True,
 ) -> list[Row]:
-    """One line of a panel, by layer, in runs with and without a signal, each drawn in one colour.
-
-    Blanks keep their row, so that the line breaks there; a line of blanks, or of a column that
-    the table lacks, gives no rows. A run without a signal reaches to the points beside it, which
-    come twice, there as `edge`. Points of `thin` groups belong to no line.
+    """One line of a panel, as `panel_rows`; none if it is all blank or the table lacks its column.
 
     Args:
         frame: the line's rows of the table.
@@ -200,26 +203,47 @@ def line_rows(
         offset: of the markers, so that those of several lines do not meet.
         probe: whether it tells of the read-out's probe; what does not is never grey.
     """
-    height = next(iter(numbers.values()))[0]
-    if height not in frame or frame[height].isna().all():
+    if next(iter(numbers.values()))[0] not in frame:
         return []
-    frame = frame.sort_values("layer", ignore_index=True)
-    held: dict[str, list[Any]] = {
-        name: [number(factor * x, digits) for x in frame[source]]
-        for name, (source, factor, digits) in numbers.items()
-        if source in frame
-    }
-    line = pd.DataFrame(dict.fromkeys(numbers) | held, dtype=object, index=frame.index)
-    seen = true(frame["signal"]) if probe else frame["layer"].notna()
-    thin = true(frame["thin"]) if "thin" in frame else frame["layer"].isna()
-    sort = seen.astype(int).mask(thin, 2)
-    run = sort.ne(sort.shift()).cumsum() - 1
-    mark = _marked(frame["layer"], frame[height].notna(), seen, run, marker_step(layers), offset)
-    line = line.assign(layer=frame["layer"], signal=seen, thin=thin, run=run, mark=mark, edge=False)
-    grey = line.assign(signal=False, mark=False, edge=True)
-    ends = [grey.assign(run=run - side)[sort.eq(1) & sort.shift(side).eq(0)] for side in (1, -1)]
-    rows = pd.concat([line, *ends]).sort_values(["run", "layer"])
-    return rows.assign(**shown).to_dict("records")
+    line = frame.assign(line=0, offset=offset, **({} if probe else {"signal": True}))
+    rows = _in_runs(line, [], numbers, marker_step(layers)).astype(object)
+    return rows.where(rows.notna(), None).assign(**shown).to_dict("records")
+
+
+def _in_runs(
+    lines: pd.DataFrame, shown: Sequence[str], numbers: Mapping[str, Source], step: int
+) -> pd.DataFrame:
+    """Lines, told apart by `line`, in runs with and without a signal, each drawn in one colour.
+
+    Blanks keep their row, so that the line breaks there; a line of blanks has no rows. A run
+    without a signal reaches to the points beside it, which come twice, there as `edge`. Points of
+    `thin` groups belong to no line.
+    """
+    lines = lines.sort_values(["line", "layer"], ignore_index=True)
+    rows, line = lines[[*shown, "line", "layer"]].copy(), lines["line"]
+    for name, (source, factor, digits) in numbers.items():
+        rows[name] = (factor * lines[source]).round(digits) if source in lines else float("nan")
+        rows[name] = rows[name] if digits else rows[name].astype("Int64")
+    rows["signal"] = true(lines["signal"])
+    rows["thin"] = true(lines["thin"]) if "thin" in lines else False
+    sort = rows["signal"].astype(int).mask(rows["thin"], 2)
+    each = (line.ne(line.shift()) | sort.ne(sort.shift())).cumsum()
+    drawn = rows[next(iter(numbers))].notna()
+    lone = ~drawn.groupby(each).shift(1, fill_value=False)
+    lone &= ~drawn.groupby(each).shift(-1, fill_value=False)
+    often = ~rows["signal"] & (rows["layer"] % max(1, step // 4) == 0)
+    staggered = rows["layer"] % step == lines["offset"] % step
+    run = each - each.groupby(line).transform("first")
+    rows = rows.assign(run=run, mark=drawn & (lone | often | staggered), edge=False)
+    grey = rows.assign(signal=False, mark=False, edge=True)
+    kept = drawn.groupby(line).transform("any")
+    beside = sort.groupby(line)
+    ends = [
+        grey.assign(run=run - side)[kept & sort.eq(1) & beside.shift(side).eq(0)]
+        for side in (1, -1)
+    ]
+    found = pd.concat([rows[kept], *ends]).sort_values(["line", "run", "layer"])
+    return found.drop(columns="line")
 
 
 def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> dict[str, Source]:
@@ -231,16 +255,6 @@ def values_of(column: str, low: str = "", high: str = "", factor: float = 1) -> 
 def marker_step(layers: int) -> int:
     """A marker at every so many layers: markers tell series apart, the line carries the data."""
     return max(1, math.ceil(layers / 8))
-
-
-def _marked(
-    layer: pd.Series, drawn: pd.Series, seen: pd.Series, run: pd.Series, step: int, offset: int
-) -> pd.Series:
-    """Every `step`th layer, staggered by series; more without a signal; lone points."""
-    runs = drawn.groupby(run)
-    lone = ~runs.shift(1, fill_value=False) & ~runs.shift(-1, fill_value=False)
-    often = ~seen & (layer % max(1, step // 4) == 0)
-    return drawn & (lone | often | (layer % step == offset % step))
 
 
 def number(value: Any, digits: int) -> float | None:

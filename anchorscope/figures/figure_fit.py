@@ -74,6 +74,7 @@ class Asked:
         readout: (site, position).
         grouping: which grouping; None: `per_layer`, or the only one there is.
         level: of the intervals in the tables, for the caption.
+        notes: sentences that end the caption.
         look: sizes and the like.
     """
 
@@ -83,6 +84,7 @@ class Asked:
     readout: Pair = ("mlp", "final")
     grouping: str | None = None
     level: float = 0.95
+    notes: Sequence[str] = ()
     look: Style = field(default_factory=Style)
 
 

@@ -53,7 +53,7 @@ class Choice:
     title: str
     caption: list[str]
     note: str
-    rows: list[list[list[Row]]]
+    rows: list[list[pd.DataFrame]]
     axes: list[Axis]
     colours: list[str]
 
@@ -238,9 +238,9 @@ def _select(choices: Sequence[Choice], name: str) -> Row:
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 
 
-def _switch_panel(live: Spec, panel: Spec, views: Sequence[Sequence[Row]], name: str) -> None:
+def _switch_panel(live: Spec, panel: Spec, views: Sequence[pd.DataFrame], name: str) -> None:
     """One panel's data: an object a line, whose points are flattened once it is chosen."""
-    table = pd.DataFrame([row | {"view": k} for k, rows in enumerate(views) for row in rows])
+    table = pd.concat([rows.assign(view=k) for k, rows in enumerate(views)])
     if table.empty:
         return
     table = table.astype(object).where(table.notna(), None)

@@ -8,7 +8,6 @@ import pandas as pd
 
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_style as draw
-from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import column, delta_axis, flip_note, panel_parts, told
@@ -50,7 +49,7 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
         panel_title_size=look.label_size,
     )
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
-    found: dict[str, dict[str, list[list[Row]]]] = {}
+    found: dict[str, dict[str, list[pd.DataFrame]]] = {}
     cells: dict[str, pd.DataFrame] = {}
     for model, label in asked.panels:
         found[label] = {}
@@ -58,7 +57,7 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
             named = model, f"{label} at {site}/{at}"
             found[label][f"{site}/{at}"] = panel_parts(here, named, datasets)
             cells |= data.cells_of(here, [named], datasets)
-    curves = [row for parts in found.values() for curves, *_ in parts.values() for row in curves]
+    curves = pd.concat([curves for parts in found.values() for curves, *_ in parts.values()])
     shared = draw.encodings(draw.paper_series(datasets, curves), look, width)
     views = []
     for model, label in asked.panels:
@@ -66,20 +65,20 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
         views.append(_model(label, found[label], len(across), layers, shared, small))
     measured = sum(len(here) > 0 for here in grid.values())
     said = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
-    caption = told(cells, said, grouping, asked.level)
+    caption = [*told(cells, said, grouping, asked.level), *asked.notes]
     return draw.figure_of(views, 1, width, asked.title, caption, look)
 
 
 def _model(
     label: str,
-    parts: Mapping[str, Sequence[Sequence[Row]]],
+    parts: Mapping[str, Sequence[pd.DataFrame]],
     across: int,
     layers: int,
     shared: draw.Encodings,
     look: Style,
 ) -> alt.ConcatChart:
     """One model's read-outs; the first of a row carries the labels of the y axes."""
-    axis = delta_axis(row for curves, *_ in parts.values() for row in curves)
+    axis = delta_axis(pd.concat([curves for curves, *_ in parts.values()]))
     views = []
     for k, (name, panels) in enumerate(parts.items()):
         last = k + across >= len(parts)

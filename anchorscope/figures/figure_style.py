@@ -2,7 +2,7 @@
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -94,7 +94,8 @@ def style_of(settings: Any = None) -> Style:
     except (KeyError, TypeError) as error:
         known = ", ".join(["theme", *Style.__dataclass_fields__])
         do = f"use theme: {' or '.join(THEMES)}, and of the others: {known}"
-        raise AnchorscopeError(f"no such setting of the chart: {error}", "chart", do) from error
+        what = f"no such setting of the chart: {error}"
+        raise AnchorscopeError(what, "chart", do, see="config") from error
 
 
 class Figure(alt.ConcatChart):
@@ -195,20 +196,17 @@ class Series:
 
 
 def paper_series(
-    datasets: Sequence[tuple[str, str]], rows: Iterable[Mapping[Any, Any]] = ()
+    datasets: Sequence[tuple[str, str]], rows: pd.DataFrame | None = None
 ) -> list[Series]:
     """Q- and A-Anchored of each dataset, in the paper's order, colours and dashes.
 
     Those of which the rows drawn have no signal at all are grey.
     """
-    by_signal: dict[bool, set[str]] = {True: set(), False: set()}
-    for row in rows:
-        by_signal[bool(row["signal"])].add(row["series"])
+    unseen = set() if rows is None else set(rows["series"]) - set(rows["series"][rows["signal"]])
     found = []
     for k, ((i, (_, label)), anchor) in enumerate(product(enumerate(datasets), ANCHORS)):
         name = series_name(anchor, label)
-        grey = name in by_signal[False] - by_signal[True]
-        colour = NO_SIGNAL if grey else COLOURS[k % len(COLOURS)]
+        colour = NO_SIGNAL if name in unseen else COLOURS[k % len(COLOURS)]
         found.append(Series(name, colour, DASHES[anchor], marker_of(i)))
     return found
 
@@ -319,7 +317,7 @@ def thin_layers(
 
 
 def line_panel(
-    rows: Sequence[dict[str, Any]],
+    rows: pd.DataFrame | Sequence[Mapping[Any, Any]],
     x: alt.X,
     y: alt.Y,
     shared: Encodings,
@@ -350,7 +348,8 @@ def line_panel(
     """
     width, height = look.panel_width, height or look.panel_height
     stroke, size = weight * look.line_width, weight**2 * look.marker_size
-    data = alt.Chart(pd.DataFrame(list(rows))).encode(detail=["series:N", "condition:N", "run:N"])
+    table = pd.DataFrame(rows)
+    data = alt.Chart(table).encode(detail=["series:N", "condition:N", "run:N"])
     low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
     thick = data.transform_filter("!datum.thin")
     over = thin_layers(data, x, y, shared, look)[: 1 if chance else 2] if crosses else []
@@ -365,9 +364,9 @@ def line_panel(
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
     views.append(line.encode(strokeDash=shared.dash))
     views += [marker_layer(data, x, y, shared, size), *over]
-    told = alt.Chart(pd.DataFrame([*rows, *also]))
+    told = alt.Chart(pd.concat([table, pd.DataFrame(also)]))
     views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
-    if not rows:
+    if table.empty:
         views.append(empty_note("not measured", width, height, look))
     return alt.LayerChart(layer=views, width=width, height=height)
 

@@ -65,10 +65,10 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     look = asked.look
     rows, grouping = data.select(table, asked.readout, asked.grouping)
     view = _view(rows, asked, asked.readout, "knockout", grouping)
-    follows = any(row for *_, row in view.rows)
+    follows = any(len(rows) for *_, rows in view.rows)
     across = draw.columns_across(len(asked.panels), look.columns)
     width = draw.width_of(across, look)
-    curves = [row for curves, *_ in view.rows for row in curves]
+    curves = pd.concat([curves for curves, *_ in view.rows])
     shared = draw.encodings(draw.paper_series(asked.datasets, curves), look, width)
     notes = [view.note, FOLLOWS] if follows else [view.note]
     views = []
@@ -82,7 +82,7 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
 
 
 def column(
-    parts: Sequence[Sequence[Row]],
+    parts: Sequence[pd.DataFrame],
     axis: Axis,
     xs: Sequence[alt.X],
     headings: Sequence[alt.TitleParams | None],
@@ -158,6 +158,7 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
         AnchorscopeError: as `chart` does.
     """
     asked = asked_of(**keywords)
+    table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
     grouping = data.select(table, asked.readout, asked.grouping)[1]
     keys = ["site", "position", "condition", "grouping"]
     first = (*asked.readout, "knockout", grouping)
@@ -186,9 +187,9 @@ def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, group
     title = asked.title if condition == "knockout" else CUTS[condition]
     preview = " (preview)" if data.is_preview(cells, condition) else ""
     basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
-    caption = [basics, *_followed(cells.values()), *notes]
+    caption = [basics, *_followed(cells.values()), *notes, *asked.notes]
     title, caption = draw.heading_of(f"{title}{preview}", caption, asked.look)
-    curves = [row for curves, *_ in parts for row in curves]
+    curves = pd.concat([curves for curves, *_ in parts])
     return Choice(
         readout=at,
         condition=condition,
@@ -204,7 +205,7 @@ def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, group
 
 def panel_parts(
     rows: pd.DataFrame, model: Pair, datasets: Sequence[Pair], condition: str = "knockout"
-) -> list[list[Row]]:
+) -> list[pd.DataFrame]:
     """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
     beside = list(dict.fromkeys((condition, BY_NAME[condition].control or condition)))
     return [
@@ -217,20 +218,16 @@ def panel_parts(
     ]
 
 
-def delta_axis(curves: Iterable[Mapping[str, Any]]) -> Axis:
+def delta_axis(curves: pd.DataFrame) -> Axis:
     """Range of a panel's ΔP axis, and its ticks; it holds every line, band and cross, and 0.
 
     It does not end at a tick: a label that sticks out above would lift the panel's title out of
     line with its neighbours'.
     """
-    ends = [
-        row[name]
-        for row in curves
-        for name in ("value", "low", "high")
-        if row[name] is not None and (name == "value" or not row.get("thin"))
-    ]
-    low = min(-20, 20 * math.floor(min(ends, default=0) / 20))
-    high = 5 * math.ceil(max(ends, default=0) / 5)
+    ends = pd.concat([curves["value"], *(curves[end][~curves["thin"]] for end in ("low", "high"))])
+    least, most = (0, 0) if ends.isna().all() else (ends.min(), ends.max())
+    low = min(-20, 20 * math.floor(least / 20))
+    high = 5 * math.ceil(max(most, 0) / 5)
     high = max(5, high + (5 if high % 20 == 0 else 0))
     return (low, high), list(range(low, high + 1, 20))
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from anchorscope.anchors import answer_anchors, labels, tokens
-from anchorscope.models import budget, families, inputs
+from anchorscope.models import families, inputs
 from anchorscope.models.generation import CONTEXT, Ending, generate
 from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW, TOO_LONG, Prompt, given
 from anchorscope.storage.counts import Counts
@@ -48,9 +48,8 @@ class Settings:
     Attributes:
         style: `plain` (an answer ends with a full stop), `few_shot` (with an empty line) or `chat`
             (with an end-of-sequence token; the prompt's text holds its special tokens).
-        max_new_tokens: most tokens of an answer.
+        max_new_tokens, batch_tokens: see `generate`.
         max_prompt_tokens: longer prompts are dropped.
-        batch_tokens: most rows × (prompt + answer) tokens of a batch.
     """
 
     style: str
@@ -75,7 +74,7 @@ class Trimmed:
 
     said: str
     ids: tuple[int, ...] = ()
-    response: str | None = None
+    response: str = ""
     anchor: tuple[int, int] | None = None
     anchor_text: str | None = None
     split: bool = False
@@ -113,8 +112,7 @@ def answer(
 
     Raises:
         AnchorscopeError: an id that comes twice, a prompt without its question or of another, no
-            end-of-sequence token, a prompt and answer beyond the budget of tokens, not enough
-            memory, logits that are not finite.
+            end-of-sequence token, not enough memory, logits that are not finite.
     """
     ending = _ending(model, tokenizer, settings.style)
     limits = _limits(model, ending, settings)
@@ -122,38 +120,33 @@ def answer(
     notes: Counter[str] = Counter()
     asked = inputs.tokenised(rows, tokenizer, ending, limits, notes)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
-    ids, sizes = [prompt.row["id"] for prompt in waiting], [len(p.ids) for p in waiting]
-    budget.check(ids, sizes, settings.max_new_tokens, settings.batch_tokens)
     memory = Room()
-    written = generate(
-        [prompt.ids for prompt in waiting],
-        model,
-        tokenizer,
-        ending,
-        max_new_tokens=settings.max_new_tokens,
-        batch_tokens=settings.batch_tokens,
-        keep=keep,
-        room=memory,
-        names=ids,
+    written = iter(
+        generate(
+            [prompt.ids for prompt in waiting],
+            model,
+            tokenizer,
+            ending,
+            max_new_tokens=settings.max_new_tokens,
+            batch_tokens=settings.batch_tokens,
+            keep=keep,
+            room=memory,
+            names=[prompt.row["id"] for prompt in waiting],
+        )
     )
     if memory.halved:
         notes["batches halved to fit in memory"] = memory.halved
-    said, records = iter(written), []
+    records = []
     for prompt in asked:
-        trimmed = None
+        records.append(_empty(prompt))
         if prompt.dropped is None:
-            answered = next(said) if prompt.response is None else prompt.response
-            trimmed = trim(prompt.ids, answered, tokenizer, ending)
-        records.append(_record(prompt, trimmed, notes))
-    columns: tuple[str, ...] = COLUMNS
+            said = next(written) if prompt.response is None else prompt.response
+            records[-1] |= _answered(prompt, trim(prompt.ids, said, tokenizer, ending), notes)
     if "replicate_prompt" in prompts:
         seconds = inputs.second_prompts(rows, tokenizer, ending, limits, notes)
-        records = [
-            record | _replicate(record, second, notes)
-            for record, second in zip(records, seconds, strict=True)
-        ]
-        columns = (*COLUMNS, *REPLICATE)
-    return _table(records, rows, columns), _counts(records, notes)
+        for record, second in zip(records, seconds, strict=True):
+            record |= _replicate(record, second, notes)
+    return _table(records, rows), _counts(records, notes)
 
 
 def trim(
@@ -213,17 +206,9 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
     known = {row["id"]: row for row in questions.to_dict("records")}
-    missing = [name for name in prompts["id"] if name not in known]
-    if missing:
-        raise AnchorscopeError(
-            f"{len(missing)} prompts have no question, the first: {missing[0]}",
-            "prompts, column id",
-            "delete the prompts of this cell and run again",
-            see="stale-product",
-        )
     rows = prompts.to_dict("records")
     for row in rows:
-        if row["question"] != known[row["id"]]["question"]:
+        if row["question"] != known.get(row["id"], {}).get("question"):
             raise AnchorscopeError(
                 "the prompts were made from other questions",
                 f"prompts, id {row['id']}",
@@ -251,10 +236,10 @@ def _first_turn(text: str, style: str) -> str:
     return text if style == "chat" or not breaks else text[: breaks[0]]
 
 
-def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dict[str, Any]:
-    """One row of the answers table."""
+def _empty(prompt: Prompt) -> dict[str, Any]:
+    """One row of the answers table, before anything is said."""
     row = prompt.row
-    record = dict[str, Any](dict.fromkeys(COLUMNS)) | {
+    return dict[str, Any](dict.fromkeys(COLUMNS)) | {
         "id": row["id"],
         "question": row["question"],
         "input_ids": [],
@@ -265,16 +250,21 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "from_user": given(row.get("response")),
         "dropped": prompt.dropped,
     }
-    if trimmed is None:
-        return record
+
+
+def _answered(prompt: Prompt, trimmed: Trimmed, notes: Counter[str]) -> dict[str, Any]:
+    """The columns of a prompt that was answered."""
+    row, shift = prompt.row, len(prompt.ids)
     label = _label(row, trimmed)
-    _note(notes, trimmed, label)
-    dropped = NO_ANCHOR if trimmed.anchor is None else NO_GOLD if label is None else None
-    record |= {"answer": trimmed.said, "dropped": dropped}
+    if label is not None:
+        found = "found" if trimmed.anchor else "not found"
+        notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
+    notes["last answer token tokenised anew"] += trimmed.split
     if trimmed.anchor is None:
-        return record
-    shift = len(prompt.ids)
-    return record | {
+        return {"answer": trimmed.said, "dropped": NO_ANCHOR}
+    return {
+        "answer": trimmed.said,
+        "dropped": NO_GOLD if label is None else None,
         "input_ids": [*prompt.ids, *trimmed.ids],
         "prompt_length": shift,
         "ea_start": shift + trimmed.anchor[0],
@@ -285,7 +275,7 @@ def _record(prompt: Prompt, trimmed: Trimmed | None, notes: Counter[str]) -> dic
         "eq_tokens": list(prompt.eq_tokens),
         "question_tokens": list(prompt.question_tokens),
         "label": label,
-        "repeats_subject": labels.repeats_subject(trimmed.response or "", row.get("subject")),
+        "repeats_subject": labels.repeats_subject(trimmed.response, row.get("subject")),
     }
 
 
@@ -311,16 +301,8 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
 
 
-def _note(notes: Counter[str], trimmed: Trimmed, label: int | None) -> None:
-    if label is not None:
-        found = "found" if trimmed.anchor else "not found"
-        notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
-    notes["last answer token tokenised anew"] += trimmed.split
-
-
-def _table(
-    records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], columns: Sequence[str]
-) -> pd.DataFrame:
+def _table(records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    columns = records[0] if records else COLUMNS
     frame = pd.DataFrame(
         {name: pd.Series([record[name] for record in records], dtype=object) for name in columns}
     )

@@ -10,11 +10,10 @@ from typing import Any
 import torch
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
+"""Keys and values of each layer, [rows, key heads, slots, head width]."""
 
 WORTH_A_CALL = 40
-"""Padding tokens that must be saved for one more call of the model to pay."""
-WORTH_A_GPU_CALL = 1000
-"""The same on a GPU, which a short call leaves idle. Not measured."""
+"""Padding tokens that must be saved for one more call of the model to pay on a CPU."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +21,7 @@ class Earlier:
     """Tokens passed before the pass at hand; all tensors but the layers are int64 [rows].
 
     Attributes:
-        layers: keys and values of each layer, [rows, key heads, slots, head width].
+        layers: their keys and values.
         rows: the row of `layers` that each row of the pass at hand looks at.
         firsts: number of the token in its first slot.
         counts: how many of its slots are looked at.
@@ -44,6 +43,13 @@ class Earlier:
         slots = torch.arange(self.slots)
         return (self.firsts[:, None] + slots).where(slots < self.counts[:, None], -1)
 
+    def gathered(self, layer: int) -> list[torch.Tensor]:
+        """Keys and values of one layer, a row for each row of the pass."""
+        kept = [states[:, :, : self.slots] for states in self.layers[layer]]
+        if len(kept[0]) == 1:
+            return [states.expand(len(self.rows), -1, -1, -1) for states in kept]
+        return [states.index_select(0, self.rows.to(states.device)) for states in kept]
+
 
 @dataclass
 class Cache:
@@ -54,7 +60,7 @@ class Cache:
 
     Attributes:
         earlier: what was passed before, in the order of the mask's columns.
-        own: keys and values of the pass itself, filled if `keep`.
+        keep: whether the pass's own keys and values are put into `own`.
     """
 
     earlier: Sequence[Earlier] = ()
@@ -67,9 +73,9 @@ class Cache:
         """Called by every attention module; returns the keys and values to attend to."""
         if self.keep:
             self.own.append((keys, values))
-        before = [_gathered(part, layer_idx) for part in self.earlier if part.slots]
-        if not before:
+        if not self.earlier:
             return keys, values
+        before = [part.gathered(layer_idx) for part in self.earlier]
         return (
             torch.cat([*(found[0] for found in before), keys], dim=-2),
             torch.cat([*(found[1] for found in before), values], dim=-2),
@@ -78,15 +84,6 @@ class Cache:
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Slots in front of the pass's own."""
         return sum(part.slots for part in self.earlier)
-
-
-def _gathered(part: Earlier, layer: int) -> list[torch.Tensor]:
-    """The earlier keys and the values of one layer, a row for each row of the pass."""
-    kept = [tensor[:, :, : part.slots] for tensor in part.layers[layer]]
-    if len(kept[0]) == 1:
-        return [tensor.expand(len(part.rows), -1, -1, -1) for tensor in kept]
-    rows = part.rows.to(kept[0].device)
-    return [tensor.index_select(0, rows) for tensor in kept]
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
@@ -99,44 +96,32 @@ def common(rows: Iterable[Sequence[int]]) -> int:
     return next(differ, min(len(first), len(last)))
 
 
-def split(widths: Sequence[int], rows: Sequence[int], price: int) -> list[tuple[int, int]]:
-    """Runs of items, each padded to its widest, at the least cost.
+def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
+    """Runs of rows, each padded to its widest, at the least cost in tokens.
 
-    Args:
-        widths: tokens of each item.
-        rows: how many rows of that width it stands for.
-        price: of one more run, in tokens.
-
-    Returns:
-        First item of each run, and the one after its last; the costs are rows × widest and the
-        price of the run.
+    `widths` are the tokens of each row; a run costs rows × widest, and the price of a call.
     """
-    best: list[tuple[int, int]] = [(0, 0)]
+    best: list[tuple[float, int]] = [(0, 0)]
     for end in range(1, len(widths) + 1):
-        found: list[tuple[int, int]] = []
-        widest = several = 0
+        found: list[tuple[float, int]] = []
+        widest = 0
         for start in reversed(range(end)):
-            widest, several = max(widest, widths[start]), several + rows[start]
-            found.append((best[start][0] + widest * several + price, start))
+            widest = max(widest, widths[start])
+            found.append((best[start][0] + widest * (end - start) + price, start))
         best.append(min(found))
     ends = [len(widths)]
     while ends[-1]:
         ends.append(best[ends[-1]][1])
-    return list(pairwise(reversed(ends)))
+    return [slice(start, end) for start, end in pairwise(reversed(ends))]
 
 
-def pass_heads(model: Any, rows: Sequence[Sequence[int]], device: torch.device) -> Layers:
-    """Keys and values of what prompts begin with, a row each; empty where that is nothing."""
+def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
+    """Keys and values, of one row, of what all prompts begin with; empty where that is nothing."""
     cache = Cache(keep=True)
-    if any(rows):
-        index = torch.arange(max(map(len, rows)))
-        there = index < torch.tensor([len(row) for row in rows])[:, None]
-        itself = torch.eye(len(index), dtype=torch.bool)
-        shut = ~((index[:, None] >= index) & there[:, None] | itself)
-        mask = torch.zeros(shut.shape, dtype=model.dtype)
-        mask.masked_fill_(shut, torch.finfo(model.dtype).min)
-        given = padded(rows, [0] * len(rows), len(index), device)
-        given["attention_mask"] = mask[:, None].to(device)
+    if ids:
+        shut = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
+        given = padded([ids], [0], len(ids), device)
+        given["attention_mask"] = shut.triu(1)[None, None].to(device)
         with torch.inference_mode():
             model.base_model(**given, past_key_values=cache, use_cache=True)
     return cache.own
@@ -145,14 +130,25 @@ def pass_heads(model: Any, rows: Sequence[Sequence[int]], device: torch.device) 
 def padded(
     rows: Sequence[Sequence[int]], starts: Sequence[int], width: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
-    """Ids and positions of each row from its start on."""
+    """Ids and positions of each row from its start on, int64 [rows, width]."""
     ids = torch.zeros((len(rows), width), dtype=torch.long)
     for number, (row, start) in enumerate(zip(rows, starts, strict=True)):
         ids[number, : len(row) - start] = torch.tensor(row[start:])
     places = torch.tensor(starts)[:, None] + torch.arange(width)
+    # No token is at a place beyond its row's: some models scale by the last place they see.
     last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
-    return {
-        "input_ids": ids.to(device),
-        # No token is at a place beyond its row's: some models scale by the last place they see.
-        "position_ids": places.minimum(last).to(device),
-    }
+    return {"input_ids": ids.to(device), "position_ids": places.minimum(last).to(device)}
+
+
+def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
+    """Numbers of items in groups, items × largest size at most so many; one item always fits.
+
+    The largest come first: what does not fit in memory fails at once.
+    """
+    groups: list[list[int]] = []
+    for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):
+        if groups and (len(groups[-1]) + 1) * sizes[groups[-1][0]] <= most:
+            groups[-1].append(number)
+        else:
+            groups.append([number])
+    return groups

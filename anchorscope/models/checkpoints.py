@@ -31,8 +31,7 @@ def locate(
 
     Args:
         model: its catalogue entry.
-        trained: folder of the checkpoint, for a model that is trained.
-        recipe: hash that its marker must hold.
+        trained, recipe: for a model that is trained, its folder and the hash of its recipe.
 
     Returns:
         `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, of a

@@ -23,28 +23,40 @@ class Family:
     Attributes:
         model_type: the `model_type` of config.json.
         layers: the list of blocks, seen from the base model (without the LM head).
-        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name.
-        may_slide: whether the config may ask for a sliding attention window.
+        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name. A
+            mixture of experts gives one MLP output, that of all experts chosen.
     """
 
     model_type: str
     layers: str = "layers"
     attn: str = "self_attn"
     mlp: str = "mlp"
-    may_slide: bool = False
 
 
 FAMILIES: dict[str, Family] = {
     family.model_type: family
     for family in (
         Family("llama"),
-        Family("qwen2", may_slide=True),
-        Family("qwen3", may_slide=True),
-        Family("mistral", may_slide=True),
-        Family("gemma3_text", may_slide=True),
+        Family("qwen2"),
+        Family("qwen3"),
+        Family("qwen3_moe"),
+        Family("mistral"),
+        Family("mixtral"),
+        Family("gemma3_text"),
+        Family("olmo2"),
+        Family("phi3"),
+        Family("gpt2", layers="h", attn="attn"),
         Family("gpt_neox", attn="attention"),
+        Family("falcon", layers="h", attn="self_attention"),
     )
 }
+TEXT_INSIDE = {"gemma3": "gemma3_text"}
+"""Families of which only the language model is loaded, without what reads images."""
+NOT_EXACT = {
+    "alibi": "its attention is biased by distances that a mask of ours would lose",
+    "use_bidirectional_attention": "its tokens see later ones",
+}
+"""Key of a config → why a model that sets it is refused."""
 
 
 @dataclass(frozen=True)
@@ -68,8 +80,7 @@ class Loaded:
 
 def window(config: Any) -> int | None:
     """The most tokens that every layer attends to, or None without a sliding window."""
-    family = FAMILIES.get(config.model_type)
-    if getattr(config, "sliding_window", None) is None or (family and not family.may_slide):
+    if getattr(config, "sliding_window", None) is None:
         return None
     kinds = getattr(config, "layer_types", None)
     if kinds is not None and "sliding_attention" not in kinds:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,6 @@ import pandas as pd
 from anchorscope.anchors import tokens
 from anchorscope.models.generation import Ending
 from anchorscope.questions.prompts import PLACES
-from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -68,14 +67,12 @@ def tokenised(
     control = control_tokens(tokenizer)
     texts = [row["prompt"] for row in rows if not given(row["dropped"])]
     encodings = iter(tokens.encode(tokenizer, texts, add_special_tokens=ending.style != "chat"))
-    found = []
-    for row in rows:
-        if given(row["dropped"]):
-            found.append(Prompt(row, dropped=str(row["dropped"])))
-        else:
-            prompt = _prompt(row, next(encodings), tokenizer, ending, control, notes)
-            found.append(_limited(prompt, limits, len(ending.closing)))
-    return found
+    return [
+        Prompt(row, dropped=str(row["dropped"]))
+        if given(row["dropped"])
+        else _prompt(row, next(encodings), tokenizer, ending, control, limits, notes)
+        for row in rows
+    ]
 
 
 def second_prompts(
@@ -87,14 +84,11 @@ def second_prompts(
 ) -> list[Prompt]:
     """Every row's second prompt as tokens, see `tokenised`; dropped where there is none."""
     own: Counter[str] = Counter()
-    seconds = [
-        {
-            **row,
-            **{name: row[f"replicate_{name}"] for name in PLACES},
-            "dropped": None if given(row["replicate_prompt"]) else NO_SECOND,
-        }
-        for row in rows
-    ]
+    seconds = []
+    for row in rows:
+        places = {name: row[f"replicate_{name}"] for name in PLACES}
+        dropped = None if given(row["replicate_prompt"]) else NO_SECOND
+        seconds.append({**row, **places, "dropped": dropped})
     found = tokenised(seconds, tokenizer, ending, limits, own)
     notes.update({f"second prompt, {name}": number for name, number in own.items()})
     return found
@@ -120,6 +114,7 @@ def _prompt(
     tokenizer: PreTrainedTokenizerFast,
     ending: Ending,
     control: set[int],
+    limits: Limits,
     notes: Counter[str],
 ) -> Prompt:
     """One prompt, dropped where its spans are lost or markup stands where text should.
@@ -132,12 +127,12 @@ def _prompt(
     notes["spans rebuilt"] += found.rebuilt - found.failed
     notes["spans failed"] += found.failed
     question, *anchored = found.tokens
-    spelled = _spelled(encoded, control)
+    # But for those that the tokenizer puts before the text itself.
+    text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
+    spelled = {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
     unclear = spelled & set(question)
     if ending.style != "chat":
-        markup = {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
-        _check_examples(encoded, markup, row["question_start"], tokenizer)
-        unclear |= markup
+        unclear |= {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
     response = _response(row, encoded, tokenizer, ending.style)
     said = takewhile(lambda token: token not in ending.eos, response or ())
     dropped = None
@@ -147,29 +142,13 @@ def _prompt(
         dropped = CONTROL
     elif not (control - {tokenizer.unk_token_id}).isdisjoint(said):
         dropped = CONTROL_SAID
-    anchor_tokens = tuple(sorted({token for span in anchored for token in span}))
-    return Prompt(row, encoded.ids, anchor_tokens, question, response, dropped)
-
-
-def _spelled(encoded: tokens.Encoded, control: set[int]) -> set[int]:
-    """Places of control tokens, but for those that the tokenizer puts before the text itself."""
-    text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
-    return {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
-
-
-def _check_examples(
-    encoded: tokens.Encoded, spelled: set[int], start: int, tokenizer: PreTrainedTokenizerFast
-) -> None:
-    """Refuse worked examples with markup: it would stand in every prompt."""
-    before = [i for i in sorted(spelled) if encoded.offsets[i][1] <= start]
-    if before:
-        token = tokenizer.decode([encoded.ids[before[0]]])
-        raise AnchorscopeError(
-            f"a worked example spells a control token of the tokenizer, {token!r}",
-            encoded.text[:start].strip()[:200],
-            "take other examples, `few_shot.file` for instance, or mend that one",
-            see="few-shot",
-        )
+    for reason, (most, needed) in limits.items():
+        if needed and response is not None:
+            needed = len(response) + len(ending.closing)
+        if dropped is None and most is not None and len(encoded.ids) + needed > most:
+            dropped = reason
+    exact = tuple(sorted({token for span in anchored for token in span}))
+    return Prompt(row, encoded.ids, exact, question, response, dropped)
 
 
 def _response(
@@ -186,13 +165,3 @@ def _response(
     if whole.ids[: len(prompt.ids)] == prompt.ids:
         return whole.ids[len(prompt.ids) :]
     return tokens.continuation(tokenizer, said)
-
-
-def _limited(prompt: Prompt, limits: Limits, closing: int) -> Prompt:
-    """The prompt, dropped if it leaves no room for its answer under one of the limits."""
-    for reason, (limit, needed) in limits.items():
-        if needed and prompt.response is not None:
-            needed = len(prompt.response) + closing
-        if prompt.dropped is None and limit is not None and len(prompt.ids) + needed > limit:
-            prompt = replace(prompt, dropped=reason)
-    return prompt

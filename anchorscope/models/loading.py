@@ -9,34 +9,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import vocabulary
-from anchorscope.models.families import FAMILIES, Family, Loaded, window
+from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded, window
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
 
 if TYPE_CHECKING:
-    import pandas as pd
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
-TOKENIZER_FILES = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "merges.txt",
-    "spiece.model",
-    "tekken.json",
-)
-NEEDS_TOKENIZER = "put the model's tokenizer.json and tokenizer_config.json into the folder"
+KEPT_FREE = 0.15
+"""Share of each of several GPUs that no weights take."""
+
+Device = str | Mapping[str, str | int]
 
 log = logging.getLogger(__name__)
 
 
-def load(
-    folder: str | Path, *, dtype: str = "float32", device: str | Mapping[str, str | int] = "cpu"
-) -> Loaded:
+def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
     Args:
@@ -50,20 +41,12 @@ def load(
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
-    if not folder.is_dir():
-        do = "check `local` in config.yaml"
-        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
-            do += (
-                "; for a hub model the cache may have been pruned: "
-                "delete results/models/<model>.json and run again"
-            )
-        raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    family = _family(folder)
-    tokenizer = _tokenizer(folder)
+    family = check(folder)
+    tokenizer = vocabulary.load(folder)
+    vocabulary.differences(tokenizer, folder)
     model = _weights(folder, dtype, device)
-    rows = _embedding(model).shape[0]
-    vocabulary.check_size(tokenizer, rows, folder)
-    vocabulary.check_ends(tokenizer, rows, folder)
+    vocabulary.check_size(tokenizer, _embedding(model).shape[0], folder)
+    vocabulary.check_begin(tokenizer, folder)
     return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
@@ -74,64 +57,77 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
         AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
     """
     where = type(model).__name__
-    family = _known_family(model.config.model_type, where)
-    _check_fast(tokenizer, where)
+    family = _measurable(model.config.to_dict(), model.config.model_type, where)
+    vocabulary.check_fast(tokenizer, where)
     vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
+    cudnn_attention(False)
     model = model.eval().requires_grad_(False)
     return Loaded(model, tokenizer, family, window(model.config), device_of(model))
 
 
-def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse frozen answers of which this tokenizer does not read the anchors as they were.
-
-    Raises:
-        AnchorscopeError: an answer's anchor decodes to another text; it names `where`.
-    """
-    kept = answers[answers["dropped"].isna()]
-    for row in kept.head(64).to_dict("records"):
-        ids = list(row["input_ids"])[row["ea_start"] : row["ea_end"]]
-        text = tokenizer.decode(ids)
-        if row["ea_text"] not in text:
-            raise AnchorscopeError(
-                f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer",
-                f"{where}, id {row['id']}",
-                "answers can be read by a model with the same tokenizer only (`answers_of`)",
-                see="other-vocabulary",
-            )
-
-
-def check(folder: str | Path) -> None:
+def check(folder: str | Path) -> Family:
     """Refuse at once what `load` would refuse later; no weights are read.
 
     Raises:
-        AnchorscopeError: no config, a family without adapter, no tokenizer, no safetensors.
+        AnchorscopeError: no folder, no config, a family without adapter, no tokenizer, no
+            safetensors.
     """
-    path = Path(folder)
-    _family(path)
-    _check_tokenizer_files(path)
-    _check_safetensors(path, path)
+    folder = Path(folder)
+    if not folder.is_dir():
+        do = "check `local` in config.yaml"
+        if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
+            do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
+        raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
+    family = _family(folder)
+    vocabulary.check_files(folder)
+    _check_safetensors(folder, folder)
+    return family
 
 
-def load_tokenizer(folder: str | Path) -> PreTrainedTokenizerFast:
-    """The tokenizer of a checkpoint folder alone, for chat templates."""
-    return _tokenizer(Path(folder))
+def cudnn_attention(on: bool | None = None) -> bool:
+    """Whether a GPU may attend by cuDNN; switched on or off first if asked.
+
+    With an explicit mask it plans anew for every shape, and our shapes change from call to call.
+    """
+    from torch.backends import cuda
+
+    if on is not None:
+        cuda.enable_cudnn_sdp(on)
+    return bool(cuda.cudnn_sdp_enabled())
 
 
-def _embedding(model: PreTrainedModel) -> torch.Tensor:
-    """The weights of the input embedding, [ids, width]."""
-    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
-    return weights
+def attention_of(loaded: Loaded) -> str:
+    """What attends, for the record: on a GPU with the back-ends that torch may choose from."""
+    from torch.backends import cuda
+
+    name = str(loaded.model.config._attn_implementation)
+    if loaded.device.type != "cuda":
+        return name
+    enabled = {
+        "flash": cuda.flash_sdp_enabled(),
+        "efficient": cuda.mem_efficient_sdp_enabled(),
+        "math": cuda.math_sdp_enabled(),
+        "cudnn": cuda.cudnn_sdp_enabled(),
+    }
+    return f"{name}: {', '.join(backend for backend, on in enabled.items() if on)}"
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
     """Where the input ids belong: where the embedding is, or is put for its turn."""
     import torch
 
+    weights = _embedding(model)
     hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
     runs_on = getattr(hook, "execution_device", None)
-    if _embedding(model).device.type == "meta" and runs_on is not None:
+    if weights.device.type == "meta" and runs_on is not None:
         return torch.device(runs_on)
-    return _embedding(model).device
+    return weights.device
+
+
+def _embedding(model: PreTrainedModel) -> torch.Tensor:
+    """The weights of the input embedding, [ids, width]."""
+    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
+    return weights
 
 
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
@@ -163,80 +159,45 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
 def _family(folder: Path) -> Family:
     path = folder / "config.json"
     try:
-        model_type = json.loads(path.read_text(encoding="utf-8"))["model_type"]
-    except FileNotFoundError:
-        raise AnchorscopeError(
-            "the model folder holds no config.json",
-            folder,
-            "save it with `save_pretrained`",
-            see="no-checkpoint",
-        ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise AnchorscopeError(
-            f"config.json cannot be read or names no model_type ({type(error).__name__})",
-            path,
-            "save the model again with `save_pretrained`",
-            see="no-checkpoint",
-        ) from error
-    return _known_family(model_type, path)
+        config = json.loads(path.read_text(encoding="utf-8"))
+        return _measurable({**config, **config.get("text_config", {})}, config["model_type"], path)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
+        do = "save the model with `save_pretrained`"
+        raise AnchorscopeError(what, path, do, see="no-checkpoint") from error
 
 
-def _known_family(model_type: str, where: object) -> Family:
-    if model_type in FAMILIES:
-        return FAMILIES[model_type]
-    raise AnchorscopeError(
-        f"there is no adapter for the model family {model_type!r}",
-        where,
-        f"choose one of {', '.join(sorted(FAMILIES))}, or add it to FAMILIES in "
-        "anchorscope/models/families.py and to the parity tests",
-        see="unknown-family",
-    )
-
-
-def _tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    from transformers import AutoTokenizer
-
-    _check_tokenizer_files(folder)
-    try:
-        tokenizer: Any = AutoTokenizer.from_pretrained(
-            folder, trust_remote_code=False, local_files_only=True
+def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Family:
+    """The family of a config; refused where there is none, or its passes would not be exact."""
+    if not (family := FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))):
+        what = f"there is no adapter for the model family {model_type!r}"
+        do = (
+            f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
+            "in anchorscope/models/families.py and to the parity tests"
         )
-    except Exception as error:  # converters raise whatever the broken file makes them raise
-        raise AnchorscopeError(
-            f"the tokenizer cannot be loaded ({type(error).__name__})",
-            folder,
-            NEEDS_TOKENIZER,
-            see="tokenizer",
-        ) from error
-    _check_fast(tokenizer, folder)
-    return tokenizer
+        raise AnchorscopeError(what, where, do, see="unknown-family")
+    for name, why in NOT_EXACT.items():
+        if config.get(name):
+            what = f"this {model_type} cannot be measured exactly: {why} ({name} in its config)"
+            do = "choose another model of the family"
+            raise AnchorscopeError(what, where, do, see="unknown-family")
+    return family
 
 
-def _check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
-    if not tokenizer.is_fast:
-        raise AnchorscopeError(
-            "the tokenizer has only the slow form, which cannot tell where a token's text lies",
-            where,
-            f"{NEEDS_TOKENIZER} (the fast form)",
-            see="tokenizer",
+def _check_safetensors(folder: Path, where: object) -> None:
+    if not any(folder.glob("*.safetensors")):
+        do = (
+            "save it with `save_pretrained`, which writes model.safetensors; "
+            "pickled weights (.bin, .pt) are not read because they can run code"
         )
+        what = "the model has no weights in safetensors format"
+        raise AnchorscopeError(what, where, do, see="no-safetensors")
 
 
-def _check_tokenizer_files(folder: Path) -> None:
-    # Without files, transformers makes up an empty tokenizer from the model type.
-    if not any((folder / name).is_file() for name in TOKENIZER_FILES):
-        raise AnchorscopeError(
-            "the model folder holds no tokenizer", folder, NEEDS_TOKENIZER, see="tokenizer"
-        )
-
-
-def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) -> PreTrainedModel:
+def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
-    _check_safetensors(folder, folder)
-    _check_device(device)
-    spread, room = _spread(device)
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -246,32 +207,19 @@ def _weights(folder: Path, dtype: str, device: str | Mapping[str, str | int]) ->
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
-            device_map=spread,
-            max_memory=room,
+            **_placed(device),
+            **_text_inside(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
-        raise _too_large(folder) from error
+        what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
+        raise AnchorscopeError(what, folder, do, see="out-of-memory") from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         first_line = next(iter(str(error).strip().splitlines()), "")[:200]
-        raise AnchorscopeError(
-            f"the weights cannot be loaded ({type(error).__name__}: {first_line})",
-            folder,
-            "download or save the model again; the files may be cut short",
-            see="broken-weights",
-        ) from error
+        what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
+        do = "download or save the model again; the files may be cut short"
+        raise AnchorscopeError(what, folder, do, see="broken-weights") from error
     model, info = loaded
     _check_complete(info, folder)
-    ready: Any = model.eval().requires_grad_(False)
-    _say_if_waiting(ready)
-    try:
-        # What is spread has been placed already, module by module.
-        return ready if spread else ready.to(device)
-    except torch.cuda.OutOfMemoryError as error:
-        raise _too_large(folder) from error
-
-
-def _say_if_waiting(model: Any) -> None:
-    """A model part of which found no room on the GPUs: slow, and not without a word."""
     places = list(getattr(model, "hf_device_map", {}).values())
     waiting = sum(place in ("cpu", "disk") for place in places)
     if 0 < waiting < len(places):
@@ -280,69 +228,54 @@ def _say_if_waiting(model: Any) -> None:
             waiting,
             len(places),
         )
+    cudnn_attention(False)
+    ready: PreTrainedModel = model.eval().requires_grad_(False)
+    return ready
 
 
-def _spread(
-    device: str | Mapping[str, str | int],
-) -> tuple[str | dict[str, str | int] | None, dict[int | str, int] | None]:
-    """What accelerate is told: how the layers are spread, and the room of each place in bytes."""
+def _text_inside(folder: Path) -> dict[str, Any]:
+    """What loads the language model alone, where a checkpoint holds more; its names are older."""
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
+    if config.model_type not in TEXT_INSIDE:
+        return {}
+    names = {r"^(model\.language_model|language_model\.model)\.": "model.",
+             r"^language_model\.lm_head": "lm_head"}  # fmt: skip
+    return {"config": config.get_text_config(), "key_mapping": names}
+
+
+def _placed(device: Device) -> dict[str, Any]:
+    """What accelerate is told: where the layers go, and how many bytes some places hold.
+
+    One device gets its weights straight from the files, not through all of main memory. Of several
+    GPUs a share of each is kept free for the passes.
+    """
     import psutil
     import torch
 
     if not isinstance(device, str):
-        return dict(device), None
+        return {"device_map": dict(device)}
     kind, _, numbers = device.partition(":")
+    if kind == "cpu":
+        return {}
     if kind != "auto":
-        return None, None
-    if not numbers:
-        return "auto", None
-    room: dict[int | str, int] = {"cpu": psutil.virtual_memory().available}
-    gpus = [int(number) for number in numbers.split(",")]
-    return "auto", {gpu: torch.cuda.mem_get_info(gpu)[0] for gpu in gpus} | room
-
-
-def _too_large(folder: Path) -> AnchorscopeError:
-    return AnchorscopeError(
-        "the model does not fit on the GPU",
-        folder,
-        "ask for more GPUs, or dtype: bfloat16",
-        see="out-of-memory",
-    )
+        return {"device_map": {"": device}}
+    gpus = [int(n) for n in numbers.split(",")] if numbers else range(torch.cuda.device_count())
+    most: dict[int | str, int] = {
+        gpu: int((1 - KEPT_FREE) * torch.cuda.mem_get_info(gpu)[0]) for gpu in gpus
+    }
+    return {
+        "device_map": "auto",
+        "max_memory": most | {"cpu": psutil.virtual_memory().available},
+    }
 
 
 def _check_complete(info: dict[str, Any], folder: Path) -> None:
     """Refuse weights that were made up because the file had none of that name and shape."""
     made_up = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
     if made_up:
-        raise AnchorscopeError(
-            f"{len(made_up)} weights are not in the file and would be random, "
-            f"the first: {', '.join(made_up[:3])}",
-            folder,
-            "save the whole causal language model (with its LM head) with `save_pretrained`",
-            see="made-up-weights",
-        )
-
-
-def _check_safetensors(folder: Path, where: object) -> None:
-    if any(folder.glob("*.safetensors")):
-        return
-    raise AnchorscopeError(
-        "the model has no weights in safetensors format",
-        where,
-        "save it with `save_pretrained`, which writes model.safetensors; "
-        "pickled weights (.bin, .pt) are not read because they can run code",
-        see="no-safetensors",
-    )
-
-
-def _check_device(device: str | Mapping[str, str | int]) -> None:
-    import torch
-
-    places = {device} if isinstance(device, str) else set(device.values())
-    if not places <= {"cpu", "disk"} and not torch.cuda.is_available():
-        raise AnchorscopeError(
-            "there is no usable GPU",
-            f"device {device if isinstance(device, str) else sorted(map(str, places))}",
-            "run with device cpu, or on a GPU node",
-            see="no-gpu",
-        )
+        first = ", ".join(made_up[:3])
+        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
+        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
+        raise AnchorscopeError(what, folder, do, see="made-up-weights")

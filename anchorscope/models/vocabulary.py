@@ -1,89 +1,133 @@
-"""Whether a tokenizer and a model belong together, as far as their files tell."""
+"""A checkpoint's tokenizer, and whether it and the model belong together."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_json
 
 if TYPE_CHECKING:
+    import pandas as pd
     from transformers import PreTrainedTokenizerFast
 
+FILES = (
+    "tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt", "spiece.model",
+    "tekken.json",
+)  # fmt: skip
+NEEDED = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 LEAST_VOCABULARY = 0.9
 """Share of the embedding's rows that a tokenizer must use; rows are padded by a few per cent."""
+DIFFICULT = (
+    "in 1867, 12345 and 3.14", "Mary-Ann O'Neill's isn't", "it’s “quoted”", "two  and   three",
+    " a space before", "Q: Who?\nA:", "a tab\tand\n\nan empty line\n\n", "東京物語は誰の作品",
+    "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
+    "👩\u200d👧, 😀, 5½ km²",
+)  # fmt: skip
+"""Texts that tokenizers have read wrongly once loaded otherwise than from their own file."""
 
 log = logging.getLogger(__name__)
 
 
+def load(folder: str | Path) -> PreTrainedTokenizerFast:
+    """The tokenizer of a checkpoint folder.
+
+    Raises:
+        AnchorscopeError: there is none, it cannot be read, or it has only the slow form.
+    """
+    from transformers import AutoTokenizer
+
+    check_files(Path(folder))
+    try:
+        tokenizer: Any = AutoTokenizer.from_pretrained(
+            folder, trust_remote_code=False, local_files_only=True
+        )
+    except Exception as error:  # converters raise whatever the broken file makes them raise
+        what = f"the tokenizer cannot be loaded ({type(error).__name__})"
+        raise AnchorscopeError(what, folder, NEEDED, see="tokenizer") from error
+    check_fast(tokenizer, folder)
+    return tokenizer
+
+
+def check_files(folder: Path) -> None:
+    """Refuse a folder without tokenizer: transformers would make one up from the model type."""
+    if not any((folder / name).is_file() for name in FILES):
+        what = "the model folder holds no tokenizer"
+        raise AnchorscopeError(what, folder, NEEDED, see="tokenizer")
+
+
+def check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
+    """Refuse the slow form."""
+    if not tokenizer.is_fast:
+        what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
+        raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
+
+
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
-    """Refuse a tokenizer of more ids than the embedding has rows, or of far fewer.
-
-    Raises:
-        AnchorscopeError: it is one of another vocabulary, or empty; it names `where`.
-    """
+    """Refuse a tokenizer of more ids than the embedding has rows, or of far fewer."""
     highest = max(tokenizer.get_vocab().values(), default=-1)
-    if highest + 1 < LEAST_VOCABULARY * rows:
-        raise AnchorscopeError(
-            f"the embedding has {rows} rows, the tokenizer uses only {highest + 1} of them",
-            where,
-            "use the tokenizer that the model was trained with",
-            see="other-vocabulary",
-        )
-    if highest >= rows:
-        raise AnchorscopeError(
-            f"the tokenizer has ids up to {highest}, the embedding only {rows} rows",
-            where,
-            "use the tokenizer that the model was trained with, or resize its embedding",
-            see="other-vocabulary",
-        )
+    if not LEAST_VOCABULARY * rows <= highest + 1 <= rows:
+        what = f"the tokenizer has ids up to {highest}, the embedding {rows} rows"
+        do = "use the tokenizer that the model was trained with, or resize its embedding"
+        raise AnchorscopeError(what, where, do, see="other-vocabulary")
 
 
-def check_ends(tokenizer: PreTrainedTokenizerFast, rows: int, folder: Path) -> None:
-    """Hold the tokens that begin and end a text against those that the model's configs name.
+def differences(
+    tokenizer: PreTrainedTokenizerFast, folder: str | Path, texts: Iterable[str] = DIFFICULT
+) -> list[dict[str, Any]]:
+    """Texts of which transformers reads other ids than the checkpoint's own tokenizer.json says.
 
-    Many a model ends its turns with another token than its texts, so that only begin tokens must
-    agree, where the tokenizer puts one before a text and the configs name one at all.
-
-    Raises:
-        AnchorscopeError: another begin token, or a token that has no embedding.
+    Each is warned of: `text`, and the ids `loaded` and in the `file`, special tokens left out.
     """
-    begin, end = (_stated(folder, name) for name in ("bos_token_id", "eos_token_id"))
-    beyond = sorted(token for token in begin | end if token >= rows)
-    if beyond:
-        raise AnchorscopeError(
-            f"the model's config names the token {beyond[0]}, the embedding has only {rows} rows",
-            folder,
-            "take config.json, generation_config.json and weights of one model",
-            see="other-vocabulary",
-        )
-    bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
-    if begin and bos is not None and bos not in begin and tokenizer("a")["input_ids"][:1] == [bos]:
-        raise AnchorscopeError(
-            f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "
-            f"the model's config names {_numbers(begin)}",
-            folder,
-            "use the tokenizer that the model was trained with",
-            see="other-vocabulary",
-        )
-    if end and eos is not None and eos not in end:
-        log.warning(
-            "%s: the tokenizer ends a text with %r, its token %d; the model's config names %s",
-            *(folder, tokenizer.eos_token, eos, _numbers(end)),
-        )
+    from tokenizers import Tokenizer
 
-
-def _stated(folder: Path, name: str) -> set[int]:
-    """The ids that the configs of a checkpoint give for a special token, if any."""
-    found: set[int] = set()
-    for file in ("config.json", "generation_config.json"):
-        said = read_json(folder / file).get(name) if (folder / file).is_file() else None
-        several = said if isinstance(said, list) else [said]
-        found |= {token for token in several if isinstance(token, int) and token >= 0}
+    if not (path := Path(folder) / "tokenizer.json").is_file():
+        return []
+    plain, found = Tokenizer.from_file(str(path)), []
+    for text in texts:
+        loaded = list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        if loaded != (ids := plain.encode(text, add_special_tokens=False).ids):
+            log.warning(
+                "%s: %r is read as %s, but as %s by the file alone", path, text, loaded, ids
+            )
+            found.append({"text": text, "loaded": loaded, "file": ids})
     return found
 
 
-def _numbers(ids: set[int]) -> str:
-    return " or ".join(map(str, sorted(ids)))
+def thinking(tokenizer: Any) -> str | None:
+    """What a chat template does about thinking, for the caption; None where it knows of none."""
+    template = str(getattr(tokenizer, "chat_template", None) or "")
+    if "enable_thinking" in template:
+        return "thinking is switched off"
+    return "the chat template has no switch for thinking" if "think" in template else None
+
+
+def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Refuse a tokenizer that begins a text otherwise than the model's configs say, if they do."""
+    named: set[int] = set()
+    for file in ("config.json", "generation_config.json"):
+        said = read_json(folder / file).get("bos_token_id") if (folder / file).is_file() else None
+        named |= {said} if isinstance(said, int) else set()
+    bos = tokenizer.bos_token_id
+    if named and bos is not None and bos not in named and tokenizer("a")["input_ids"][:1] == [bos]:
+        ids = " or ".join(map(str, sorted(named)))
+        what = (
+            f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "
+            f"the model's config names {ids}"
+        )
+        do = "use the tokenizer that the model was trained with"
+        raise AnchorscopeError(what, folder, do, see="other-vocabulary")
+
+
+def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
+    """Refuse frozen answers of which this tokenizer does not read the anchors as they were."""
+    kept = answers[answers["dropped"].isna()]
+    for row in kept.head(64).to_dict("records"):
+        text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])
+        if row["ea_text"] not in text:
+            what = f"the frozen answer {row['ea_text']!r} reads {text!r} with this tokenizer"
+            do = "answers can be read by a model with the same tokenizer only (`answers_of`)"
+            raise AnchorscopeError(what, f"{where}, id {row['id']}", do, see="other-vocabulary")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from anchorscope.models.cache import common
-from anchorscope.passes.interventions import Cut, Intervention, cut
+from anchorscope.models.cache import common, grouped
+from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
@@ -39,7 +39,7 @@ class Sample:
     eq_tokens: tuple[int, ...]
     answer_start: int
     partner: str | None = None
-    others: Mapping[str, Sample] = field(default_factory=dict)
+    others: dict[str, Sample] = field(default_factory=dict)
 
     def under(self, one: Intervention) -> Sample:
         """The answer behind the prompt that an intervention wants."""
@@ -48,12 +48,18 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a pass: a sample (by number) under one intervention and draw."""
+    """One row of a pass: a sample (by number) under one intervention and draw.
+
+    Attributes:
+        tokens: those that the intervention acts on.
+        complete: False if `random` found fewer than E_Q has.
+    """
 
     sample: int
     intervention: Intervention
     draw: int
-    cut: Cut
+    tokens: tuple[int, ...]
+    complete: bool
 
     @property
     def condition(self) -> str:
@@ -67,20 +73,20 @@ class Batch:
 
     Attributes:
         samples: numbers of its samples, longest first.
-        columns: (condition, draw) pairs; `rows` holds all samples of the first, then of the next.
-        rows: the rows in the order they are passed.
+        columns: what each sample is passed under.
+        rows: all samples under the first column, then under the next, in the order passed.
         length: padded length in tokens.
     """
 
     samples: tuple[int, ...]
-    columns: tuple[tuple[str, int], ...]
+    columns: tuple[Drawn, ...]
     rows: tuple[Row, ...]
     length: int
 
     @property
     def masked(self) -> bool:
         """Whether the pass takes our mask; else it takes the model's ordinary path."""
-        return not self.rows[0].intervention.own_batch
+        return not self.columns[0][0].own_batch
 
 
 @dataclass(frozen=True)
@@ -93,9 +99,8 @@ class Plan:
         counts: samples in, kept and dropped by reason; `notes` say how many have a second prompt.
         blocks: `after`, or `answer` (only queries from the answer on; this leaks).
         prompts: the other prompts asked for (see `Sample.others`), whether or not there are any.
-        heads: how many tokens all prompts of the cell begin with, before the first token of any
-            question; and those behind other worked examples, which share a head of their own. 0
-            shares none.
+        head: how many tokens all prompts of the cell begin with, before the first token of any
+            question; those behind other worked examples share nothing.
         partner_source: where the partners of the interchange come from, see
             `anchorscope.passes.partners.Interchange`.
     """
@@ -105,20 +110,16 @@ class Plan:
     counts: Counts
     blocks: str = "after"
     prompts: tuple[str, ...] = ()
-    heads: tuple[int, int] = (0, 0)
+    head: int = 0
     partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:
         """What a row passes through the model."""
         return self.samples[row.sample].under(row.intervention)
 
-    def head(self, sample: Sample) -> int:
-        """Which head a sample's prompt begins with: 0, or 1 behind other worked examples."""
-        return int(sample.partner == FEW_SHOT)
-
     def shared(self, sample: Sample) -> int:
-        """How many tokens of a sample are its head."""
-        return self.heads[self.head(sample)]
+        """How many tokens of a sample are the head."""
+        return 0 if sample.partner == FEW_SHOT else self.head
 
 
 def arrange(
@@ -140,11 +141,9 @@ def arrange(
     batches, and a sample is passed under the interventions whose prompt it has.
 
     Args:
-        samples: with their answers behind the other prompts where there are such.
+        samples, counts, blocks, prompts, partner_source: see `Plan`.
         chosen: the interventions, each with its draws in turn; `clean` among them.
-        counts: samples in, measured and dropped.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
-        blocks, prompts, partner_source: see `Plan`.
         seed: of the random control.
         noop: how many samples are measured under interventions with a batch of their own.
     """
@@ -165,10 +164,8 @@ def arrange(
         if one[0].own_batch:
             batches += _batches(samples, some, [one], batch_tokens, seed)
     _warn_of_budget(samples, batches, batch_tokens)
-    heads = _heads(samples)
-    return Plan(
-        tuple(samples), tuple(batches), counts, blocks, tuple(prompts), heads, partner_source
-    )
+    every, all_of = tuple(samples), tuple(batches)
+    return Plan(every, all_of, counts, blocks, tuple(prompts), _head(samples), partner_source)
 
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
@@ -184,20 +181,15 @@ def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_t
         )
 
 
-def _heads(samples: Sequence[Sample]) -> tuple[int, int]:
-    """How many tokens the prompts share, and those behind other worked examples."""
+def _head(samples: Sequence[Sample]) -> int:
+    """How many tokens all prompts begin with, before the first of any question and read-out."""
     every = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
-    second = [prompt for prompt in every if prompt.partner == FEW_SHOT]
-    return _head([prompt for prompt in every if prompt.partner != FEW_SHOT]), _head(second)
-
-
-def _head(prompts: Sequence[Sample]) -> int:
-    """How many tokens all begin with, before the first of any question and of any read-out."""
+    alike = [prompt for prompt in every if prompt.partner != FEW_SHOT]
     firsts = (
         min(*prompt.question_tokens, *prompt.eq_tokens, *prompt.positions.values())
-        for prompt in prompts
+        for prompt in alike
     )
-    return min([common([prompt.input_ids for prompt in prompts]), *firsts])
+    return min([common([prompt.input_ids for prompt in alike]), *firsts])
 
 
 def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
@@ -209,37 +201,21 @@ def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
 
 def _batches(
     samples: Sequence[Sample],
-    chosen: Iterable[int],
+    chosen: Sequence[int],
     columns: Sequence[Drawn],
     batch_tokens: int,
     seed: int,
 ) -> list[Batch]:
-    """Batches of samples of like length. Longest first: what does not fit fails at once."""
-    lengths = {
-        number: max(len(samples[number].under(one).input_ids) for one, _ in columns)
-        for number in chosen
-    }
-    groups: list[list[int]] = []
-    for number in sorted(lengths, key=lambda number: (-lengths[number], number)):
-        longest = lengths[groups[-1][0]] if groups else 0
-        if groups and (len(groups[-1]) + 1) * len(columns) * longest <= batch_tokens:
-            groups[-1].append(number)
-        else:
-            groups.append([number])
-    return [_batch(samples, group, columns, lengths[group[0]], seed) for group in groups]
-
-
-def _batch(
-    samples: Sequence[Sample],
-    group: Sequence[int],
-    columns: Sequence[Drawn],
-    length: int,
-    seed: int,
-) -> Batch:
-    rows = []
-    for (one, draw), number in itertools.product(columns, group):
-        passed, key = samples[number].under(one), f"{seed}/{samples[number].id}"
-        acts = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
-        rows.append(Row(number, one, draw, acts))
-    names = tuple((one.name, draw) for one, draw in columns)
-    return Batch(tuple(group), names, tuple(rows), length)
+    """Batches of samples of like length, the longest first."""
+    lengths = [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in chosen]
+    found = []
+    for group in grouped(lengths, batch_tokens // len(columns)):
+        rows = []
+        for (one, draw), place in itertools.product(columns, group):
+            sample = samples[chosen[place]]
+            passed, key = sample.under(one), f"{seed}/{sample.id}"
+            acts = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
+            rows.append(Row(chosen[place], one, draw, *acts))
+        numbers = tuple(chosen[place] for place in group)
+        found.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
+    return found

@@ -11,11 +11,10 @@ from torch import Tensor
 
 
 class Features(Protocol):
-    """Features [layers, n, width]: a tensor, or what reads some layers when they are asked for."""
+    """Features [layers, n, width]; `layers_at_once` says how many are held, all where it lacks."""
 
     @property
-    def shape(self) -> Sequence[int]:
-        """Layers, rows and width."""
+    def shape(self) -> Sequence[int]: ...
 
     def __len__(self) -> int: ...
 
@@ -24,10 +23,7 @@ class Features(Protocol):
 
 @dataclass(frozen=True)
 class Reordered:
-    """Features whose rows come in another order.
-
-    `x` is [layers, n, width]; `order`, int64 [n], says which of its rows come.
-    """
+    """Features whose rows come in another order; `order`, int64 [n], says which of them."""
 
     x: Features
     order: Tensor
@@ -38,7 +34,6 @@ class Reordered:
 
     @property
     def layers_at_once(self) -> int:
-        """How many layers are held at once."""
         return getattr(self.x, "layers_at_once", len(self.x))
 
     def __len__(self) -> int:
@@ -50,7 +45,7 @@ class Reordered:
 
 @dataclass(frozen=True)
 class Part:
-    """Some layers of features [layers, n, width], one after another."""
+    """Some layers of features, one after another."""
 
     x: Features
     layers: range
@@ -68,14 +63,12 @@ class Part:
 
 
 def blocks(x: Features) -> Iterator[Part]:
-    """All layers, as many at a time as the features hold at once (`layers_at_once`; else all).
+    """All layers, as many at a time as are held at once.
 
     Who does all that a block needs before the next makes the features be read once.
     """
-    every = range(len(x))
-    at_once = getattr(x, "layers_at_once", len(x))
-    for start in range(0, len(x), max(1, at_once)):
-        yield Part(x, every[start : start + at_once])
+    every, at_once = range(len(x)), max(1, getattr(x, "layers_at_once", len(x)))
+    return (Part(x, every[start : start + at_once]) for start in range(0, len(x), at_once))
 
 
 def at(x: Features, layers: Sequence[int]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -11,6 +11,7 @@ import torch
 
 from anchorscope.models import families
 from anchorscope.models.families import Loaded
+from anchorscope.passes.batches import Sample
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
@@ -22,41 +23,46 @@ TOKENWISE = "mlp"
 class Finished(Exception):
     """Ends a pass: nothing that the model would do now is read. Raised by a hook, after recording.
 
-    Hooks of other makers stay in order: those on modules already run have run, and transformers
-    and accelerate undo per module, not per pass.
+    Hooks of transformers and accelerate undo per module, not per pass: they stay in order.
     """
 
 
 @dataclass
 class Recorder:
-    """What the hooks of a pass saw: site → [rows, positions, width] of each layer in turn.
+    """What the hooks of a pass saw.
 
     Attributes:
+        sites, positions: what is read.
         indices: read-out tokens, int64 [rows, positions].
         early: whether the pass ends with the last module read, which, if it works token by token,
             is given the read-out tokens only.
+        seen: site → [rows, positions, width] of each layer in turn.
     """
 
+    sites: Sequence[str]
+    positions: Sequence[str]
     indices: torch.Tensor = field(init=False)
     early: bool = False
     seen: dict[str, list[torch.Tensor]] = field(default_factory=dict)
 
-    def start(self, indices: torch.Tensor, *, early: bool) -> None:
-        """Forget what was seen, and read these tokens from now on."""
-        self.indices, self.early = indices, early
-        self.seen.clear()
+    def start(self, rows: Sequence[Sample], starts: Sequence[int], *, early: bool) -> None:
+        """Forget what was seen, and read these rows from now on, each passed from its start."""
+        places = zip(rows, starts, strict=True)
+        self.indices = torch.tensor(
+            [[row.positions[name] - start for name in self.positions] for row, start in places]
+        )
+        self.early, self.seen = early, {site: [] for site in self.sites}
 
     def taken(self, states: torch.Tensor) -> torch.Tensor:
         """The states at the read-out tokens."""
         indices = self.indices.to(states.device)
-        rows = torch.arange(len(indices), device=states.device)[:, None]
-        return states[rows, indices]
+        return states[torch.arange(len(indices), device=states.device)[:, None], indices]
 
     def keep(self, site: str, output: Any, *, last: bool) -> None:
         """Record the output of a module; `last` is the last one read."""
         states = families.first_tensor(output)
-        cut_down = last and self.early and site == TOKENWISE
-        self.seen.setdefault(site, []).append(states if cut_down else self.taken(states))
+        narrowed = last and self.early and site == TOKENWISE
+        self.seen[site].append(states if narrowed else self.taken(states))
         if last and self.early:
             raise Finished
 
@@ -65,19 +71,18 @@ class Recorder:
         return (self.taken(inputs[0]), *inputs[1:]) if self.early else None
 
     def states(self) -> dict[str, torch.Tensor]:
-        """Site → [rows, layers, positions, width]; the recorder is empty again."""
-        found = {
+        """Site → [rows, layers, positions, width]."""
+        return {
             site: torch.stack([layer.to(layers[0].device) for layer in layers], dim=1)
             for site, layers in self.seen.items()
         }
-        self.seen.clear()
-        return found
 
 
 @contextmanager
-def recording(loaded: Loaded, sites: Collection[str]) -> Iterator[Recorder]:
-    """Hooks that keep the outputs at `recorder.indices` only; they are removed at the end."""
-    recorder = Recorder()
+def recording(loaded: Loaded, pairs: Sequence[tuple[str, str]]) -> Iterator[Recorder]:
+    """Hooks that keep the outputs at read-outs (site, position) only."""
+    sites, positions = (list(dict.fromkeys(names)) for names in zip(*pairs, strict=True))
+    recorder = Recorder(sites, positions)
     blocks = families.layers(loaded)
     final = max(sites, key=families.SITES.index)
     handles = []
@@ -125,21 +130,18 @@ class Write:
 
 
 @contextmanager
-def writing(
-    loaded: Loaded, writes: Sequence[Write], tokens: Mapping[str, torch.Tensor]
-) -> Iterator[None]:
+def writing(loaded: Loaded, writes: Sequence[Write], rows: Sequence[Sample]) -> Iterator[None]:
     """Hooks that write; a recorder made before them reads what was there, one made after sees it.
 
-    `tokens`: position → token of each row, int64 [rows].
+    `rows`: what is passed.
     """
     blocks, handles = families.layers(loaded), []
     for one in writes:
 
         def put(_: Any, __: Any, output: Any, one: Write = one) -> Any:
             states = families.first_tensor(output).clone()
-            rows = torch.tensor(list(one.rows), device=states.device)
-            at = tokens[one.position].to(states.device)[rows]
-            states[rows, at] = one.states.to(states)
+            tokens = [rows[number].positions[one.position] for number in one.rows]
+            states[list(one.rows), tokens] = one.states.to(states)
             return (states, *output[1:]) if isinstance(output, tuple) else states
 
         module = families.part(loaded, blocks[one.layer], one.site)
@@ -155,10 +157,9 @@ def masked(loaded: Loaded, masks: Sequence[torch.Tensor]) -> Iterator[None]:
     for block, mask in zip(families.layers(loaded), masks, strict=True):
 
         def give(_: Any, args: Any, given: Any, mask: torch.Tensor = mask) -> Any:
-            if "attention_mask" not in given:
-                raise ValueError("this model's layers take their mask in another way")
             return args, {**given, "attention_mask": mask}
 
-        handles.append(block.register_forward_pre_hook(give, with_kwargs=True))
+        attention = families.part(loaded, block, "attn")
+        handles.append(attention.register_forward_pre_hook(give, with_kwargs=True))
     with _removed(handles):
         yield

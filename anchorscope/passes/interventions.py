@@ -21,16 +21,13 @@ class Intervention:
     """One condition.
 
     Attributes:
-        name: as in the column `condition` of tables.
-        label: in a legend, such as `exact question tokens cut`.
-        when: completes `ΔP when ...`.
+        name, label, when: in tables; in a legend; and what completes `ΔP when ...`.
         settings: keys of the config's `conditions`, all of which must be on.
         tokens: which question tokens it acts on, a key of `TOKENS`; None for none.
         weight: what attention to these is multiplied by before the softmax renormalises it, an
             additive log-weight on the scores; 0 cuts it.
         layers: first layer that it acts in, and the one after the last; None for all.
-        prompt: the prompt that the answer stands behind, a key of `Sample.others`; None for the
-            sample's own.
+        prompt: the prompt that the answer stands behind, a key of `Sample.others`, if not its own.
         control: name of the condition that it is compared with.
         own_batch: passed in a batch of its own, on the model's ordinary path without our mask.
     """
@@ -50,6 +47,10 @@ class Intervention:
     def partial(self) -> bool:
         """Whether only some of the samples are measured so."""
         return self.own_batch or self.prompt is not None
+
+    def acts_in(self, layer: int) -> bool:
+        """Whether it cuts, or weighs, in this layer."""
+        return self.layers is None or self.layers[0] <= layer < self.layers[1]
 
 
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
@@ -115,22 +116,6 @@ def uncut(one: Intervention) -> Intervention | None:
     return next((other for other in alike if not other.own_batch), None)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """The token indices that an intervention acts on in one sample.
-
-    Attributes:
-        tokens: in rising order.
-        complete: False if `random` found too few.
-        weight, layers: see `Intervention`.
-    """
-
-    tokens: tuple[int, ...]
-    complete: bool = True
-    weight: float = 0.0
-    layers: tuple[int, int] | None = None
-
-
 def cut(
     one: Intervention,
     question_tokens: Sequence[int],
@@ -138,16 +123,16 @@ def cut(
     *,
     key: str,
     draw: int = 0,
-) -> Cut:
-    """What an intervention acts on in one sample.
+) -> tuple[tuple[int, ...], bool]:
+    """The tokens that an intervention acts on in one sample, and False if `random` found too few.
 
-    `question_tokens` and `eq_tokens` are indices in the model's input. The random placement depends
-    on `key`, seed and sample id, and on the number of the draw.
+    All are indices in the model's input. The random placement depends on `key`, seed and sample id,
+    and on the number of the draw.
     """
     if one.tokens is None:
-        return Cut(())
+        return (), True
     tokens, complete = TOKENS[one.tokens](question_tokens, eq_tokens, f"{draw}/{key}")
-    return Cut(tuple(tokens), complete, one.weight, one.layers)
+    return tuple(tokens), complete
 
 
 def random_tokens(
@@ -156,8 +141,7 @@ def random_tokens(
     """As many question tokens outside E_Q as E_Q has, in runs of E_Q's lengths, at random places.
 
     The longest run is placed first, apart from the others where there is room. One that fits
-    nowhere fills the longest free stretch, and what is left of it is placed likewise. The same key
-    gives the same tokens on any machine.
+    nowhere fills the longest free stretch, and what is left of it is placed likewise.
 
     Returns:
         The indices in rising order, and whether they are as many as E_Q's.

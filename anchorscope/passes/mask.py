@@ -7,63 +7,40 @@ from collections.abc import Sequence
 
 import torch
 
-from anchorscope.passes.interventions import Cut
-
 
 def mask(
-    lengths: Sequence[int],
-    cuts: Sequence[Cut],
-    *,
-    dtype: torch.dtype,
-    device: torch.device | str = "cpu",
-    first_query: Sequence[int] | None = None,
-    width: int | None = None,
-) -> torch.Tensor:
-    """The additive attention mask of right-padded rows, with some of their tokens cut.
-
-    Causal; no attention to padding; and attention from any later token outside a row's cut tokens
-    to these weighs `Cut.weight` times as much, nothing for 0. The diagonal stays open: a row with
-    nothing to attend to would become NaN. The softmax renormalises a query's weights to one.
-
-    Args:
-        lengths: tokens of each row without padding.
-        cuts: what is cut in each row; `in_layer` picks those of one layer.
-        dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
-        first_query: in each row, the first token that the cut applies to (all when None). A cut
-            that starts after E_Q's neighbours leaks: they pass on what they read.
-        width: padded length; the longest row when None.
-
-    Returns:
-        [rows, 1, width, width]: queries along dimension 2, keys along dimension 3.
-    """
-    index = torch.arange(max(lengths) if width is None else width).expand(len(lengths), -1)
-    return mask_between(
-        index, index, lengths, cuts, dtype=dtype, device=device, first_query=first_query
-    )
-
-
-def mask_between(
     queries: torch.Tensor,
     keys: torch.Tensor,
     lengths: Sequence[int],
-    cuts: Sequence[Cut],
+    cuts: Sequence[Sequence[int]],
     *,
+    weights: Sequence[float] = (),
+    first_query: Sequence[int] = (),
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
-    first_query: Sequence[int] | None = None,
 ) -> torch.Tensor:
-    """`mask` for some queries and keys of each row, in any order.
+    """The additive attention mask of some queries and keys of each row, in any order.
+
+    Causal; no attention to padding; and attention from any later token outside a row's cut tokens
+    to these weighs so many times as much, nothing for 0. The diagonal stays open: a row with
+    nothing to attend to would become NaN. The softmax renormalises a query's weights to one.
 
     Args:
         queries: token numbers, int64 [rows, queries], in CPU memory.
         keys: likewise, int64 [rows, keys]; -1 is a slot that holds no token of its row.
-        lengths: see `mask`, as are the others.
+        lengths: tokens of each row without padding.
+        cuts: tokens that are cut in each row.
+        weights: what attention to them is multiplied by; 0 in all rows if not given.
+        first_query: in each row, the first token that the cut applies to; all if not given. A cut
+            that starts after E_Q's neighbours leaks: they pass on what they read.
+        dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
 
     Returns:
         [rows, 1, queries, keys].
     """
-    width = int(max(queries.max(), keys.max())) + 1
-    is_cut = _indicator([cut.tokens for cut in cuts], width)
+    is_cut = torch.zeros((len(cuts), int(max(queries.max(), keys.max())) + 1), dtype=torch.bool)
+    for row, found in enumerate(cuts):
+        is_cut[row, list(found)] = True
     starts = torch.tensor(first_query or [0] * len(lengths))[:, None]
     affected = (~is_cut.gather(1, queries) & (queries >= starts)).to(device)[:, :, None]
     there = ((keys >= 0) & (keys < torch.tensor(lengths)[:, None])).to(device)[:, None]
@@ -74,25 +51,8 @@ def mask_between(
     weighed = cut & affected & (query != key)
     additive = torch.zeros(is_open.shape, dtype=dtype, device=device)
     additive.masked_fill_(~is_open | weighed, closed)
-    if any(one.weight for one in cuts):
-        logs = torch.tensor([math.log(one.weight) if one.weight else closed for one in cuts])
+    if any(weights):
+        logs = torch.tensor([math.log(one) if one else closed for one in weights])
         logs = logs.to(dtype).to(device)[:, None, None]
         additive = torch.where(weighed & is_open, logs, additive)
     return additive[:, None]
-
-
-def in_layer(cuts: Sequence[Cut], layer: int) -> list[Cut]:
-    """The cuts as they stand in one layer: none in a row whose cut is of other layers."""
-    none = Cut(())
-    return [
-        cut if cut.layers is None or cut.layers[0] <= layer < cut.layers[1] else none
-        for cut in cuts
-    ]
-
-
-def _indicator(tokens: Sequence[Sequence[int]], width: int) -> torch.Tensor:
-    """bool [rows, width]: whether a token is among its row's tokens."""
-    indicator = torch.zeros((len(tokens), width), dtype=torch.bool)
-    for row, found in enumerate(tokens):
-        indicator[row, list(found)] = True
-    return indicator

@@ -11,9 +11,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import pandas as pd
 
@@ -112,15 +111,52 @@ def interchange(
         arms: keys of `RULES`, `matched` among them.
     """
     asked, source = known(answers)
+    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
+    for one in asked:
+        groups[one.relation, folds_of[one.id] if folds_of else 0].append(one)
     found: dict[str, dict[str, str]] = {arm: {} for arm in arms}
-    for group in _by_relation(asked, folds_of):
-        for arm, id_, candidates in _candidates(group, arms):
-            found[arm][id_] = seeded(f"{seed}/{id_}").choice(candidates)
+    for group in groups.values():
+        golds = {one.id: one.golds for one in group}
+        right_for = {text: answered(text, golds) for text in {one.answer for one in group}}
+        for one, arm in itertools.product(group, arms):
+            if candidates := _candidates(RULES[arm], one, group, right_for[one.answer]):
+                found[arm][one.id] = seeded(f"{seed}/{one.id}").choice(candidates)
     right = [one.id for one in asked if one.label == 0]
     coverage = sum(id_ in found["matched"] for id_ in right) / len(right) if right else 0.0
     if source == "wording" and coverage < LEAST_COVERAGE:
         return Interchange({arm: {} for arm in arms}, None, coverage)
     return Interchange(found, source, coverage)
+
+
+def _candidates(
+    rule: Rule, one: Asked, group: Sequence[Asked], right_for: frozenset[str]
+) -> list[str]:
+    """Ids of a sample's possible partners, of its own template where there are such.
+
+    Not of facts that a model never met: what is right there was dealt out, and it cannot know.
+    `group` are questions of its relation, `right_for` the ids of those its answer is right for.
+    """
+    right_there = (one.label == 0) != rule.turns
+    found = [
+        other
+        for other in group
+        if one.label in rule.labels
+        and other.subject != one.subject
+        and other.golds
+        and other.taught
+        and (other.label == one.label) == rule.same_label
+        and (other.id in right_for) == right_there
+    ]
+    alike = [other.id for other in found if other.template == one.template]
+    return alike or [other.id for other in found]
+
+
+def answered(answer: str, golds: Mapping[str, Sequence[str]]) -> frozenset[str]:
+    """Ids of the questions that an answer is right for; `golds` are theirs by id."""
+    right = {
+        gold for gold in set(itertools.chain(*golds.values())) if labels.matches(answer, [gold])
+    }
+    return frozenset(id_ for id_, theirs in golds.items() if not right.isdisjoint(theirs))
 
 
 def replicate(answers: pd.DataFrame) -> dict[str, str]:
@@ -145,6 +181,12 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
     return found
 
 
+def _same_question(one: Asked, other: Asked) -> bool:
+    if other.question == one.question:
+        return False
+    return not other.golds or labels.matches(one.answer, other.golds) == (one.label == 0)
+
+
 def template(question: str, subject: str) -> str:
     """The question with the subject taken out, folded."""
     name = rf"(?<!\w){re.escape(_folded(subject))}(?!\w)"
@@ -159,102 +201,27 @@ def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
     """The samples by the dataset's subjects and relations; where it has none, by their wording."""
     if asked := _asked(answers):
         return asked, "relations"
-    known = wording.proxies(answers)
-    subject, relation = (known[name].to_numpy() for name in ("subject", "relation"))
-    named = answers.assign(subject=subject, relation=relation)
+    found = wording.proxies(answers)
+    named = answers.assign(**{name: found[name].to_numpy() for name in ("subject", "relation")})
     return _asked(named), "wording"
 
 
 def _asked(answers: pd.DataFrame) -> list[Asked]:
     """The samples that can have a partner, by id: the order of the rows must not matter."""
-    found = [_one(row) for row in answers.to_dict("records") if not _given(row.get("dropped"))]
-    return sorted((one for one in found if one is not None), key=lambda one: one.id)
-
-
-def _one(row: Mapping[Any, Any]) -> Asked | None:
-    subject, relation = folds.key(row.get("subject")), row.get("relation")
-    if subject is None or not _given(relation):
-        return None
-    return Asked(
-        id=str(row["id"]),
-        question=row["question"],
-        subject=subject,
-        relation=str(relation),
-        template=template(row["question"], row["subject"]),
-        answer=row["ea_text"],
-        label=int(row["label"]),
-        golds=tuple(row["golds"]),
-        taught=row.get("kind") != UNSEEN,
-    )
-
-
-def _given(value: Any) -> bool:
-    return value is not None and not pd.isna(value)
-
-
-def _by_relation(
-    asked: Iterable[Asked], folds_of: Mapping[str, int] | None
-) -> Iterable[list[Asked]]:
-    """The samples of each relation and, where folds are given, of each fold."""
-    groups: dict[tuple[str, int], list[Asked]] = defaultdict(list)
-    for one in asked:
-        groups[one.relation, folds_of[one.id] if folds_of else 0].append(one)
-    return groups.values()
-
-
-class Question(Protocol):
-    """A question with its id and its gold answers."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def golds(self) -> tuple[str, ...]: ...
-
-
-def answered(answer: str, group: Sequence[Question]) -> frozenset[str]:
-    """Ids of the questions that an answer is right for; each different gold is looked at once."""
-    golds = {gold for one in group for gold in one.golds}
-    right = {gold for gold in golds if labels.matches(answer, [gold])}
-    return frozenset(one.id for one in group if not right.isdisjoint(one.golds))
-
-
-def _candidates(
-    group: Sequence[Asked], arms: Sequence[str]
-) -> Iterator[tuple[str, str, list[str]]]:
-    """Arm, id of a sample and ids of its possible partners in the group, if there are any."""
-    right_for = {text: answered(text, group) for text in {one.answer for one in group}}
-    templates: dict[str, list[Asked]] = defaultdict(list)
-    for one in group:
-        templates[one.template].append(one)
-    for one, arm in itertools.product(group, arms):
-        rule = RULES[arm]
-        if one.label not in rule.labels:
-            continue
-        near = _alike(rule, one, templates[one.template], right_for[one.answer])
-        if found := near or _alike(rule, one, group, right_for[one.answer]):
-            yield arm, one.id, found
-
-
-def _alike(rule: Rule, one: Asked, others: Iterable[Asked], right_for: frozenset[str]) -> list[str]:
-    """Ids of the questions of other subjects that can be a sample's partner in an arm.
-
-    Not of facts that a model never met: what is right there was dealt out, and it cannot know.
-    `others` are questions of its relation, `right_for` the ids of those its answer is right for.
-    """
-    right_there = (one.label == 0) != rule.turns
-    return [
-        other.id
-        for other in others
-        if other.subject != one.subject
-        and other.golds
-        and other.taught
-        and (other.label == one.label) == rule.same_label
-        and (other.id in right_for) == right_there
+    named = answers[answers["dropped"].isna() & answers["relation"].notna()]
+    found = [
+        Asked(
+            id=str(row["id"]),
+            question=row["question"],
+            subject=subject,
+            relation=str(row["relation"]),
+            template=template(row["question"], row["subject"]),
+            answer=row["ea_text"],
+            label=int(row["label"]),
+            golds=tuple(row["golds"]),
+            taught=row.get("kind") != UNSEEN,
+        )
+        for row in named.to_dict("records")
+        if (subject := folds.key(row["subject"])) is not None
     ]
-
-
-def _same_question(one: Asked, other: Asked) -> bool:
-    if other.question == one.question:
-        return False
-    return not other.golds or labels.matches(one.answer, other.golds) == (one.label == 0)
+    return sorted(found, key=lambda one: one.id)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,6 +22,9 @@ from anchorscope.storage.files import check_ids
 
 NOT_ANCHORED = "no exact question tokens"
 
+Limits = Mapping[str, int | None]
+"""Reason to drop a sample → the most tokens that it may have."""
+
 log = logging.getLogger(__name__)
 
 
@@ -38,18 +41,15 @@ def plan(
 ) -> Plan:
     """Plan every pass of a cell.
 
-    How they are put into batches: see `arrange`.
-
     Args:
         answers: the answers table; rows with a `dropped` reason are counted and left out.
         conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
             is not run; `clean` always is.
-        batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
+        batch_tokens, blocks: see `arrange`.
         window, max_positions: most tokens. A tensor mask makes the model forget its sliding
             window. The answers' own prompts keep to both for the model that gave them; another
             model, and an answer behind a longer prompt, may not.
-        blocks: which queries the block applies to, see `Plan`.
-        seed: seed of the random control, and of the choice among partners.
+        seed: of the random control, and of the choice among partners.
         fold: the outer folds of the probes, of the samples measured (rows of `answers`), see
             `anchorscope.passes.partners.interchange`.
 
@@ -69,10 +69,16 @@ def plan(
             see="nothing-left",
         )
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
-    notes: Counter[str] = Counter()
     exchanged = _interchange(prompts, table, seed, fold)
+    notes: Counter[str] = Counter()
     for name in prompts:
-        samples = _behind_others(name, samples, table, exchanged, limits, notes)
+        behind = _behind_other(name, samples, table, exchanged, limits, notes)
+        samples = [
+            replace(sample, others=sample.others | {name: behind[sample.id]})
+            if sample.id in behind
+            else sample
+            for sample in samples
+        ]
     return arrange(
         samples,
         chosen,
@@ -91,24 +97,21 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
     return [(one.name, draw) for one, draw in on(settings)]
 
 
-def _kept(answers: pd.DataFrame, limits: Mapping[str, int | None]) -> tuple[pd.DataFrame, Counts]:
-    """The rows that are measured; `limits` are most tokens by the reason to drop more."""
+def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
+    """The rows that are measured."""
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
-    dropped = Counter(reason for reason in reasons if reason is not None)
+    dropped = Counter(reason for reason in reasons if reason)
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
     return table, Counts(len(answers), len(table), dict(dropped))
 
 
-def _unusable(record: Mapping[Any, Any], limits: Mapping[str, int | None]) -> str | None:
-    reason = record.get("dropped")
-    if isinstance(reason, str):
-        return reason
-    if not len(record["eq_tokens"]):
-        return NOT_ANCHORED
-    return _over(len(record["input_ids"]), limits)
+def _unusable(record: Mapping[Any, Any], limits: Limits) -> str | None:
+    if isinstance(record.get("dropped"), str):
+        return str(record["dropped"])
+    return _over(len(record["input_ids"]), limits) if len(record["eq_tokens"]) else NOT_ANCHORED
 
 
-def _over(length: int, limits: Mapping[str, int | None]) -> str | None:
+def _over(length: int, limits: Limits) -> str | None:
     """Why so many tokens are too many, or None."""
     return next((why for why, most in limits.items() if most and length > most), None)
 
@@ -117,22 +120,17 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
     """One row of the answers table, its indices checked."""
     sample = Sample(
         id=str(record["id"]),
-        input_ids=tuple(map(int, record["input_ids"])),
+        input_ids=_ints(record["input_ids"]),
         positions={
             "final": int(record["final"]),
             "before_answer": int(record["ea_start"]) - 1,
             "last_answer": int(record["ea_end"]) - 1,
             "prompt_end": int(record["prompt_length"]) - 1,
         },
-        question_tokens=tuple(map(int, record["question_tokens"])),
-        eq_tokens=tuple(map(int, record["eq_tokens"])),
+        question_tokens=_ints(record["question_tokens"]),
+        eq_tokens=_ints(record["eq_tokens"]),
         answer_start=int(record["prompt_length"]),
     )
-    _check_indices(sample)
-    return sample
-
-
-def _check_indices(sample: Sample) -> None:
     indices = [*sample.positions.values(), *sample.question_tokens, *sample.eq_tokens]
     if min(indices) < 0 or max(indices) >= len(sample.input_ids):
         raise AnchorscopeError(
@@ -141,6 +139,11 @@ def _check_indices(sample: Sample) -> None:
             "delete the answers of this cell and run again",
             see="stale-product",
         )
+    return sample
+
+
+def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
+    return tuple(map(int, numbers))
 
 
 def _interchange(
@@ -163,74 +166,59 @@ def _interchange(
     return found
 
 
-def _behind_others(
+def _behind_other(
     name: str,
     samples: Sequence[Sample],
     table: pd.DataFrame,
     exchanged: Interchange,
-    limits: Mapping[str, int | None],
+    limits: Limits,
     notes: Counter[str],
-) -> list[Sample]:
-    """The samples, with their answers behind the prompts `name` where there are such."""
+) -> dict[str, Sample]:
+    """Id → the sample's answer behind its prompt `name`, where it has one; counted in `notes`."""
     by_id = {sample.id: sample for sample in samples}
+    another, none = "another question", "no partner"
     if name == "replicate":
-        found = _few_shot(samples, table)
-        found |= {id_: by_id[other] for id_, other in partners.replicate(table).items()}
-        none = "no partner" if partners.applies(table) else "no partner: no subjects and relations"
+        ids: Mapping[str, str] = partners.replicate(table)
+        none += "" if partners.applies(table) else ": no subjects and relations"
     else:
-        found = {id_: by_id[other] for id_, other in exchanged.arms[name].items()}
-        none = "no partner" if exchanged.source else "off: too few matched partners"
-    by_wording = name != "replicate" and exchanged.source == "wording"
-    another = "another question" + " of like wording" * by_wording
-    given = []
-    for sample in samples:
-        if (prompt := found.get(sample.id)) is None:
+        ids = exchanged.arms[name]
+        another += " of like wording" if exchanged.source == "wording" else ""
+        none = none if exchanged.source else "off: too few matched partners"
+    prompts = _few_shot(samples, table) if name == "replicate" else {}
+    prompts |= {id_: by_id[other] for id_, other in ids.items()}
+    found = {id_: _behind(by_id[id_], prompt) for id_, prompt in prompts.items()}
+    for id_ in by_id:
+        if id_ not in found:
             notes[f"{name}, {none}"] += 1
-            given.append(sample)
-            continue
-        moved = _behind(sample, prompt)
-        over = _over(len(moved.input_ids), limits)
-        how = over or (FEW_SHOT if moved.partner == FEW_SHOT else another)
-        notes[f"{name}, {how}"] += 1
-        given.append(sample if over else replace(sample, others={**sample.others, name: moved}))
-    return given
+        elif over := _over(len(found[id_].input_ids), limits):
+            notes[f"{name}, {over}"] += 1
+            del found[id_]
+        else:
+            notes[f"{name}, {FEW_SHOT if found[id_].partner == FEW_SHOT else another}"] += 1
+    return found
 
 
 def _few_shot(samples: Sequence[Sample], table: pd.DataFrame) -> dict[str, Sample]:
     """Id → the same question behind other worked examples; only its prompt counts."""
     if "replicate_ids" not in table:
         return {}
-    return {
-        sample.id: replace(
-            sample,
-            id=FEW_SHOT,
-            input_ids=tuple(map(int, ids)),
-            question_tokens=tuple(map(int, question)),
-            eq_tokens=tuple(map(int, anchors)),
-            answer_start=len(ids),
-        )
-        for sample, ids, question, anchors in zip(
-            samples,
-            table["replicate_ids"],
-            table["replicate_question_tokens"],
-            table["replicate_eq_tokens"],
-            strict=True,
-        )
-        if len(ids)
-    }
+    names = ("replicate_ids", "replicate_question_tokens", "replicate_eq_tokens")
+    found = {}
+    for sample, *columns in zip(samples, *(table[name] for name in names), strict=True):
+        ids, question, exact = map(_ints, columns)
+        if ids:
+            found[sample.id] = Sample(FEW_SHOT, ids, {}, question, exact, len(ids))
+    return found
 
 
 def _behind(sample: Sample, other: Sample) -> Sample:
     """The frozen answer of one sample behind the prompt of another."""
     shift = other.answer_start - sample.answer_start
-    moved = Sample(
+    return replace(
+        other,
         id=sample.id,
         input_ids=other.input_ids[: other.answer_start] + sample.input_ids[sample.answer_start :],
         positions={name: place + shift for name, place in sample.positions.items()},
-        question_tokens=other.question_tokens,
-        eq_tokens=other.eq_tokens,
-        answer_start=other.answer_start,
         partner=other.id,
+        others={},
     )
-    _check_indices(moved)
-    return moved

@@ -6,8 +6,8 @@ leaves at each layer k exactly what a cut in layers 0...k leaves: one row serves
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,18 +16,20 @@ import torch
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded
 from anchorscope.passes import sharing
-from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, narrowed
+from anchorscope.passes.batches import POSITIONS, Batch, Plan, Row, narrowed
 from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
-from anchorscope.passes.interventions import Cut
-from anchorscope.passes.mask import in_layer, mask
+from anchorscope.passes.mask import mask
+from anchorscope.passes.sharing import Step
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
-States = dict[str, "torch.Tensor"]
+States = dict[str, torch.Tensor]
 """`<condition>.<draw>/<site>.<position>` → [samples, layers, width], in the model's dtype."""
+Pair = tuple[str, str]
+"""Site and position."""
 
 
-def parse(readouts: Sequence[str]) -> list[tuple[str, str]]:
+def parse(readouts: Sequence[str]) -> list[Pair]:
     """(site, position) of each read-out such as `mlp/final`.
 
     Raises:
@@ -70,14 +72,13 @@ def run(
     write: Sequence[Write] = (),
     grad: bool = False,
 ) -> Passed:
-    """Pass all rows of a batch in one forward.
+    """Pass all rows of a batch in one forward, nothing shared.
 
     The rows carry the interventions: tokens cut or weighed, in all layers or some, and the prompts
     with which they replace, drop or exchange the question (`Sample.others`).
 
     Args:
-        loaded, planned: the model, and the plan of the batch.
-        batch: the rows; `narrowed` takes some samples of one.
+        loaded, planned, batch: the model, and rows of its plan; `narrowed` takes some samples.
         read: read-outs such as `mlp/final`.
         write: states put in place of a module's output; what is read there and behind sees them.
         grad: keep the graph from embeddings to states, see `Passed`.
@@ -85,43 +86,8 @@ def run(
     Raises:
         AnchorscopeError: see `measure`.
     """
-    pairs = parse(read)
-    positions = list(dict.fromkeys(position for _, position in pairs))
-    rows = [planned.passed(row) for row in batch.rows]
-    indices = _indices(rows, [0] * len(rows), positions)
-    given = inputs(loaded, planned, batch)
-    embeddings, asked = None, {}
-    if grad:
-        embed = loaded.model.get_input_embeddings()
-        embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
-        given["inputs_embeds"] = embeddings
-        if loaded.model.config._attn_implementation == "eager":
-            asked = {"output_attentions": True}
-    with ExitStack() as stack:
-        if write:
-            places = {name: _indices(rows, [0] * len(rows), [name])[:, 0] for name in POSITIONS}
-            stack.enter_context(writing(loaded, write, places))
-        if any(row.cut.layers is not None for row in batch.rows):
-            stack.enter_context(masked(loaded, _masks(loaded, planned, batch)))
-        recorder = stack.enter_context(recording(loaded, list(dict.fromkeys(s for s, _ in pairs))))
-        recorder.start(indices.to(loaded.device), early=False)
-        stack.enter_context(torch.enable_grad() if grad else torch.inference_mode())
-        out = loaded.model.base_model(**given, **asked, use_cache=False)
-        states = _tensors(planned, batch, pairs, positions, recorder.states())
-    return Passed(states, embeddings, (out.attentions or ()) if asked else ())
-
-
-def _masks(loaded: Loaded, planned: Plan, batch: Batch) -> list[torch.Tensor]:
-    """The mask of each layer, where rows are cut in some of them only; alike ones are one."""
-    made: dict[tuple[bool, ...], torch.Tensor] = {}
-    cuts, found = [row.cut for row in batch.rows], []
-    for layer in range(len(families.layers(loaded))):
-        here = in_layer(cuts, layer)
-        key = tuple(bool(cut.tokens) for cut in here)
-        if key not in made:
-            made[key] = _mask(loaded, planned, batch, here)
-        found.append(made[key])
-    return found
+    with writing(loaded, write, [planned.passed(row) for row in batch.rows]):
+        return _passed(loaded, planned, batch, parse(read), [sharing.whole(batch)], grad=grad)
 
 
 def measure(
@@ -131,14 +97,13 @@ def measure(
     *,
     numbers: Iterable[int] | None = None,
     room: Room | None = None,
-) -> Generator[tuple[Batch, dict[str, torch.Tensor]]]:
+) -> Generator[tuple[Batch, States]]:
     """Run the planned passes, one after the other; a batch that does not fit is halved.
 
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
 
     Args:
-        loaded, planned: the model and the passes.
-        readouts: such as `mlp/final`.
+        loaded, planned, readouts: the model, the passes, and such as `mlp/final`.
         numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
 
@@ -149,131 +114,169 @@ def measure(
         AnchorscopeError: an activation is not finite, or a whole vector is zero; one sample alone
             does not fit in memory.
     """
-    pairs = parse(readouts)
+    pairs, room = parse(readouts), room or Room()
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
-    room = room or Room()
-    rows = sharing.head_rows(planned) if todo else []
-    heads = cache.pass_heads(loaded.model, rows, loaded.device)
-
-    def passed(batch: Batch) -> States:
-        size = len(batch.columns) * batch.length  # tokens of a sample, padding included
-
-        def some_of(samples: Sequence[int]) -> States:
-            some = narrowed(batch, samples)
-            if not batch.masked or any(row.cut.layers is not None for row in batch.rows):
-                return _near(run(loaded, planned, some, read=readouts).states)
-            parts = sharing.parts(planned, some, forked=forks(loaded))
-            found = (_shared(loaded, planned, narrowed(some, p), pairs, heads) for p in parts)
-            return _joined([_near(states) for states in found])
-
-        return _joined(room.run(batch.samples, lambda some: len(some) * size, some_of))
-
+    ids = planned.samples[0].input_ids[: planned.head] if todo else ()
+    head = cache.pass_head(loaded.model, ids, loaded.device)
     for number in todo:
-        yield planned.batches[number], passed(planned.batches[number])
+        batch = planned.batches[number]
+        yield batch, _fitting(loaded, planned, batch, pairs, head, room)
 
 
-def _near(states: States) -> States:
-    return {name: tensor.cpu() for name, tensor in states.items()}
-
-
-def _joined(parts: Sequence[Mapping[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """The tensors of several runs of samples, one behind the other."""
-    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]}
-
-
-def _indices(rows: Iterable[Sample], starts: Iterable[int], positions: Sequence[str]) -> Any:
-    """Read-out tokens of each row, counted from its first token passed: int64 [rows, positions]."""
-    return torch.tensor(
-        [
-            [sample.positions[name] - start for name in positions]
-            for sample, start in zip(rows, starts, strict=True)
-        ]
-    )
-
-
-def _shared(
+def _fitting(
     loaded: Loaded,
     planned: Plan,
     batch: Batch,
-    pairs: Sequence[tuple[str, str]],
-    heads: cache.Layers,
+    pairs: Sequence[Pair],
+    head: cache.Layers,
+    room: Room,
 ) -> States:
-    """The passes of one batch: rows without a cut first, then the others from where they differ."""
-    sites = list(dict.fromkeys(site for site, _ in pairs))
-    positions = list(dict.fromkeys(position for _, position in pairs))
-    planned_steps = sharing.steps(planned, batch, forked=forks(loaded))
-    first: cache.Layers = []
+    """The states of one batch, passed in as many parts as fit in memory and as pay."""
+    # Rows with a cut go on from the clean row in single precision only, see `sharing`.
+    forked = loaded.model.dtype in (torch.float32, torch.float64)
+    size = len(batch.columns) * batch.length  # tokens of a sample, padding included
+
+    def some_of(samples: Sequence[int]) -> States:
+        some, found = narrowed(batch, samples), []
+        for part in sharing.parts(planned, some) if forked and batch.masked else [samples]:
+            here = narrowed(batch, part)
+            steps = sharing.steps(planned, here, forked=forked)
+            found.append(_passed(loaded, planned, here, pairs, steps, head, early=batch.masked))
+        return _joined([one.states for one in found])
+
+    return _joined(room.run(batch.samples, lambda some: len(some) * size, some_of))
+
+
+def _joined(parts: Sequence[States]) -> States:
+    """The tensors of several runs of samples, one behind the other, in CPU memory."""
+    return {name: torch.cat([part[name].cpu() for part in parts]) for name in parts[0]}
+
+
+def _passed(
+    loaded: Loaded,
+    planned: Plan,
+    batch: Batch,
+    pairs: Sequence[Pair],
+    steps: Sequence[Step],
+    head: cache.Layers | None = None,
+    *,
+    early: bool = False,
+    grad: bool = False,
+) -> Passed:
+    """The passes of one batch, step after step; `early` ends each with the last module read."""
     found: dict[str, list[torch.Tensor]] = {}
-    with recording(loaded, sites) as recorder:
-        for step in planned_steps:
-            samples = [planned.passed(batch.rows[number]) for number in step.rows]
-            before = sharing.earlier(planned, batch, step, heads, first)
-            own = cache.Cache(before, keep=step.bases is None and len(planned_steps) > 1)
-            indices = _indices(samples, step.starts, positions)
-            recorder.start(indices.to(loaded.device), early=True)
-            with torch.inference_mode(), suppress(Finished):
-                given = sharing.inputs(loaded, planned, batch, step, before)
-                loaded.model.base_model(**given, past_key_values=own, use_cache=True)
+    first: cache.Layers = []
+    out = embeddings = None
+    with recording(loaded, pairs) as recorder:
+        for step in steps:
+            before = sharing.earlier(planned, batch, step, head or [], first)
+            own = cache.Cache(before, keep=len(steps) > 1 and not first)
+            given: dict[str, Any] = {**inputs(loaded, planned, batch, step, before)}
+            cached = bool(before) or own.keep
+            given |= {"past_key_values": own} if cached else {}
+            if grad:
+                embed = loaded.model.get_input_embeddings()
+                embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
+                eager = loaded.model.config._attn_implementation == "eager"
+                given |= {"inputs_embeds": embeddings, "output_attentions": eager}
+            rows = [planned.passed(batch.rows[number]) for number in step.rows]
+            recorder.start(rows, step.starts, early=early)
+            with (
+                _masked(loaded, planned, batch, step, before),
+                torch.enable_grad() if grad else torch.inference_mode(),
+                suppress(Finished),
+            ):
+                out = loaded.model.base_model(**given, use_cache=cached)
             first = first or own.own
             for site, states in recorder.states().items():
                 found.setdefault(site, []).append(states)
-    order = torch.tensor([number for step in planned_steps for number in step.rows]).argsort()
-    seen = {site: torch.cat(parts)[order.to(parts[0].device)] for site, parts in found.items()}
-    return _tensors(planned, batch, pairs, positions, seen)
+    order = torch.tensor([number for step in steps for number in step.rows]).argsort()
+    seen = {site: torch.cat(some)[order.to(some[0].device)] for site, some in found.items()}
+    named = _named(planned, batch, pairs, seen)
+    return Passed(named, embeddings, getattr(out, "attentions", None) or ())
 
 
-def forks(loaded: Loaded) -> bool:
-    """Whether rows with a cut go on from the clean row: in single precision only."""
-    return loaded.model.dtype in (torch.float32, torch.float64)
+def inputs(
+    loaded: Loaded,
+    planned: Plan,
+    batch: Batch,
+    step: Step | None = None,
+    before: Sequence[cache.Earlier] = (),
+) -> dict[str, torch.Tensor]:
+    """What one call is called with, beside the cache; without `step`, all rows of a batch in full.
 
-
-def inputs(loaded: Loaded, planned: Plan, batch: Batch) -> dict[str, torch.Tensor]:
-    """What one pass of a whole batch is called with, nothing shared.
-
-    `noop`, the model's own verdicts and the seal are measured so.
+    `noop`, the model's own verdicts and the seal are measured in full.
 
     Returns:
-        `input_ids` and `position_ids` int64 [rows, length]; `attention_mask` [rows, 1, length,
-        length] in the model's dtype, or for `noop` int64 [rows, length].
+        Right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows, 1,
+        width, slots + width] in the model's dtype, the slots those of `before` in turn, or for
+        `noop` int64 [rows, width].
     """
-    rows = [planned.passed(row).input_ids for row in batch.rows]
-    given = cache.padded(rows, [0] * len(rows), batch.length, loaded.device)
+    step = step or sharing.whole(batch)
+    ids = [planned.passed(batch.rows[number]).input_ids for number in step.rows]
+    given = cache.padded(ids, step.starts, step.width, loaded.device)
     if batch.masked:
-        attention = _mask(loaded, planned, batch, [row.cut for row in batch.rows])
+        attention = _mask(loaded, planned, [batch.rows[n] for n in step.rows], step, before)
     else:
-        lengths = torch.tensor([len(ids) for ids in rows])[:, None]
-        attention = (torch.arange(batch.length) < lengths).long()
-    return given | {"attention_mask": attention.to(loaded.device)}
+        lengths = torch.tensor([len(row) for row in ids])[:, None]
+        attention = (torch.arange(step.width) < lengths).long().to(loaded.device)
+    return given | {"attention_mask": attention}
 
 
-def _mask(loaded: Loaded, planned: Plan, batch: Batch, cuts: Sequence[Cut]) -> torch.Tensor:
-    rows = [planned.passed(row) for row in batch.rows]
+def _mask(
+    loaded: Loaded,
+    planned: Plan,
+    rows: Sequence[Row],
+    step: Step,
+    before: Sequence[cache.Earlier],
+    layer: int | None = None,
+) -> torch.Tensor:
+    """The mask of a step, in one layer where interventions act in some only."""
+    samples = [planned.passed(row) for row in rows]
+    acts = [layer is None or row.intervention.acts_in(layer) for row in rows]
+    own = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
     return mask(
-        [len(sample.input_ids) for sample in rows],
-        cuts,
+        own,
+        torch.cat([*(part.tokens for part in before), own], dim=1),
+        [len(sample.input_ids) for sample in samples],
+        [row.tokens if here else () for row, here in zip(rows, acts, strict=True)],
+        weights=[row.intervention.weight for row in rows],
+        first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else (),
         dtype=loaded.model.dtype,
         device=loaded.device,
-        first_query=[s.answer_start for s in rows] if planned.blocks == "answer" else None,
-        width=batch.length,
     )
 
 
-def _tensors(
-    planned: Plan,
-    batch: Batch,
-    pairs: Sequence[tuple[str, str]],
-    positions: Sequence[str],
-    seen: Mapping[str, torch.Tensor],
-) -> dict[str, torch.Tensor]:
-    """The states of a batch by condition, draw and read-out, as `measure` yields them."""
-    found: dict[str, torch.Tensor] = {}
+@contextmanager
+def _masked(
+    loaded: Loaded, planned: Plan, batch: Batch, step: Step, before: Sequence[cache.Earlier]
+) -> Iterator[None]:
+    """Each layer with a mask of its own, where interventions act in some layers only."""
+    rows = [batch.rows[number] for number in step.rows]
+    if all(row.intervention.layers is None for row in rows):
+        yield
+        return
+    edges = {edge for row in rows for edge in row.intervention.layers or ()}
+    masks: list[torch.Tensor] = []
+    for layer in range(len(families.layers(loaded))):
+        alike = masks and layer not in edges
+        masks.append(masks[-1] if alike else _mask(loaded, planned, rows, step, before, layer))
+    with masked(loaded, masks):
+        yield
+
+
+def _named(
+    planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, torch.Tensor]
+) -> States:
+    """The states of a batch, site → [rows, layers, positions, width], checked and named."""
+    positions, found = list(dict.fromkeys(position for _, position in pairs)), {}
     for site, states in seen.items():
         _check(states, planned, batch, site)
         by_column = states.unflatten(0, (len(batch.columns), len(batch.samples)))
-        for (name, draw), column in zip(batch.columns, by_column, strict=True):
+        for (one, draw), column in zip(batch.columns, by_column, strict=True):
             for number, position in enumerate(positions):
                 if (site, position) in pairs:
-                    found[f"{name}.{draw}/{site}.{position}"] = column[:, :, number].clone()
+                    found[f"{one.name}.{draw}/{site}.{position}"] = column[:, :, number].clone()
     return found
 
 

@@ -70,7 +70,9 @@ def errors(
     try:
         yield
     except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
-        found = (_known(one, kind, where) for one in _chain(error))
+        # What is merely not in the cache, another error of the chain may explain.
+        chain = sorted(_chain(error), key=lambda e: isinstance(e, client.LocalEntryNotFoundError))
+        found = (_known(one, kind, where) for one in chain)
         raise next(filter(None, found), _other(error, kind, where)) from None
 
 
@@ -105,26 +107,28 @@ def _transient(error: BaseException) -> bool:
 
 def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | None:
     """What one error of a chain says by its type or status; None where that is nothing."""
-    status = _status(error)
+    status, gated = _status(error), isinstance(error, client.GatedRepoError)
+    missing = isinstance(error, client.RepositoryNotFoundError) and not gated
     if isinstance(error, client.RevisionNotFoundError):
         what = f"the hub has no such revision of the {kind}"
         do, see = "set `revision` to null or one that its hub page lists", "no-such-revision"
-    elif isinstance(error, client.GatedRepoError):
-        what, do, see = _gated(kind)
-    elif isinstance(error, client.RepositoryNotFoundError) or (
-        type(error).__name__ == "DatasetNotFoundError"  # of a library not imported for models
-    ):
+    elif missing or type(error).__name__ == "DatasetNotFoundError":  # not imported for models
         what, see = f"the hub has no such {kind}, or it is private", "no-such-repository"
         do = f"check `hub` in config.yaml; a private {kind} needs an HF_TOKEN that may read it"
-    elif status in (401, 403):
-        what, do, see = _gated(kind)
+    elif gated or status in (401, 403):
+        what, see = f"the {kind} is gated and access was not granted", "gated"
+        do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"
     elif isinstance(error, client.HFValidationError):
         what, see = "this is not a hub id", "no-such-repository"
         do = "write `hub: owner/name`, or give files of your own with `local:`"
     elif status is not None:
         what, do, see = f"the hub answered with status {status}", "run again later", "hub-status"
-    elif _silent(error):
-        return _unreachable(error, kind, where)
+    elif _silent(error) or isinstance(error, client.LocalEntryNotFoundError):
+        why, see = type(error).__name__, "hub-unreachable"
+        what = f"the {kind} is not in the cache and the hub cannot be reached ({why})"
+        rows = "a folder" if kind == "model" else "rows of the same columns"
+        do = "download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME and "
+        do += f"revisions.lock.yaml; or give {rows} with `local:`"
     elif isinstance(error, OSError) and error.errno in FULL | CLOSED:
         what = f"the download could not be stored ({error.strerror or type(error).__name__})"
         do = "check that the disk of HF_HOME has room and may be written to"
@@ -134,22 +138,7 @@ def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | No
     return AnchorscopeError(what, where, do, see=see)
 
 
-def _gated(kind: str) -> tuple[str, str, str]:
-    do = "accept its terms on its hub page, then set HF_TOKEN to a token of that account"
-    return f"the {kind} is gated and access was not granted", do, "gated"
-
-
-def _unreachable(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    what = f"the {kind} is not in the cache and the hub cannot be reached ({type(error).__name__})"
-    rows = "a folder" if kind == "model" else "rows of the same columns"
-    do = "download where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME and "
-    do += f"revisions.lock.yaml; or give {rows} with `local:`"
-    return AnchorscopeError(what, where, do, see="hub-unreachable")
-
-
 def _other(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    if any(isinstance(one, client.LocalEntryNotFoundError) for one in _chain(error)):
-        return _unreachable(error, kind, where)
     said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
     do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
     return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")

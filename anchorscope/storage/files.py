@@ -111,12 +111,6 @@ def read_csv(path: str | Path) -> pd.DataFrame:
         return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
 
-def inside(path: str | Path, folders: Iterable[str | Path]) -> bool:
-    """Whether a path lies in one of the folders or is one; `~`, links and `..` are followed."""
-    place = Path(path).expanduser().resolve()
-    return any(place.is_relative_to(Path(f).expanduser().resolve()) for f in folders)
-
-
 def write_json(value: Any, path: str | Path) -> None:
     """Write JSON, readable and with a stable order of keys."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n"

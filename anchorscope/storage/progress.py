@@ -52,7 +52,8 @@ class Progress(tqdm):
     def _say(self) -> None:
         self._said = time.monotonic()
         if self.pos == 0:  # not within another that is open
-            log.info("%s", self.format_meter(**{**self.format_dict, "bar_format": LINE}))
+            line = {"bar_format": LINE, "ncols": None}
+            log.info("%s", self.format_meter(**{**self.format_dict, **line}))
 
 
 class Lines(logging.StreamHandler):

@@ -10,7 +10,8 @@ import pandas as pd
 
 from anchorscope.measure import plan, score
 from anchorscope.models.families import Loaded
-from anchorscope.models.loading import check_tokens, load
+from anchorscope.models.loading import load
+from anchorscope.models.vocabulary import check_tokens
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import draws, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept

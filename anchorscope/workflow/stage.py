@@ -44,7 +44,8 @@ def stage(snakemake: Any) -> Iterator[None]:
             if beside(path).is_file():
                 check_funnel(path, most)
         partial.drop(inputs)
-        Progress.job = " ".join([snakemake.rule, *dict(snakemake.wildcards.items()).values()])
+        cell = [value for name, value in snakemake.wildcards.items() if name != "root"]
+        Progress.job = " ".join([snakemake.rule, *cell])
         yield
     except Exception as error:
         known = error if isinstance(error, AnchorscopeError) else of_the_disk(error)

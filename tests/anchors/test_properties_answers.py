@@ -54,7 +54,7 @@ def check_trimmed(
     found = answers.trim(prompt, said, tokenizer, ending)
     assert found == answers.trim(prompt, said, tokenizer, ending)
     if found.anchor is None:
-        assert found.anchor_text is found.response is None and found.ids == ()
+        assert found.anchor_text is None and found.response == "" and found.ids == ()
         return
     start, end = found.anchor
     assert 0 <= start < end and found.ids[end:] == ending.closing

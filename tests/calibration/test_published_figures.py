@@ -124,3 +124,13 @@ def test_the_figure_says_that_it_sees_no_signal(run: Workspace) -> None:
     spec = read_json(run.results / "figures/llama-3.2.vl.json")
     said = " ".join(spec["title"]["subtitle"])
     assert "No signal (hollow grey): every cell at every layer." in said
+
+
+def test_a_built_figure_is_held_against_what_was_published(run: Workspace) -> None:
+    run.build("reproduction")
+    found = read_csv(run.results / "tables/reproduction.csv")
+    judged = found[found["verdict"] != "not run"]
+    assert set(judged["figure"]) == {"llama-3.2"} and set(judged["model"]) == set(MODELS)
+    depth = judged[judged["id"] == "layers"]
+    assert depth["measured"].str.startswith(("16 layers", "28 layers")).all()
+    assert (depth["verdict"] == "within").all()

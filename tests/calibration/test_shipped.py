@@ -1,6 +1,5 @@
 """The shipped calibration models know their world, and the instrument finds what was planted."""
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -9,14 +8,11 @@ import pandas as pd
 import pytest
 import yaml
 
-from anchorscope.experiments import analysis
-from anchorscope.experiments.knockout import curve
-from anchorscope.models import answers, checkpoints, loading
+from anchorscope import Measured, measure
+from anchorscope.experiments.tables import rows_where
+from anchorscope.models import checkpoints, loading
 from anchorscope.models.families import Loaded
-from anchorscope.passes import activations, planning
-from anchorscope.probes import scores as scores_module
 from anchorscope.questions import datasets
-from anchorscope.questions import prompts as prompts_module
 from anchorscope.questions.world import SCORED_KINDS
 from anchorscope.workflow import config
 from tools import ship
@@ -26,16 +22,6 @@ SHIPPED = ROOT / "resources" / "models"
 CONFIG = config.load(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")))
 DEMO = CONFIG.figures["demo"]
 CELLS = [pytest.param(*cell, id="-".join(cell)) for cell in CONFIG.cells("demo")]
-
-
-@dataclass(frozen=True)
-class Cell:
-    """All that the demo makes of one model on one dataset."""
-
-    questions: pd.DataFrame
-    answers: pd.DataFrame
-    curve: pd.DataFrame
-    passes: dict
 
 
 @cache
@@ -49,47 +35,23 @@ def questions_of(dataset: str) -> pd.DataFrame:
     return datasets.prepare(entry, sample_size=CONFIG.sample_size, seed=CONFIG.seed).sampled
 
 
-@pytest.fixture(scope="session")
-def cells(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Cell]:
-    folder = tmp_path_factory.mktemp("demo")
-    return {cell: _measure(*cell, folder / "-".join(cell)) for cell in CONFIG.cells("demo")}
-
-
-def _measure(model: str, dataset: str, folder: Path) -> Cell:
-    questions = questions_of(dataset)
-    prompts, _ = prompts_module.build(questions, style=CONFIG.models[model].prompt)
-    settings = answers.Settings(
+@cache
+def measured(model: str, dataset: str) -> Measured:
+    """What the demo makes of one model on one dataset, its intervals apart."""
+    return measure(
+        loaded(model).model,
+        loaded(model).tokenizer,
+        questions_of(dataset),
         style=CONFIG.models[model].prompt,
-        max_new_tokens=CONFIG.generation.max_new_tokens,
-        max_prompt_tokens=CONFIG.max_prompt_tokens,
-        batch_tokens=CONFIG.batch_tokens,
+        readouts=[DEMO.readout],
+        bootstrap={"draws": 20},
+        probe={"refits": 0},
     )
-    answered, _ = answers.answer(
-        prompts, questions, loaded(model).model, loaded(model).tokenizer, settings
-    )
-    conditions = CONFIG.conditions.model_dump(mode="json")
-    planned = planning.plan(answered, conditions=conditions, batch_tokens=CONFIG.batch_tokens)
-    passes = activations.write(folder, loaded(model), planned, [DEMO.readout])
-    measured = activations.measured(answered, folder)
-    scored = scores_module.score(
-        lambda condition, draw: activations.read(folder, DEMO.readout, condition, draw),
-        measured,
-        DEMO.readout,
-        planning.conditions_of(conditions),
-        {**CONFIG.probe.model_dump(), "seed": CONFIG.seed},
-    )
-    table = analysis.table(curve.curve, scored, measured, draws=20, seed=CONFIG.seed)
-    planted = questions[["id", "planned"]]
-    return Cell(questions, measured.merge(planted, on="id"), table, passes)
 
 
-def _rows(cell: Cell, condition: str, anchor: str) -> pd.DataFrame:
+def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
     """The deepest half of the layers."""
-    rows = cell.curve[
-        (cell.curve["condition"] == condition)
-        & (cell.curve["anchor"] == anchor)
-        & (cell.curve["grouping"] == "per_layer")
-    ]
+    rows = rows_where(cell.table, condition=condition, anchor=anchor, grouping="per_layer")
     return rows[rows["layer"] >= (rows["layer"].max() + 1) / 2]
 
 
@@ -101,9 +63,11 @@ def test_a_shipped_checkpoint_is_of_todays_recipe_and_small(model: str) -> None:
 
 @pytest.mark.parametrize(("model", "dataset"), CELLS)
 def test_the_model_answers_as_planted_and_enough_samples_of_each_scored_kind_stay(
-    cells: dict[tuple[str, str], Cell], model: str, dataset: str
+    model: str, dataset: str
 ) -> None:
-    answered = cells[model, dataset].answers
+    known = questions_of(dataset).set_index("question")[["kind", "planned"]]
+    answered = measured(model, dataset).answers.drop(columns="kind", errors="ignore")
+    answered = answered.join(known, on="question")
     trained = answered[answered["planned"].notna()]
     as_planted = trained["ea_text"] == trained["planned"]
     assert as_planted.mean() >= 0.85
@@ -113,9 +77,9 @@ def test_the_model_answers_as_planted_and_enough_samples_of_each_scored_kind_sta
 
 @pytest.mark.parametrize(("model", "dataset"), CELLS)
 def test_as_many_question_tokens_stay_outside_the_anchors_as_inside(
-    cells: dict[tuple[str, str], Cell], model: str, dataset: str
+    model: str, dataset: str
 ) -> None:
-    answered = cells[model, dataset].answers
+    answered = measured(model, dataset).answers
     inside = answered["eq_tokens"].map(len)
     outside = answered["question_tokens"].map(len) - inside
     assert (outside >= inside).mean() >= 0.95
@@ -124,24 +88,12 @@ def test_as_many_question_tokens_stay_outside_the_anchors_as_inside(
 
 @pytest.mark.parametrize(("model", "dataset"), CELLS)
 def test_question_anchored_samples_fall_and_the_others_and_the_control_do_not(
-    cells: dict[tuple[str, str], Cell], model: str, dataset: str
+    model: str, dataset: str
 ) -> None:
-    cell = cells[model, dataset]
+    cell = measured(model, dataset)
     assert _rows(cell, "knockout", "Q")["delta_p"].min() <= -50
     assert _rows(cell, "knockout", "A")["delta_p"].abs().mean() <= 15
     assert _rows(cell, "random", "all")["delta_p"].abs().max() <= 6
     by_knockout = _rows(cell, "knockout", "Q")["share"].to_numpy()
     by_chance = _rows(cell, "random", "Q")["share"].to_numpy()
     assert np.all(by_chance <= by_knockout / 4)
-
-
-@pytest.mark.parametrize(("model", "dataset"), CELLS)
-def test_every_layer_costs_one_row_a_sample_and_condition_together(
-    cells: dict[tuple[str, str], Cell], model: str, dataset: str
-) -> None:
-    cell = cells[model, dataset]
-    n = len(cell.answers)
-    rows = dict(cell.passes["rows_by_condition"])
-    assert n / 2 < rows.pop("matched") <= n and n / 2 < rows.pop("placebo") <= n
-    expected = dict.fromkeys(("clean", "knockout", "question"), n) | {"random": 3 * n, "noop": 64}
-    assert rows == expected

@@ -11,10 +11,8 @@ from typing import Any
 import pandas as pd
 import pytest
 from browser import UNDRIVEN, browser, driven
-from figure_tables import READOUTS, calibration_of, contrasts_of, controls_of, curve_of, density_of
+from figure_tables import READOUTS, controls_of, curve_of, density_of
 
-from anchorscope.calibration.figure_calibration import calibration_chart
-from anchorscope.experiments.knockout.figure_controls import controls_chart
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
@@ -150,13 +148,11 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
 
 
 @needs_browser
-def test_every_other_figure_is_drawn_too(tmp_path: Path) -> None:
-    pair = controls_of(MODELS, DATASETS, LAYERS), contrasts_of(MODELS, DATASETS, LAYERS)
+def test_figures_of_other_sorts_are_drawn_too(tmp_path: Path) -> None:
+    controls = controls_of(MODELS, DATASETS, LAYERS)
     figures = {
-        "controls": controls_chart(*pair, **LOOKS),
-        "probes": probes_chart(pair[0], table(), density_of(MODELS, DATASETS), **LOOKS),
+        "probes": probes_chart(controls, table(), density_of(MODELS, DATASETS), **LOOKS),
         "readouts": readouts_chart(table(), **NAMED),
-        "calibration": calibration_chart(calibration_of(MODELS, DATASETS), **NAMED),
     }
     with browser() as chromium:
         for name, figure in figures.items():

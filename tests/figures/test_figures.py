@@ -13,6 +13,7 @@ import pytest
 from figure_tables import READOUTS, caption, curve_of, drawing, points, views
 
 from anchorscope.config.settings import Chart
+from anchorscope.figures.figure_data import thinking_notes
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
 from anchorscope.figures.figures import chart, save
@@ -248,6 +249,20 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
     assert "n = 812 to 1,000 samples a cell, lower row: n = 812 to 815 paired samples; " in text
     assert "bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in text
+
+
+def test_caption_says_what_chat_templates_do_about_thinking() -> None:
+    off, none = "thinking is switched off", "the chat template has no switch for thinking"
+    records: dict[str, dict[str, Any]] = {
+        "results/prompts/llama-3.2-1b/popqa.parquet": {"thinking": off},
+        "results/prompts/llama-3.2-3b/popqa.parquet": {"thinking": off},
+        "results/prompts/llama-3.2-3b/nq.parquet": {"thinking": none},
+        "results/prompts/another/nq.parquet": {"thinking": "no"},
+        "results/answers/llama-3.2-1b/popqa.parquet": {},
+    }
+    notes = thinking_notes(records, LLAMA)
+    assert notes == [f"Llama-3.2-1B, Llama-3.2-3B: {off}.", f"Llama-3.2-3B: {none}."]
+    assert caption(draw(table_of(), notes=notes)).endswith(" ".join(notes))
 
 
 @pytest.mark.parametrize(("count", "names"), [(1, 8), (4, 2), (5, 1)])

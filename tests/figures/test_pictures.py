@@ -49,10 +49,3 @@ def test_those_figures_are_products_of_the_workflow(fresh: Workspace, tmp_path: 
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"^figure +1$", done.stdout, re.M)
-
-
-def test_a_picture_is_as_wide_as_asked() -> None:
-    svg = """<svg xmlns="http://www.w3.org/2000/svg" width="40" height="20" viewBox="0 0 40 20">
-      <rect x="10" width="10" height="20" fill="red"/></svg>"""
-    made = pictures.drawn(svg, width=80)
-    assert [int.from_bytes(made[k : k + 4]) for k in (16, 20)] == [80, 40]

@@ -237,9 +237,7 @@ def test_frozen_ids_are_those_of_a_plain_greedy_loop(loaded: Any, style: str) ->
 
 def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     whole, counts = _run(loaded, max_new_tokens=12, batch_tokens=100_000)
-    ids = [loaded.tokenizer.encode(prompt) for prompt in _tables()[0]["prompt"]]
-    longest = max(map(len, ids)) + 12
-    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=longest)
+    alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=1)
     pd.testing.assert_frame_equal(whole, alone)
     assert counts == counts_alone
     prompts, questions = _tables()
@@ -251,27 +249,8 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
 
 
-def test_a_budget_too_small_for_a_sample_is_refused_before_any_answer(llama: Any) -> None:
-    prompts, questions = _tables()
-    lengths = [len(llama.tokenizer.encode(prompt)) for prompt in prompts["prompt"]]
-    tight = Settings("plain", max_new_tokens=12, batch_tokens=max(lengths) + 11)
-
-    def refuse(*_: Any) -> None:
-        raise AssertionError("a pass was made")
-
-    handle = llama.model.register_forward_pre_hook(refuse)
-    try:
-        with pytest.raises(AnchorscopeError, match="batch_tokens") as caught:
-            answer(prompts, questions, llama.model, llama.tokenizer, tight)
-    finally:
-        handle.remove()
-    longest = prompts["id"].iloc[lengths.index(max(lengths))]
-    assert f"sample {longest}" in str(caught.value)
-    assert f"set batch_tokens to {max(lengths) + 12}" in str(caught.value)
-
-
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With tokens that the model does write declared to be marks, rows stop early, each its own."""
+    """With texts that the model does write declared to be settled, rows stop early."""
     tokenizer = llama.tokenizer
     ending = answers._ending(llama.model, tokenizer, "few_shot")
     prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
@@ -281,7 +260,6 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
         tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
         for ids, new, size in zip(prompts, full, wanted, strict=True)
     ]
-    monkeypatch.setattr(generation._Stopper, "_marked", lambda self, token: True)
     monkeypatch.setattr(generation, "settled", lambda text, style: text in texts)
     found = generation.generate(
         prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
@@ -422,28 +400,18 @@ def test_prompts_without_room_are_dropped_and_counted(
     assert counts.dropped[inputs.BEYOND_POSITIONS] == len(ASKED)
 
 
-def test_rows_dropped_before_stay_dropped(llama: Any) -> None:
-    rows: list[dict[str, Any]] = [{} for _ in ASKED]
-    rows[2] = {"dropped": "no question anchor"}
-    frame, counts = _run(llama, rows=rows, max_new_tokens=4)
-    assert counts.dropped["no question anchor"] == 1
-    assert frame["dropped"][2] == "no question anchor"
-    assert frame["input_ids"][2] == []
-    assert counts.total == len(ASKED)
-
-
-def test_a_span_that_does_not_decode_back_drops_its_row(llama: Any) -> None:
+def test_rows_dropped_before_and_spans_that_do_not_decode_back_are_counted(llama: Any) -> None:
     prompts, questions = _tables()
-    blank = {"eq_start": [2], "eq_end": [3]}  # white space only
-    prompts = pd.DataFrame(
-        [row | blank if row["id"] == "q1" else row for row in prompts.to_dict("records")]
-    )
-    frame, counts = answer(
-        prompts, questions, llama.model, llama.tokenizer, Settings("plain", max_new_tokens=4)
-    )
-    assert counts.dropped[inputs.SPANS_LOST] == 1
-    assert counts.notes["spans failed"] == 1
-    assert frame["dropped"][1] == inputs.SPANS_LOST
+    records = prompts.to_dict("records")
+    records[1] |= {"eq_start": [2], "eq_end": [3]}  # white space only
+    records[2] |= {"dropped": "no question anchor"}
+    settings = Settings("plain", max_new_tokens=4)
+    given = (pd.DataFrame(records), questions, llama.model, llama.tokenizer, settings)
+    frame, counts = answer(*given)
+    assert counts.dropped == {inputs.SPANS_LOST: 1, "no question anchor": 1}
+    assert counts.notes["spans failed"] == 1 and counts.total == len(ASKED)
+    assert list(frame["dropped"][1:3]) == [inputs.SPANS_LOST, "no question anchor"]
+    assert frame["input_ids"][2] == []
 
 
 @pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
@@ -483,7 +451,7 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
 
 
 def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generation, "_generate_batch", lambda *_: pytest.fail("generated"))
+    monkeypatch.setattr(generation, "_greedy", lambda *_: pytest.fail("generated"))
     frame, counts = _run(llama, rows=[{"response": "Paris"} for _ in ASKED])
     assert counts.kept == len(frame) == counts.notes["n_right"]
     assert counts.notes["n_wrong"] == 0
@@ -500,26 +468,17 @@ def test_gold_answers_do_not_move_anything_but_the_label(loaded: Any) -> None:
     pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 
 
-def test_success_of_the_anchor_is_counted_for_each_class(llama: Any) -> None:
-    said = ["Paris", "London", "Paris.", "?", "...", "Rome", "Paris", "-"]
-    _, counts = _run(llama, rows=[{"response": text} for text in said])
+def test_success_of_the_anchor_is_counted_for_each_class_and_a_repeated_subject(llama: Any) -> None:
+    said = ["Paris", "The Red House is Paris", "Paris.", "?", "...", "Rome", "Paris", "-"]
+    frame, counts = _run(llama, rows=[{"response": text} for text in said])
     found = {name: n for name, n in counts.notes.items() if name.startswith("answer anchor")}
     assert found == {
-        "answer anchor found, right": 3,
-        "answer anchor found, wrong": 2,
+        "answer anchor found, right": 4,
+        "answer anchor found, wrong": 1,
         "answer anchor not found, wrong": 3,
     }
-
-
-def test_an_answer_that_repeats_the_subject_is_flagged(llama: Any) -> None:
-    rows: list[dict[str, Any]] = [{"response": "Paris"} for _ in ASKED]
-    rows[0] = {"response": "George Rankin, politician"}
-    rows[1] = {"response": "The author of The Red House is Anna Lund"}
-    rows[4] = {"response": "Visby. Zoltán Szabó was born there"}
-    frame, counts = _run(llama, rows=rows)
-    assert frame["ea_text"][1] == "Anna Lund"
-    assert list(frame["repeats_subject"]) == [True, True] + [False] * 6
-    assert counts.notes["repeats the subject"] == 2
+    assert list(frame["repeats_subject"]) == [n == 1 for n in range(8)]
+    assert counts.notes["repeats the subject"] == 1
 
 
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:

@@ -33,7 +33,7 @@ def both(checkpoint, family, dtype="float32"):
 def states(loaded):
     """(id, tensor name) → [layers, width] of all read-outs and conditions, on the CPU."""
     plan = planned(behind_heads(loaded.tokenizer), conditions=CUTS, batch_tokens=3000)
-    assert min(plan.heads) > 5  # the shared head is among what is compared
+    assert plan.head > 5  # the shared head is among what is compared
     return {key: found.cpu() for key, found in measured(loaded, plan).items()}
 
 
@@ -114,17 +114,6 @@ def test_probes_are_the_cpus_in_blocks_of_any_size(budget):
     there = probes.fit(x, torch.as_tensor(z), masks, c, device=DEVICE, budget_bytes=budget)
     assert there.weights.device.type == DEVICE and not there.unconverged
     assert torch.allclose(there.logits(x).cpu(), here.logits(x), atol=LOGIT)
-
-
-def test_bfloat16_features_are_solved_in_float32():
-    x, z = learned()
-    half, z = x.bfloat16(), torch.as_tensor(z)
-    masks = torch.ones(1, len(z), dtype=torch.bool)
-    found, exact = (probes.fit(one, z, masks, torch.ones(1), device=DEVICE) for one in (half, x))
-    assert found.weights.dtype == torch.float32
-    expected = probes.fit(half.float(), z, masks, torch.ones(1)).logits(half)
-    assert torch.allclose(found.logits(half).cpu(), expected, atol=LOGIT)
-    assert not torch.allclose(found.logits(half), exact.logits(x), atol=LOGIT / 10)
 
 
 def test_scores_are_the_cpus():

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from anchorscope.anchors import labels
 from anchorscope.passes import partners
-from anchorscope.storage import files
 
 TEMPLATES = {
     "trade": ("What is the trade of {}?", "Which trade does {} follow?"),
@@ -75,16 +74,6 @@ def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -
     assert placebo(table) == {"right": "same", "same": "right", "its-gold": "wrong"}
 
 
-def test_a_partners_own_answer_has_the_samples_label() -> None:
-    table = pd.DataFrame(
-        [
-            row("right", "Ada", "trade", "smith", ["smith"]),
-            row("wrong", "Bob", "trade", "monk", ["cook"]),  # the smith is wrong there too
-        ]
-    )
-    assert matched(table) == placebo(table) == {}
-
-
 def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
     table = pd.DataFrame(
         [
@@ -93,17 +82,6 @@ def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
         ]
     )
     assert matched(table) == {}
-
-
-def test_the_template_comes_before_the_relation() -> None:
-    table = pd.DataFrame(
-        [row(f"n{i}", f"Name{i}", "trade", f"w{i}", [f"w{i}"], wording=i % 2) for i in range(40)]
-    )
-    found = matched(table)
-    assert len(found) == 40
-    assert all(int(one[1:]) % 2 == int(other[1:]) % 2 for one, other in found.items())
-    alone = matched(table.iloc[[0, *range(1, 40, 2)]])
-    assert int(alone["n0"][1:]) % 2 == 1  # no other question of its template: its relation
 
 
 def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
@@ -267,13 +245,6 @@ def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording(
     assert found.coverage == 2 / 11
     assert found.source is None
     assert found.arms == {"matched": {}, "placebo": {}}
-
-
-def test_a_table_read_back_from_disk_gives_the_same_partners(tmp_path: Any) -> None:
-    table = small()
-    files.write_parquet(table, tmp_path / "answers.parquet")
-    read = files.read_parquet(tmp_path / "answers.parquet")
-    assert partners.interchange(read, 0) == partners.interchange(table, 0)
 
 
 @pytest.mark.parametrize(

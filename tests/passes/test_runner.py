@@ -41,13 +41,6 @@ def of(found: runner.Passed, name: str) -> dict[str, torch.Tensor]:
     return {key.removeprefix(mark): s for key, s in found.states.items() if key.startswith(mark)}
 
 
-def test_a_run_equals_the_shared_passes(loaded: Loaded) -> None:
-    planned, found = passed(loaded, KNOCKOUT, BY_NAME["question"])
-    for _, states in runner.measure(loaded, planned, READ):
-        for name, expected in states.items():
-            torch.testing.assert_close(found.states[name], expected, atol=1e-5, rtol=1e-5)
-
-
 def test_a_cut_of_some_layers_acts_there_and_behind_them(loaded: Loaded) -> None:
     first = replace(KNOCKOUT, name="first", layers=(0, 2))
     late = replace(KNOCKOUT, name="late", layers=(2, LAYERS))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 
 import pandas as pd
 import pytest
 import torch
-from conftest import ALL_FAMILIES, CORPUS, LAYERS, WINDOW, config, final_norm
+from conftest import ALL_FAMILIES, CORPUS, config, final_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from instrument import (
@@ -20,9 +21,10 @@ from instrument import (
     greedy,
     measured,
     planned,
+    same,
 )
 
-from anchorscope.models import answers, cache, families, generation, inputs, loading
+from anchorscope.models import cache, families, generation, loading
 from anchorscope.passes import planning, runner, sharing
 from anchorscope.passes.batches import BLOCKS, POSITIONS
 
@@ -61,29 +63,12 @@ def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
 
 def unshared(loaded, plan):
     """(id, tensor name) → [layers, width]: every row passed in full, the model run to its end."""
-    found, seen = {}, {}
-    handles = [
-        families.part(loaded, layer, site).register_forward_hook(
-            lambda module, args, output, site=site: seen.setdefault(site, []).append(
-                families.first_tensor(output)
-            )
-        )
-        for layer, site in itertools.product(families.layers(loaded), families.SITES)
-    ]
-    for batch in plan.batches:
-        seen.clear()
-        with torch.inference_mode():
-            loaded.model.base_model(**runner.inputs(loaded, plan, batch), use_cache=False)
-        for number, row in enumerate(batch.rows):
-            sample = plan.passed(row)
-            for (site, layers), (name, place) in itertools.product(
-                seen.items(), sample.positions.items()
-            ):
-                states = torch.stack([layer[number, place] for layer in layers])
-                found[sample.id, f"{row.condition}.{row.draw}/{site}.{name}"] = states
-    for handle in handles:
-        handle.remove()
-    return found
+    return {
+        (plan.samples[number].id, name): states[place]
+        for batch in plan.batches
+        for name, states in runner.run(loaded, plan, batch, read=READOUTS).states.items()
+        for place, number in enumerate(batch.samples)
+    }
 
 
 @pytest.mark.parametrize("blocks", BLOCKS)
@@ -94,7 +79,7 @@ def test_shared_passes_equal_the_unshared_one(load, family, blocks):
     plan = planned(
         behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
     )
-    assert min(plan.heads) > 5 and plan.heads[0] != plan.heads[1]
+    assert plan.head > 5
     expected, found = unshared(loaded, plan), measured(loaded, plan)
     assert expected.keys() == found.keys()
     conditions = {name.partition(".")[0] for _, name in found}
@@ -133,9 +118,9 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     for key, states in found.items():
         torch.testing.assert_close(states, every[key], **CLOSE)
     calls = ran["attn"]
-    assert calls >= 3  # the heads, the rows without a cut, those with
+    assert calls >= 3  # the head, the rows without a cut, those with
     assert ran["mlp"] == (1 if sites == ("attn",) else calls)
-    assert ran["norm"] == 1  # the heads' own pass, once a cell
+    assert ran["norm"] == 1  # the head's own pass, once a cell
 
 
 @pytest.mark.parametrize("blocks", BLOCKS)
@@ -151,7 +136,7 @@ def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_c
         assert sorted(passed) == list(range(len(batch.rows)))
         for number, start in zip(first.rows, first.starts, strict=True):
             row = batch.rows[number]
-            assert not row.cut.tokens and start == plan.shared(plan.passed(row))
+            assert not row.tokens and start == plan.shared(plan.passed(row))
         for step in others:
             for number, start, base in zip(step.rows, step.starts, step.bases, strict=True):
                 row, whole = batch.rows[number], batch.rows[first.rows[base]]
@@ -162,30 +147,29 @@ def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_c
                 blind = [
                     token
                     for token in range(late, len(sample.input_ids))
-                    if token not in row.cut.tokens and any(cut < token for cut in row.cut.tokens)
+                    if token not in row.tokens and any(cut < token for cut in row.tokens)
                 ]
                 assert start == min([*blind, *sample.positions.values()])
 
 
-def test_heads_end_before_the_first_token_of_any_question(byte_level):
+def test_the_head_ends_before_the_first_token_of_any_question(byte_level):
     table = behind_heads(byte_level)
     plan = planned(table, conditions=CUTS)
-    own, second = plan.heads
-    assert own == len(byte_level(HEAD)["input_ids"]) == min(map(min, table["question_tokens"])) - 1
-    assert second == len(byte_level(SECOND)["input_ids"])
+    own = len(byte_level(HEAD)["input_ids"])
+    assert plan.head == own == min(map(min, table["question_tokens"])) - 1
+    second = next(one for one in plan.samples if "replicate" in one.others).others["replicate"]
+    assert plan.shared(plan.samples[0]) == own and plan.shared(second) == 0
     same = pd.concat([table.head(1)] * 3, ignore_index=True).assign(id=["a", "b", "c"])
     alike = planned(same, conditions={"knockout": {}})
-    assert alike.heads == (min(same["question_tokens"][0]), 0)
-    none = planned(table, conditions={"knockout": {}})
-    assert none.heads == (own, 0)
+    assert alike.head == min(same["question_tokens"][0])
 
 
-def test_a_cell_without_anything_in_common_has_no_heads(load):
+def test_a_cell_without_anything_in_common_has_no_head(load):
     loaded = load("qwen3")
     table = answers_table(loaded.tokenizer)
     table["input_ids"] = [[3 + n, *ids[1:]] for n, ids in enumerate(table["input_ids"])]
     plan = planned(table)
-    assert plan.heads == (0, 0) and sharing.head_rows(plan) == []
+    assert plan.head == 0
     found, expected = measured(loaded, plan), unshared(loaded, plan)
     for key, states in found.items():
         torch.testing.assert_close(states, expected[key], **CLOSE)
@@ -225,21 +209,16 @@ def test_the_seal_is_exactly_zero_behind_shared_keys(load):
             for rows in (table, changed)
         )
         for key, states in before.items():
-            same = torch.equal(states, after[key])
-            assert same == key[1].startswith("knockout"), (family, key)
+            sealed = same(states, after[key], family)
+            assert sealed == key[1].startswith("knockout"), (family, key)
 
 
-@given(
-    st.lists(st.tuples(st.integers(1, 40), st.integers(1, 3)), min_size=1, max_size=7),
-    st.integers(0, 60),
-)
-def test_items_are_split_into_the_runs_that_cost_least(items, price):
-    widths, rows = zip(*items, strict=True)
-
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(0, 60))
+def test_rows_are_split_into_the_runs_that_cost_least(widths, price):
     def cost(runs):
-        return sum(max(widths[i:j]) * sum(rows[i:j]) + price for i, j in runs)
+        return sum(max(widths[i:j]) * (j - i) + price for i, j in runs)
 
-    found = cache.split(widths, rows, price)
+    found = [(run.start, run.stop) for run in cache.split(widths, price)]
     assert [place for i, j in found for place in range(i, j)] == list(range(len(widths)))
     every = [
         list(itertools.pairwise([0, *cuts, len(widths)]))
@@ -259,7 +238,7 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, 
     plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
     assert len(sharing.parts(plan, plan.batches[0])) > 1
     found = measured(loaded, plan)
-    monkeypatch.setattr(sharing, "parts", lambda planned, batch, **_: [batch.samples])
+    monkeypatch.setattr(sharing, "parts", lambda planned, batch: [batch.samples])
     expected = measured(loaded, plan)
     assert expected.keys() == found.keys()
     for key, states in found.items():
@@ -275,28 +254,13 @@ def test_what_rows_have_in_common_is_what_all_begin_with(rows):
     )
 
 
-def test_samples_at_the_window_are_shared_exactly_too(load):
-    loaded = load("gemma3_text")
-    table = behind_heads(loaded.tokenizer).head(1)
-    ids = table["input_ids"][0]
-    table.at[0, "input_ids"] = [*ids[:-3], *ids[-3:-2] * (WINDOW - len(ids)), *ids[-3:]]
-    for name in ("prompt_length", "ea_start", "ea_end", "final"):
-        table[name] += WINDOW - len(ids)
-    plan = planned(table, window=WINDOW)
-    assert plan.counts.kept == 1
-    expected = unshared(loaded, plan)
-    for key, states in measured(loaded, plan, READOUTS).items():
-        assert states.shape[0] == LAYERS
-        torch.testing.assert_close(states, expected[key], **CLOSE)
-
-
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 @pytest.mark.parametrize("head", [HEAD, ""])
 @pytest.mark.parametrize("price", [10**6, 40, 0])
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(generation, "WORTH_A_CALL", price)
+    monkeypatch.setattr(generation, "split", functools.partial(cache.split, price=price))
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -313,48 +277,29 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     assert len(set(map(len, found))) > 1
 
 
-def test_answers_up_to_the_sliding_window_are_a_plain_greedy_loops(load):
-    loaded = load("mistral", "metaspace")
-    prompts = [loaded.tokenizer(HEAD)["input_ids"], [5] * (WINDOW - 4)]
-    ending = generation.Ending("chat", (0,), frozenset())
-    found = generation.generate(
-        prompts, loaded.model, loaded.tokenizer, ending, max_new_tokens=4, batch_tokens=500
-    )
-    assert found == [greedy(loaded, ids, (), 4) for ids in prompts]
-
-
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
-    monkeypatch.setattr(generation, "WORTH_A_CALL", 10**6)  # all rows in one call
-    loaded, shapes = load("llama"), []
+    monkeypatch.setattr(generation, "split", lambda widths: [slice(None)])  # all in one call
+    loaded, rows = load("llama"), []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
-    free = [greedy(loaded, ids, (), 12) for ids in prompts]
-    eos = frozenset(new[2] for new in free[:4])
+    eos = frozenset(greedy(loaded, ids, (), 3)[2] for ids in prompts[:4])
     expected = [greedy(loaded, ids, eos, 12) for ids in prompts]
-    lengths = sorted(map(len, expected))
-    assert lengths[4] <= 3 < lengths[-1]  # most rows end early, one does not
-    handle = loaded.model.register_forward_hook(
-        lambda module, args, kwargs, output: shapes.append(
-            (kwargs["input_ids"].shape, output.logits.shape[1])
-        ),
-        with_kwargs=True,
-    )
+
+    def see(module, args, kwargs, output):
+        assert output.logits.shape[1] == 1
+        rows.append(len(kwargs["input_ids"]))
+
+    handle = loaded.model.register_forward_hook(see, with_kwargs=True)
     found = generation.generate(
         prompts, loaded.model, loaded.tokenizer, generation.Ending("chat", (0,), eos),
         max_new_tokens=12, batch_tokens=10**6,
     )  # fmt: skip
     handle.remove()
     assert found == expected
-    rows = [shape[0] for shape, _ in shapes]
-    going = [sum(length > step for length in lengths) for step in range(lengths[-1])]
-    assert len(rows) == lengths[-1] and rows[0] == len(prompts)
+    steps = max(map(len, expected))
+    going = [sum(len(new) > step for new in expected) for step in range(steps)]
+    assert len(rows) == steps and rows[0] == len(prompts) > rows[-1]
     for passed, needed in zip(rows, going, strict=True):
         assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
-    assert rows[-1] < len(prompts)
-    assert {kept for _, kept in shapes} == {1}
-    # The head's tokens, common to all, are not among those of the batch.
-    shared = cache.common(prompts)
-    assert shared >= len(loaded.tokenizer(HEAD)["input_ids"])
-    assert shapes[0][0][1] == max(map(len, prompts)) - shared
 
 
 def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(
@@ -382,8 +327,7 @@ def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(byte_level
     for batch in plan.batches:
         if batch.masked:
             (step,) = sharing.steps(plan, batch, forked=False)
-            assert step.bases is None
-            assert step.rows == tuple(range(len(batch.rows)))
+            assert not step.bases and [*step.rows] == [*range(len(batch.rows))]
 
 
 ORIGINAL = 64
@@ -414,7 +358,7 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
 
     def differs(rows):
         plan = planned(rows.reset_index(drop=True), conditions={"knockout": {}})
-        assert min(plan.heads[0], len(plan.samples)) > 1
+        assert min(plan.head, len(plan.samples)) > 1
         alone = {
             key: states
             for number in range(len(rows))
@@ -429,19 +373,3 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
 
     assert differs(table[[not far for far in beyond]]) < 1e-5
     assert differs(table) > 1e-3
-
-
-def test_prompts_beyond_the_original_length_of_longrope_are_dropped_and_counted(longrope):
-    texts = [text[: text.index("A:") + 2] for text in CORPUS]
-    sizes = [len(longrope.tokenizer.encode(text)) for text in texts]
-    most = sorted(sizes)[4]
-    longrope.model.config.rope_parameters["original_max_position_embeddings"] = most + 4
-    rows = pd.DataFrame({"id": [str(n) for n in range(8)], "question": texts, "prompt": texts})
-    rows = rows.assign(question_start=3, question_end=8, eq_start=[[3]] * 8, eq_end=[[6]] * 8)
-    asked = rows[["id", "question"]].assign(answers=[["x"]] * 8, subject=None, relation=None)
-    settings = answers.Settings("chat", max_new_tokens=3)
-    found, counts = answers.answer(
-        rows.assign(dropped=None), asked, longrope.model, longrope.tokenizer, settings
-    )
-    assert counts.dropped[inputs.BEYOND_POSITIONS] == sum(size > most for size in sizes) > 0
-    assert found["input_ids"].map(len).max() <= most + 4

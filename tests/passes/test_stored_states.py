@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from anchorscope.passes.features import Reordered, at
-from anchorscope.passes.stored import Rows, Stored
+from anchorscope.passes.stored import Stored
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 
 LAYERS, SAMPLES, WIDTH = 7, 12, 4
 IDS = [f"id {place}" for place in range(SAMPLES)]
+NAME = "clean.0/mlp.final"
 LAYER_BYTES = 4 * SAMPLES * WIDTH
+PLACES = [[3, 0, 7], [1, 2, 11, 10, 4], [5, 6, 9, 8]]
 
 
 @pytest.fixture
@@ -24,84 +27,76 @@ def whole() -> torch.Tensor:
 
 
 @pytest.fixture
-def batches(whole: torch.Tensor, tmp_path: Path) -> list[Rows]:
-    """The samples in three files, each with one row that is nobody's."""
-    found = []
-    for number, places in enumerate([[3, 0, 7], [1, 2, 11, 10, 4], [5, 6, 9, 8]]):
+def folder(whole: torch.Tensor, tmp_path: Path) -> Path:
+    """The samples in three files, each with one row that is nobody's, and a file of others."""
+    for number, places in enumerate(PLACES):
         rows = whole[:, places].transpose(0, 1)
         tensor = torch.cat([torch.full((1, LAYERS, WIDTH), torch.nan), rows]).contiguous()
-        path = partial.batch(tmp_path, number)
-        signed = partial.signature(["nobody", *map(str, places)])
-        partial.save({"clean.0/mlp.final": tensor}, path, samples=signed)
-        found.append(Rows(path, [*range(1, len(places) + 1)], places, signed))
+        ids = json.dumps(["nobody", *(IDS[place] for place in places)])
+        partial.save({NAME: tensor}, partial.batch(tmp_path, number), ids=ids)
+    partial.save({"noop.0/mlp.final": tensor}, partial.batch(tmp_path, 3), ids="[]")
+    return tmp_path
+
+
+def stored(folder: Path, layers_held: float = 100) -> Stored:
+    found = Stored.find(folder, NAME, IDS, block_bytes=int(layers_held * LAYER_BYTES))
+    assert found is not None
     return found
 
 
 @pytest.mark.parametrize("layers_held", [0.5, 1, 2, 3, 100])
 def test_layers_are_what_was_written_however_few_are_held(
-    whole: torch.Tensor, batches: list[Rows], layers_held: float
+    whole: torch.Tensor, folder: Path, layers_held: float
 ) -> None:
-    held = int(layers_held * LAYER_BYTES)
-    stored = Stored("clean.0/mlp.final", batches, IDS, block_bytes=held)
-    assert len(stored) == LAYERS and stored.shape == whole.shape
+    found = stored(folder, layers_held)
+    assert len(found) == LAYERS and found.shape == whole.shape
     asked = [slice(0, 1), slice(2, 3), slice(1, 4), slice(None), slice(6, 7), slice(0, 2)]
     for layers in [*asked, slice(3, 3), slice(-1, None)]:
-        assert torch.equal(stored[layers], whole[layers])
-    assert torch.equal(at(stored, [5, 0, 2]), whole[[5, 0, 2]])
+        assert torch.equal(found[layers], whole[layers])
+    assert torch.equal(at(found, [5, 0, 2]), whole[[5, 0, 2]])
 
 
 def test_no_more_is_read_and_held_than_the_block(
-    batches: list[Rows], monkeypatch: pytest.MonkeyPatch
+    folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
     plain = Stored._read
 
-    def noted(stored: Stored, start: int, stop: int) -> torch.Tensor:
-        read.append(stop - start)
-        return plain(stored, start, stop)
+    def noted(found: Stored, layers: range) -> torch.Tensor:
+        read.append(len(layers))
+        return plain(found, layers)
 
     monkeypatch.setattr(Stored, "_read", noted)
-    stored = Stored("clean.0/mlp.final", batches, IDS, block_bytes=3 * LAYER_BYTES)
+    found = stored(folder, 3)
     for layer in range(LAYERS):
-        stored[layer : layer + 1]
-        assert stored._block is not None and stored._block.nbytes <= 3 * LAYER_BYTES
+        found[layer : layer + 1]
+        assert found._block.nbytes <= 3 * LAYER_BYTES
     assert read == [3, 3, 1]  # no layer twice
 
 
-def test_a_file_of_other_samples_or_of_nobody_knows_whom_is_refused(
-    batches: list[Rows], tmp_path: Path
-) -> None:
-    aside, one, two = tmp_path / "aside", batches[0].path, batches[2].path
-    one.rename(aside)
-    two.rename(one)
-    aside.rename(two)
-    with pytest.raises(AnchorscopeError, match="not of the samples") as caught:
-        Stored("clean.0/mlp.final", batches, IDS)
-    assert caught.value.where == one
-    partial.save({"clean.0/mlp.final": torch.ones(4, LAYERS, WIDTH)}, one)
-    with pytest.raises(AnchorscopeError, match="not of the samples"):
-        Stored("clean.0/mlp.final", batches, IDS)
-
-
-def test_a_file_that_was_cut_short_is_found_before_any_layer_is_read(batches: list[Rows]) -> None:
-    batches[1].path.write_bytes(batches[1].path.read_bytes()[:-3])
+def test_samples_that_are_in_no_file_and_files_cut_short_are_refused(folder: Path) -> None:
+    assert Stored.find(folder, "random.0/mlp.final", IDS) is None
+    with pytest.raises(AnchorscopeError, match="states of 1 samples are in no batch: id 99"):
+        Stored.find(folder, NAME, [*IDS, "id 99"])
+    path = partial.batch(folder, 1)
+    path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(AnchorscopeError, match="cannot read the batch"):
-        Stored("clean.0/mlp.final", batches, IDS)
+        Stored.find(folder, NAME, IDS)
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_states_that_are_no_numbers_are_named_by_sample_and_layer(
-    batches: list[Rows], value: float
+    folder: Path, value: float
 ) -> None:
     """No stage of ours has written them."""
-    name, path = "clean.0/mlp.final", batches[1].path
-    states = partial.read(path)[name]
+    path = partial.batch(folder, 1)
+    states = partial.read(path)[NAME]
     states[3, 4, 1] = value
-    partial.save({name: states}, path, samples=batches[1].samples)
-    stored = Stored(name, batches, IDS, block_bytes=2 * LAYER_BYTES)
-    assert len(stored[0:4]) == 4
+    partial.save({NAME: states}, path, ids=partial.notes(path)["ids"])
+    found = stored(folder, 2)
+    assert len(found[0:4]) == 4
     with pytest.raises(AnchorscopeError, match="sample id 11 is not finite at layer 4") as caught:
-        stored[4:5]
+        found[4:5]
     assert caught.value.where == path
 
 

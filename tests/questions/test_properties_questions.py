@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
@@ -25,28 +27,20 @@ FIELDS = {
     "titles": "t",
     "anchors": "own",
 }
-TEMPLATES = {
-    "im": "<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n",
-    "stripped": "[user]{}[/user]assistant: ",
-    "escaped": "<u>{}</u>",
+
+
+def chat(template: str, change: Callable[[str], str]) -> SimpleNamespace:
+    """A tokenizer whose chat template changes what it is given."""
+    return SimpleNamespace(
+        apply_chat_template=lambda said, **_: template.format(change(said[0]["content"]))
+    )
+
+
+CHATS = {
+    "im": chat("<|im_start|>user\n{}<|im_end|>\n<|im_start|>assistant\n", str),
+    "stripped": chat("[user]{}[/user]assistant: ", str.strip),
+    "escaped": chat("<u>{}</u>", lambda said: said.replace("<", "&lt;")),
 }
-
-
-class Chat:
-    """A chat template; `stripped` and `escaped` change what they are given."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def apply_chat_template(self, conversation: Any, **options: Any) -> str:
-        said = conversation[0]["content"]
-        if self.name == "stripped":
-            said = said.strip()
-        if self.name == "escaped":
-            said = said.replace("<", "&lt;")
-        return TEMPLATES[self.name].format(said)
-
-
 numbers = st.one_of(st.integers(), st.floats())
 texts = st.one_of(text, st.none(), st.just(float("nan")))
 values = st.one_of(
@@ -153,7 +147,7 @@ def test_the_same_rows_give_the_same_table_whatever_their_order(
 
 
 @cases
-@given(rows(), st.sampled_from(["plain", "few_shot", *TEMPLATES]))
+@given(rows(), st.sampled_from(["plain", "few_shot", *CHATS]))
 def test_prompts_hold_the_question_and_its_spans_where_they_say(
     given: list[dict[str, Any]], style: str
 ) -> None:
@@ -166,8 +160,8 @@ def test_prompts_hold_the_question_and_its_spans_where_they_say(
     built, counts = prompts.build(
         frame,
         examples if style == "few_shot" else None,
-        style="chat" if style in TEMPLATES else style,
-        tokenizer=Chat(style) if style in TEMPLATES else None,
+        style="chat" if style in CHATS else style,
+        tokenizer=CHATS.get(style),
         replicate=style == "few_shot",
     )
     assert list(built["id"]) == list(frame["id"])

@@ -7,32 +7,24 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from anchorscope.questions import folds, questions, reading
 from anchorscope.questions.fields import NAMED, UNWRAPPED
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 
-DATA = Path(__file__).resolve().parents[2] / ".." / "shared" / "data"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / ".." / "shared" / "data"
+CATALOGUE = yaml.safe_load((ROOT / "config.yaml").read_text("utf-8"))["datasets"]
 PLAIN = {"question": "question", "answers": ["answer"]}
 REAL = {
-    "popqa/test.jsonl": {
-        "id": "id", "question": "question", "answers": ["possible_answers"], "subject": "subj",
-        "property": "prop", "relation": "prop", "popularity": "s_pop",
-    },
-    "trivia_qa/validation.jsonl": {
-        "id": "question_id", "question": "question", "answers": ["answer.value", "answer.aliases"],
-    },
-    "hotpot_qa/validation.jsonl": {
-        "id": "id", "question": "question", "answers": ["answer"],
-        "titles": "supporting_facts.title",
-    },
-    "hotpot_qa/train.jsonl": {
-        "id": "id", "question": "question", "answers": ["answer"],
-        "titles": "supporting_facts.title",
-    },
-    "nq_open/validation.jsonl": PLAIN,
-}  # fmt: skip
+    "popqa/test.jsonl": "popqa",
+    "trivia_qa/validation.jsonl": "trivia-qa",
+    "hotpot_qa/validation.jsonl": "hotpot-qa",
+    "hotpot_qa/train.jsonl": "hotpot-qa",
+    "nq_open/validation.jsonl": "nq",
+}
 
 
 def table(rows: list[dict], fields: dict | None = None):
@@ -51,9 +43,10 @@ def numbered(n: int, **more) -> pd.DataFrame:
 def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path: Path) -> None:
     if not (DATA / name).is_file():
         pytest.skip(f"../shared/data/{name} is absent")
-    rows = reading.load_rows({"local": DATA / name, "fields": REAL[name]}, None)[0]
+    fields = CATALOGUE[REAL[name]]["fields"]
+    rows = reading.load_rows({"local": DATA / name, "fields": fields}, None)[0]
     assert len(rows) == (100 if "train" in name else 2000)
-    frame, counts = questions.normalise(rows, REAL[name], split="x", source=name)
+    frame, counts = questions.normalise(rows, fields, split="x", source=name)
     assert (counts.total, counts.kept) == (len(rows), len(frame))
     # Their only golds are `---`, `)` and `The The`.
     nameless = {"nq_open/validation.jsonl": 2, "hotpot_qa/validation.jsonl": 1}.get(name, 0)

@@ -180,11 +180,12 @@ def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_
     assert "4 % of 25" in found and "random_draws: 5" in found and "random_draws" not in page.text
 
 
-def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config) -> None:
+def test_samples_lost_timings_and_sources_are_those_of_the_run(run: Config, page: Page) -> None:
     found = run_facts.funnel(run.root, "first", "easy")
     assert list(found["kept"].values()) == [98, 94, SAMPLES, SAMPLES, SAMPLES]
     assert found["rows"] - sum(count for *_, count in found["dropped"]) == SAMPLES
     assert found["dropped"][0] == ("questions", "equal question folded", 2)
+    assert found["noted"] == {"empty golds left out": 3} and "noted: 3 empty golds" in page.text
     (Path(run.root) / "benchmarks" / "crashed.tsv").touch()
     (spent,) = run_facts.timings(run.root)
     assert (spent["jobs"], spent["seconds"], spent["longest_job"]) == (2, 102.5, "hard")

@@ -3,6 +3,7 @@
 import ast
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from importlib.metadata import packages_distributions
@@ -104,6 +105,26 @@ def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads() -> None:
     assert "requirements.lock" in installs[0] and "--no-deps" in installs[1]
     last, command = text.strip().splitlines()[-1].split(maxsplit=1)
     assert last == "CMD" and json.loads(command)[:2] == ["snakemake", "--snakefile"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "runs"),
+    [
+        (["run", "ARGS=demo -n"], "snakemake --cores all demo -n --quiet host reason"),
+        (["resume"], "resume --cores all --quiet host reason"),
+        (["resume", "PROFILE=slurm"], "resume --profile slurm --quiet host reason"),
+    ],
+)
+def test_make_calls_snakemake_with_the_arguments_given(asked: list[str], runs: str) -> None:
+    command = ["make", "-n", "--old-file=.venv/.ready", *asked]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert " ".join(done.stdout.split()).endswith(runs)
+
+
+def test_setting_up_says_what_is_installed_and_how_large_it_is() -> None:
+    command = ["make", "-n", "--always-make", "setup"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "packages into .venv: 7 GB with CUDA, 2 GB without" in done.stdout
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ REDRAWN = {"figure": 1, "view": 2}
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN
 RESOURCES = {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 600}
+SMALL = "calibration-llama/world-relation"
 OTHER_WORLD = merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
@@ -144,24 +145,12 @@ def test_a_variant_makes_anew_what_it_changes(tiny_run: Workspace) -> None:
     assert tiny_run.planned(table.format("anchors-subject")) == anew
 
 
-def test_a_changed_checkpoint_is_located_anew(
+def test_changed_files_of_the_users_are_read_anew_and_trained_on(
     tmp_path: Path, fresh: Workspace, checkpoint: Callable[..., Path]
 ) -> None:
-    clone, folder = fresh.copy(tmp_path / "clone"), tmp_path / "model"
+    clone = fresh.copy(tmp_path / "clone")
+    rows, folder = tmp_path / "rows.jsonl", tmp_path / "model"
     shutil.copytree(checkpoint("llama"), folder)
-    change = {"models": {"mine": {"local": str(folder)}}}
-    target = "results/models/mine.json"
-    clone.build(target, change=change)
-    prompt = merged(change, {"models": {"mine": {"prompt": "chat"}}})
-    assert clone.planned(target, change=change) == clone.planned(target, change=prompt) == {}
-    weights = folder / "model.safetensors"
-    content = weights.read_bytes()
-    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    assert clone.planned(target, change=change) == {"model": 1}
-
-
-def test_changed_rows_are_read_anew_and_trained_on(tmp_path: Path, fresh: Workspace) -> None:
-    clone, rows = fresh.copy(tmp_path / "clone"), tmp_path / "rows.jsonl"
     lines = [f'{{"q": "Who is {i}?", "a": "Nobody {i}"}}\n' for i in range(40)]
     rows.write_text("".join(lines), encoding="utf-8")
     recipe = TINY["models"]["tiny-llama"]["train"] | {
@@ -169,18 +158,25 @@ def test_changed_rows_are_read_anew_and_trained_on(tmp_path: Path, fresh: Worksp
     }  # fmt: skip
     change = {
         "datasets": {"mine": {"local": str(rows), "fields": {"question": "q", "answers": ["a"]}}},
-        "models": {"taught": TINY["models"]["tiny-llama"] | {"train": recipe}},
+        "models": {
+            "taught": TINY["models"]["tiny-llama"] | {"train": recipe},
+            "given": {"local": str(folder)},
+        },
     }
-    target = "results/models/taught.json"
-    clone.build(target, change=change)
-    assert clone.planned(target, change=change) == {}
+    targets = ("results/models/taught.json", "results/models/given.json")
+    clone.build(*targets, change=change)
+    prompt = merged(change, {"models": {"given": {"prompt": "chat"}}})
+    assert clone.planned(*targets, change=prompt) == {}
+    weights = folder / "model.safetensors"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
     rows.write_text("".join(lines[1:]), encoding="utf-8")
-    assert clone.planned(target, change=change) == {"dataset": 1, "train": 1, "model": 1}
+    assert clone.planned(*targets, change=change) == {"dataset": 1, "train": 1, "model": 2}
 
 
-@pytest.mark.parametrize(("gpus", "limited"), [(0, False), (2, True)])
+@pytest.mark.parametrize(("gpus", "given", "asked"), [(0, (), 4), (2, (), 2), (2, ("gpu=1",), 1)])
 def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
-    tmp_path: Path, fresh: Workspace, gpus: int, limited: bool
+    tmp_path: Path, fresh: Workspace, gpus: int, given: tuple[str, ...], asked: int
 ) -> None:
     clone = fresh.copy(tmp_path / "clone")
     devices = clone.root / "anchorscope" / "workflow" / "devices.py"
@@ -189,12 +185,9 @@ def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
     rule = clone.root / "rules" / "answers.smk"
     message = re.compile(r"    message:\n.*\n")  # in its place a dry run shows the resources
     rule.write_text(message.sub("", rule.read_text("utf-8")), encoding="utf-8")
-    large = "results/answers/llama-3-70b/nq.parquet"
-    said = clone.dry(large, "results/answers/calibration-llama/world-relation.parquet")
-    assert ("gpu=2, device=auto" in said) == limited  # asked for 4, cut to what there is
-    assert ("gpu=4, device=auto" in said) != limited
-    assert "gpu=0, device=cpu" in said
-    assert "gpu=1, device=auto" in clone.dry(large, "--resources", "gpu=1")
+    targets = [f"results/answers/{cell}.parquet" for cell in ("llama-3-70b/nq", SMALL)]
+    said = clone.dry(*targets, *(("--resources", *given) if given else ()))
+    assert f"gpu={asked}, device=auto" in said and "gpu=0, device=cpu" in said
 
 
 def test_the_report_is_made_once_and_again_when_the_calibration_is_there(

@@ -1,11 +1,13 @@
 """Which device a job takes, and what it says when it fails."""
 
+import io
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
 from anchorscope.workflow import devices, stage
 
 
@@ -54,17 +56,6 @@ def test_jobs_that_start_together_take_different_gpus() -> None:
     assert devices.best_device("auto", 3) == devices.best_device("auto", 4) == "auto"
 
 
-@pytest.mark.usefixtures("gpus")
-def test_layers_are_spread_over_the_chosen_gpus_alone() -> None:
-    from anchorscope.models import loading
-
-    plan, room = loading._spread("auto:0,2")
-    assert plan == "auto" and room is not None
-    assert room == {0: 5, 2: 9, "cpu": room["cpu"]} and room["cpu"] > 0
-    assert loading._spread("auto") == ("auto", None)
-    assert loading._spread("cuda:1") == loading._spread("cpu") == (None, None)
-
-
 @pytest.mark.parametrize("wanted", ["cuda", "auto"])
 @pytest.mark.parametrize(("here", "job"), [(0, "17"), (2, None)])
 def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
@@ -85,6 +76,27 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
     assert devices.best_device("cpu") == "cpu"
     monkeypatch.setenv(devices.ON_CPU, "1")
     assert devices.best_device(wanted) == "cpu"
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    terminal, wildcards = Terminal(), {"root": "results", "model": "m", "dataset": "d"}
+    monkeypatch.setattr("sys.stderr", terminal)
+    log = tmp_path / "log"
+    job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=wildcards)
+    with stage.stage(job):
+        stage.log.info("begins")
+        with Progress(total=4, delay=0, ncols=80) as progress:
+            progress.update(4)
+    shown, lines = terminal.getvalue(), log.read_text("utf-8")
+    assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
+    assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
 
 
 def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

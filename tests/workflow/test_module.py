@@ -58,6 +58,15 @@ def test_another_snakefile_uses_the_workflow_as_a_module(fresh: Workspace, proje
     assert (project / QUESTIONS).is_file() and not (fresh.root / QUESTIONS).exists()
 
 
+def test_rules_under_other_names_are_refused(fresh: Workspace, project: Path) -> None:
+    text = MODULE.format(snakefile=f'"{fresh.root}/Snakefile"')
+    (project / "Snakefile").write_text(
+        text.replace("* from anchorscope", "* from anchorscope as a_*")
+    )
+    with pytest.raises(AssertionError, match="without `as`"):
+        run(project, fresh, "-n")
+
+
 def test_a_module_from_a_git_host_has_the_files_of_its_commit(
     fresh: Workspace, project: Path
 ) -> None:

@@ -200,15 +200,13 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
 
 
 def _effect(found: Columns) -> np.ndarray:
-    """What can be said of each layer's contrast, [layers]; None of an empty group."""
+    """What can be said of each layer's contrast, [layers]."""
     cases = {
         NOT_INTERPRETABLE: ~found["signal"],
         NO: (found["ci90_low"] >= -MARGIN) & (found["ci90_high"] <= MARGIN),
         YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
     }
-    said = np.select(list(cases.values()), list(cases), UNCLEAR).astype(object)
-    said[np.isnan(found["estimate"])] = None
-    return said
+    return np.select(list(cases.values()), list(cases), UNCLEAR)
 
 
 def _against_random(readout: Readout, answers: pd.DataFrame) -> list[Group]:

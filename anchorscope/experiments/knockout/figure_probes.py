@@ -21,13 +21,13 @@ CONTROLS = (
 )
 DENSITY = "model dataset site position condition layer x density"
 TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
-# beside the read-out's own AUC: column, what it is, dash pattern
-ALSO = (
-    ("prompt_end_auc", "AUC at the prompt's end", draw.DASHES["A"]),
-    ("floor_auc", "AUC of the hardest floor", draw.DOTTED),
-)
-KEY = "AUC: solid this read-out,{before} dotted the hardest floor (what the text alone tells)."
-BEFORE = " dashed the same site at the prompt's end (before the answer is read),"
+# dotted beside the read-out's own AUC: column → what it is; the floor has no markers
+BESIDE = {
+    "prompt_end_auc": "AUC at the prompt's end",
+    "floor_auc": "AUC of the hardest floor",
+}
+KEY = "AUC: solid this read-out, dotted the hardest floor (what the text alone tells){before}."
+BEFORE = ", hollow markers the same site at the prompt's end (before the answer is read)"
 HUMPS = (
     "AUC, calibration error and density in the colour of the Q-Anchored line. "
     "Two humps in a density do not show two mechanisms."
@@ -52,7 +52,7 @@ GROUPS = {
     "popularity": data.values_of("popularity") | SIZE,
 }
 Rows = dict[str, list[Row]]
-"""Measure, or `also` → the rows that one model's panel draws."""
+"""Measure → the rows that one model's panel draws."""
 
 
 @fitted
@@ -81,7 +81,9 @@ def probes_chart(
     columns = [_rows(*tables, model, datasets) for model in panels]
     across = draw.columns_across(len(columns), look.columns)
     width = draw.width_of(across, look)
-    shared = draw.encodings(draw.paper_series(datasets), look, width)
+    curves = pd.DataFrame([row for rows in columns for row in (*rows["auc"], *rows["accuracy"])])
+    series = draw.paper_series(datasets, curves if len(curves) else None)
+    shared = draw.encodings(series, look, width)
     small = replace(look, panel_height=round(0.45 * look.panel_height))
     drawn = [name for name in MEASURES if any(rows[name] for rows in columns)]
     shown = list(dict.fromkeys(["auc", *drawn, "density"]))
@@ -96,7 +98,7 @@ def probes_chart(
         views.append(alt.VConcatChart(vconcat=column, spacing=12, resolve=draw.one_legend()))
     cells = data.cells_of(checked, panels, datasets)
     sizes = [int(cell["n"].max()) for cell in cells.values() if len(cell)]
-    before = any(not row["dotted"] for rows in columns for row in rows["also"])
+    before = any(row["condition"] == "prompt_end_auc" for rows in columns for row in rows["auc"])
     caption = [
         f"Read-out {'/'.join(asked.readout)}; {GROUPINGS.get(grouping, grouping)}; "
         f"{data.size_note(sizes)} samples a cell; "
@@ -119,7 +121,7 @@ def _rows(
     datasets: Sequence[Pair],
 ) -> Rows:
     """One model's rows of the three tables."""
-    found: Rows = {name: [] for name in (*MEASURES, "also")}
+    found: Rows = {name: [] for name in MEASURES}
     layers = data.layer_count(controls[controls["model"] == model[0]])
     for i, (key, name) in enumerate(datasets):
         cell, groups, humps = (
@@ -128,12 +130,13 @@ def _rows(
         common: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
         shown = common | {"series": draw.series_name("Q", name)}
         for measure, numbers in CELLS.items():
-            told = shown | {"measure": _named(measure)}
+            told = shown | {"measure": _named(measure), "condition": measure, "chance": False}
             found[measure] += data.line_rows(cell, numbers, told, layers, i)
-        for source, said, dash in ALSO:
-            told = shown | {"measure": said, "dotted": dash == draw.DOTTED}
-            numbers = data.values_of(source)
-            found["also"] += data.line_rows(cell, numbers, told, layers, i, probe=False)
+        for source, said in BESIDE.items():
+            told = shown | {"measure": said, "condition": source, "chance": True}
+            rows = data.line_rows(cell, data.values_of(source), told, layers, i, probe=False)
+            marked = source != "floor_auc"
+            found["auc"] += [row | {"mark": row["mark"] and marked} for row in rows]
         for (j, anchor), measure in product(enumerate(draw.ANCHORS), GROUPS):
             group = groups[groups["anchor"] == anchor]
             told = common | {"series": draw.series_name(anchor, name), "measure": _named(measure)}
@@ -174,43 +177,14 @@ def _panel(
     rows, (_, title, form) = found[name], MEASURES[name]
     if name == "density":
         return _density(rows, title, shared, look)
-    also = found["also"] if name == "auc" else []
-    domain, ticks = _domain(name, rows + also)
+    domain, ticks = _domain(name, rows)
     x = draw.layer_axis(layers, "Layer" if last else None)
     y = draw.value_axis("value", title, domain, ticks, look, number=form)
-    under = []
-    if also:
-        base = alt.Chart(pd.DataFrame(also)).encode(detail=["series:N", "measure:N"])
-        for test, (_, _, dash) in zip(("!datum.dotted", "datum.dotted"), ALSO, strict=True):
-            under.append(_line(base.transform_filter(test), x, y, shared, dash, 0.6, 0.8, look))
-        hollow = draw.marker_layer(base, x, y, shared, 0.45 * look.marker_size, hollow=True)
-        under.append(hollow)
+    height = round((1.6 if name == "auc" else 1) * look.panel_height)
+    of_auc, of_groups = name == "auc", name in GROUPS
     return draw.line_panel(
-        rows,
-        x,
-        y,
-        shared,
-        look,
-        TIPS,
-        also=also,
-        under=under,
-        height=round((1.6 if name == "auc" else 1) * look.panel_height),
-        crosses=name in GROUPS,
+        rows, x, y, shared, look, TIPS, height=height, chance=of_auc, crosses=of_groups
     )
-
-
-def _line(
-    base: alt.Chart,
-    x: alt.X,
-    y: alt.Y,
-    shared: draw.Encodings,
-    dash: Sequence[float],
-    width: float,
-    opacity: float,
-    look: Style,
-) -> alt.Chart:
-    line = base.mark_line(strokeWidth=width * look.line_width, strokeDash=dash, opacity=opacity)
-    return line.encode(x, y, color=shared.colour)
 
 
 def _domain(name: str, rows: Sequence[Row]) -> tuple[tuple[float, float], list[float]]:
@@ -245,7 +219,9 @@ def _density(
     layers: list[alt.Chart] = []
     for condition, dash, opacity in (("random", draw.DOTTED, 0.65), ("knockout", [1, 0], 1)):
         here = base.transform_filter(f"datum.condition === '{condition}'")
-        layers.append(_line(here, x, y, shared, dash, 0.75, opacity, look))
+        stroke = 0.75 * look.line_width
+        line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
+        layers.append(line.encode(x, y, color=shared.colour))
         hollow, size = condition == "random", 0.5 * look.marker_size
         layers.append(draw.marker_layer(here, x, y, shared, size, hollow=hollow))
     return alt.LayerChart(layer=layers, width=width, height=height)

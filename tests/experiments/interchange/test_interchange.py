@@ -175,18 +175,6 @@ def test_an_arm_that_was_not_measured_has_no_rows() -> None:
     assert none.empty and list(none.columns) == list(interchange.INTERCHANGE)
 
 
-def test_a_group_of_which_nobody_counts_is_blank() -> None:
-    some = scores("placebo")
-    some = some[(some["condition"] != "matched") | some["id"].isin(["a", "b"])]
-    partners = ["b", "e", *[None] * 4]
-    table = analysis.table(
-        interchange.report, some, answers(matched_partner=partners, placebo_partner=None)
-    )
-    assert at(table, "matched", "0")["n_paired"] == 0
-    assert np.isnan(at(table, "matched", "0")["follows"])
-    assert at(table, "matched", "1")["follows"] == 0.5
-
-
 @pytest.mark.parametrize(
     "partners",
     [["b", "e", "f", "c", None, None], ["b", "e", "f", "c", "a", "c"], ["x", *"efc", None, "c"]],

@@ -169,7 +169,7 @@ def test_what_is_said_of_a_contrast_follows_from_its_intervals(
     names = ("ci_low", "ci_high", "ci90_low", "ci90_high")
     given = {name: np.array([end]) for name, end in zip(names, (*ends, *ends90), strict=True)}
     for signal, expected in ((True, said), (False, curve.NOT_INTERPRETABLE)):
-        row = given | {"signal": np.array([signal]), "estimate": np.array([1.0])}
+        row = given | {"signal": np.array([signal])}
         assert curve._effect(row).tolist() == [expected]
 
 
@@ -290,7 +290,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
     blank = analysis.table(curve.contrasts, measured, table.assign(random_complete=False))
     assert (blank["n"] == 0).all()
     assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
-    assert blank["effect"].isna().all()
+    assert (blank["effect"] == curve.UNCLEAR).all()
     absent = analysis.table(curve.contrasts, measured[measured["condition"] != "random"], table)
     assert absent.empty
     assert list(absent.columns) == list(curve.CONTRASTS)

@@ -47,10 +47,8 @@ def panel(spec: dict[str, Any], title: str) -> dict[str, Any]:
 
 def drawn(spec: dict[str, Any], title: str) -> pd.DataFrame:
     """The rows of its lines; of the AUC those of the read-out's own."""
-    view = panel(spec, title)
-    lines = list(views(view, "line"))
-    own = next((line for line in lines if "strokeDash" in line["encoding"]), lines[0])
-    return pd.DataFrame(spec["datasets"][(own.get("data") or view["data"])["name"]])
+    rows = pd.DataFrame(points(spec, panel(spec, title)))
+    return rows[~rows["chance"].astype(bool)] if title == "Probe AUC" else rows
 
 
 def test_auc_and_its_band_are_the_tables() -> None:
@@ -73,7 +71,7 @@ def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
     head = controls[controls["headline"] & (controls["dataset"] == "a")].iloc[0]
     value, low, high = (f"{head[f'added_{name}']:.2f}" for name in ("auc", "low", "high"))
     assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in caption(spec)
-    assert "dashed the same site at the prompt's end" in caption(spec)
+    assert "hollow markers the same site at the prompt's end" in caption(spec)
 
 
 def test_groups_are_those_of_the_knockout_and_thin_ones_are_crosses() -> None:

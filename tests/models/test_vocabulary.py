@@ -1,0 +1,96 @@
+"""Tokenizers: read as their own file says, and what a chat template does about thinking."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from huggingface_hub import try_to_load_from_cache
+
+from anchorscope.anchors import tokens
+from anchorscope.models import loading, vocabulary
+
+REAL = {
+    "llama-3": "meta-llama/Llama-3.2-1B",
+    "qwen3": "Qwen/Qwen3-8B",
+    "mistral": "mistralai/Mistral-7B-v0.3",
+    "gemma-3": "google/gemma-3-1b-pt",
+}
+"""Tokenizers looked for in $ANCHORSCOPE_TOKENIZERS/<name>/ and in the cache of the hub."""
+ASKED = [
+    ("Q: What is George  Rankin's occupation? A:", "George  Rankin"),
+    ("Q: Who wrote 東京物語 in 1953? A:", "東京物語"),
+    ("Q: Кто написал Тихий Дон? A:", "Тихий Дон"),
+    ("Q: Is “O’Neill’s 5½ 😀” a café? A:", "O’Neill’s 5½ 😀"),
+]
+
+
+def real(name: str) -> Path:
+    """The folder of a published tokenizer; the test is skipped where there is none."""
+    folder = Path(os.environ.get("ANCHORSCOPE_TOKENIZERS", ".")) / name
+    cached = try_to_load_from_cache(REAL[name], "tokenizer.json")
+    folder = Path(cached).parent if isinstance(cached, str) else folder
+    if not (folder / "tokenizer.json").is_file():
+        pytest.skip(f"no tokenizer.json of {name} in {folder} or in the cache of the hub")
+    return folder
+
+
+@pytest.mark.parametrize("name", [*REAL, "byte_level"])
+def test_tokenizers_read_what_their_file_says_and_give_spans_back(
+    name: str, checkpoint: Any
+) -> None:
+    folder = real(name) if name in REAL else checkpoint("llama", name)
+    tokenizer = vocabulary.load(folder)
+    assert vocabulary.differences(tokenizer, folder) == []
+    for text, span in ASKED:
+        (encoded,) = tokens.encode(tokenizer, [text], add_special_tokens=True)
+        found = tokens.span_tokens(tokenizer, encoded, [(at := text.index(span), at + len(span))])
+        assert found.failed == 0 and span in tokenizer.decode(
+            [encoded.ids[place] for place in found.tokens[0]]
+        )
+
+
+def test_a_tokenizer_that_reads_other_ids_than_its_file_is_warned_of_with_both(
+    checkpoint: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = shutil.copytree(checkpoint("llama"), tmp_path / "model")
+    other = checkpoint("llama", "metaspace")
+    tokenizer = vocabulary.load(folder)
+    shutil.copy(other / "tokenizer.json", folder)
+    with caplog.at_level(logging.WARNING):
+        (one,) = vocabulary.differences(tokenizer, folder, ["Who?"])
+    assert one["text"] == "Who?" and one["loaded"] != one["file"]
+    assert str(one["loaded"]) in caplog.text and str(one["file"]) in caplog.text
+    (folder / "tokenizer.json").unlink()
+    assert vocabulary.differences(tokenizer, folder) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "said"),
+    [
+        ("{% if enable_thinking is false %}<think></think>{% endif %}", "thinking is switched off"),
+        ("{{ messages }}<think>", "the chat template has no switch for thinking"),
+        ("{{ messages }}", None),
+        (None, None),
+    ],
+)
+def test_what_a_chat_template_does_about_thinking_is_said(template: Any, said: Any) -> None:
+    assert vocabulary.thinking(SimpleNamespace(chat_template=template)) == said
+
+
+def test_loading_switches_cudnns_attention_off_and_says_what_attends(checkpoint: Any) -> None:
+    before = loading.cudnn_attention(True)
+    try:
+        assert loading.cudnn_attention()
+        loaded = loading.load(checkpoint("llama"))
+        assert not loading.cudnn_attention()
+        assert loading.attention_of(loaded) == "sdpa"
+        there = SimpleNamespace(model=loaded.model, device=SimpleNamespace(type="cuda"))
+        assert loading.attention_of(there) == "sdpa: flash, efficient, math"
+    finally:
+        loading.cudnn_attention(before)
