@@ -174,7 +174,7 @@ def refused(clone: Workspace, stage: str, target: str, named: list[str], **chang
 def test_answers_that_are_all_right_are_not_measured(unscored: Workspace) -> None:
     table = unscored.results / f"answers/{CELL}.parquet"
     write_parquet(read_parquet(table).assign(label=0), table)
-    said = ["answers are right", "rule activations, model tiny-llama"]
+    said = ["answers are right", "rule activations, root results, model tiny-llama"]
     refused(unscored, "activations", f"results/activations/{CELL}", said)
 
 
