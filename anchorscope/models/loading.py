@@ -12,6 +12,7 @@ from anchorscope.models import vocabulary
 from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded, window
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_json
 
 if TYPE_CHECKING:
     import torch
@@ -192,6 +193,11 @@ def _check_safetensors(folder: Path, where: object) -> None:
         )
         what = "the model has no weights in safetensors format"
         raise AnchorscopeError(what, where, do, see="no-safetensors")
+    index = folder / "model.safetensors.index.json"
+    named = read_json(index).get("weight_map", {}).values() if index.is_file() else ()
+    if outside := [name for name in named if Path(name).name != name]:
+        what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
+        raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
 
 
 def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:

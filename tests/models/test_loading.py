@@ -210,6 +210,11 @@ def cut_short(folder):
     path.write_bytes(path.read_bytes()[:5000])
 
 
+def parts_elsewhere(folder):
+    index = {"weight_map": {"lm_head.weight": "../other.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 @pytest.mark.parametrize(
     ("breaks", "said"),
     [
@@ -222,6 +227,7 @@ def cut_short(folder):
         (lambda folder: edit(folder / "config.json", intermediate_size=WIDTH), "cannot be loaded"),
         (cut_short, "weights cannot be loaded"),
         (pickled, "no weights in safetensors format"),
+        (parts_elsewhere, "names ../other.safetensors, which lies outside"),
         (shutil.rmtree, "no such model folder"),
     ],
 )
