@@ -22,5 +22,8 @@ with stage(snakemake):
     write_parquet(answers, product)
     texts = [*vocabulary.DIFFICULT, *tables[0]["question"].head(12)]
     facts = {"model": located, "device": device, "dtype": chosen.dtype}
-    facts["tokenizer_differs"] = vocabulary.differences(loaded.tokenizer, located["path"], texts)
+    differs = vocabulary.differences(loaded.tokenizer, located["path"], texts)
+    facts["tokenizer_differs"] = differs
+    if differs:
+        counts = counts.noted("texts that tokenizer.json alone reads otherwise", len(differs))
     provenance.of_stage(snakemake, product, counts=counts, **facts)

@@ -87,7 +87,7 @@ def _bytes(cell: Cell) -> int:
 def disk(config: Config, left: Iterable[Cell]) -> str:
     """Room for activations beside the results."""
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
-    return f"about {gigabytes(need)} needed for activations, which are free"
+    return f"activations need about {gigabytes(need)}; the disk has room"
 
 
 def gigabytes(count: float) -> str:
@@ -161,8 +161,8 @@ def dataset(config: Config, name: str, styles: Collection[str]) -> str:
         where=local,
     )
     left = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
-    without = f", without {', '.join(left)}" if left else ""
-    return f"{counts.kept:,} of {counts.total:,} rows of {local}{without}"
+    without = f"; left out: {', '.join(left)}" if left else ""
+    return f"{counts.kept:,} of {counts.total:,} rows of {local} are usable{without}"
 
 
 def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterator[Finding]:

@@ -18,6 +18,7 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
+from anchorscope.models import loading
 from anchorscope.models.families import FAMILIES, Loaded, layers, window
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import Plan, Sample
@@ -54,6 +55,7 @@ def report(device: str, path: Path) -> bool:
         found.append(verdict._asdict())
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
     about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "libraries": libraries()}
+    about |= {"attention": loading.attention_of(tiny("llama", torch.device(device)))}
     write_json(about | {"verdicts": found}, path)
     print(f"written to {path}")
     return all(verdict["verdict"] != "fail" for verdict in found)
@@ -62,6 +64,7 @@ def report(device: str, path: Path) -> bool:
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
     """Every check, as it is done; where one raises it has failed, and the others go on."""
     place = torch.device(device)
+    loading.cudnn_attention(False)  # as where a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
     checks += [(dtype, partial(_noise, families[0], place, dtype)) for dtype in NOISE]
     checks += [(name, partial(_attention, place, name)) for name in BACKENDS]

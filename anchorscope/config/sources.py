@@ -82,7 +82,8 @@ def read(path: str | Path) -> Source:
         content = loader.construct_document(root) if root else {}
     except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
         what = f"cannot read the config: {error}"
-        raise AnchorscopeError(what, path, "correct it", see="config") from None
+        do = "name a YAML file; with `anchorscope`, KEY=VALUE goes into such a file, too"
+        raise AnchorscopeError(what, path, do, see="config") from None
     except yaml.MarkedYAMLError as error:
         mark, what = error.problem_mark, f"broken YAML: {error.problem}"
         where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path

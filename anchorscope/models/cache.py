@@ -12,7 +12,7 @@ import torch
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 """Keys and values of each layer, [rows, key heads, slots, head width]."""
 
-WORTH_A_CALL = 40
+WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 """Padding tokens that must be saved for one more call of the model to pay on a CPU."""
 
 

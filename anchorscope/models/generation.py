@@ -16,7 +16,15 @@ import torch
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.models import loading
-from anchorscope.models.cache import Layers, common, grouped, pass_head, split
+from anchorscope.models.cache import (
+    WORTH_A_CALL,
+    WORTH_A_GPU_CALL,
+    Layers,
+    common,
+    grouped,
+    pass_head,
+    split,
+)
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -186,7 +194,8 @@ def _greedy(
     cache = _Cache(head, len(prompts), len(slots), shared, end=shared)
     said: list[list[int]] = [[] for _ in prompts]
     rows, going = list(range(len(prompts))), set(range(len(prompts)))
-    runs = [(run, max(widths[run])) for run in split(widths)]
+    price = WORTH_A_CALL if device.type == "cpu" else WORTH_A_GPU_CALL
+    runs = [(run, max(widths[run])) for run in split(widths, price)]
     with torch.inference_mode():
         for _ in range(most):
             cache.end += ids.shape[1]

@@ -43,6 +43,7 @@ def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") 
     """
     folder = Path(folder).expanduser()
     family = check(folder)
+    _check_device(device)
     tokenizer = vocabulary.load(folder)
     vocabulary.differences(tokenizer, folder)
     model = _weights(folder, dtype, device)
@@ -249,6 +250,16 @@ def _text_inside(folder: Path) -> dict[str, Any]:
     names = {r"^(model\.language_model|language_model\.model)\.": "model.",
              r"^language_model\.lm_head": "lm_head"}  # fmt: skip
     return {"config": config.get_text_config(), "key_mapping": names}
+
+
+def _check_device(device: Device) -> None:
+    import torch
+
+    places = {device} if isinstance(device, str) else set(device.values())
+    if not places <= {"cpu", "disk"} and not torch.cuda.is_available():
+        where = f"device {device if isinstance(device, str) else sorted(map(str, places))}"
+        do = "run with device cpu, or on a GPU node"
+        raise AnchorscopeError("there is no usable GPU", where, do, see="no-gpu")
 
 
 def _placed(device: Device) -> dict[str, Any]:

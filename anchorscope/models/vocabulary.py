@@ -87,6 +87,8 @@ def differences(
     if not (path := Path(folder) / "tokenizer.json").is_file():
         return []
     plain, found = Tokenizer.from_file(str(path)), []
+    plain.no_truncation()
+    plain.no_padding()
     for text in texts:
         loaded = list(tokenizer(text, add_special_tokens=False)["input_ids"])
         if loaded != (ids := plain.encode(text, add_special_tokens=False).ids):
@@ -110,7 +112,7 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     named: set[int] = set()
     for file in ("config.json", "generation_config.json"):
         said = read_json(folder / file).get("bos_token_id") if (folder / file).is_file() else None
-        named |= {said} if isinstance(said, int) else set()
+        named |= {said} if isinstance(said, int) and said >= 0 else set()
     bos = tokenizer.bos_token_id
     if named and bos is not None and bos not in named and tokenizer("a")["input_ids"][:1] == [bos]:
         ids = " or ".join(map(str, sorted(named)))

@@ -53,7 +53,7 @@ class Cells:
         if not _given(value):
             return None
         if isinstance(value, str):
-            return value.strip()
+            return self._whole(name, value).strip()
         if number and isinstance(value, int | float) and not isinstance(value, bool):
             return str(int(value) if value % 1 == 0 else value)
         kind = "text or a number" if number else "text"
@@ -61,11 +61,20 @@ class Cells:
         do = "write the text itself, or name another column under `fields`"
         raise AnchorscopeError(what, self.where, do, see="cell-type")
 
+    def _whole(self, name: str, text: str) -> str:
+        """The text, refused if it cannot be written."""
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            what = f"field `{name}` holds half of a character: {text!a:.80}"
+            raise AnchorscopeError(what, self.where, "correct it", see="cell-type") from None
+        return text
+
     @property
     def question(self) -> str | None:
         """The question, verbatim."""
         value = self.value("question")
-        return value if isinstance(value, str) else self.text("question")
+        return self._whole("question", value) if isinstance(value, str) else self.text("question")
 
     @property
     def titles(self) -> list[str]:
@@ -204,7 +213,7 @@ def _flat(value: Any) -> Iterator[Any]:
     if not isinstance(listed, list):
         yield value
         return
-    for item in listed:
+    for item in map(_plain, listed):
         yield from _flat(item) if isinstance(item, list) else [item]
 
 

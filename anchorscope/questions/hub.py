@@ -11,6 +11,7 @@ from time import sleep
 from typing import TypeVar
 
 from huggingface_hub import errors as client
+from huggingface_hub import get_session
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential
 
@@ -20,6 +21,8 @@ Found = TypeVar("Found")
 
 ATTEMPTS = 6
 """After the first failure one second is waited, then twice as long each time."""
+SILENCE = 60.0
+"""Seconds without a byte after which an attempt has failed."""
 TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
 """Statuses that another attempt may change; 401, 403 and 404 are answers."""
 
@@ -65,6 +68,7 @@ def errors(
     Offline or not reached, gated, no such id or revision, disk, anything else that the clients
     raise; other errors pass as they are. `detail` is more for the message's place.
     """
+    get_session().timeout = SILENCE
     where = hub_id if revision is None else f"{hub_id} at revision {revision}"
     where = f"{where}, {detail}" if detail else where
     try:

@@ -5,13 +5,14 @@ machine with the same file, reads the same weights and rows.
 """
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TypeGuard
 
 import yaml
 from filelock import FileLock
 
-from anchorscope.questions.hub import fetch
+from anchorscope.questions.hub import SILENCE, fetch
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -68,7 +69,8 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
     from huggingface_hub import HfApi
 
     try:
-        info = fetch(lambda: HfApi().dataset_info(hub, revision=revision), "dataset", hub, revision)
+        ask = partial(HfApi().dataset_info, hub, revision=revision, timeout=SILENCE)
+        info = fetch(ask, "dataset", hub, revision)
         return str(info.sha)
     except AnchorscopeError as error:
         cached = _cached(hub, revision) if error.see == "hub-unreachable" else None

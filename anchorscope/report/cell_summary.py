@@ -10,7 +10,7 @@ import pandas as pd
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.interchange.table import DIFFERENCE
-from anchorscope.figures.figure_data import at_grouping, at_readout, rows_at, true
+from anchorscope.figures.figure_data import at_grouping, at_readout, require, rows_at, true
 from anchorscope.passes.interventions import ARMS
 from anchorscope.report import run_facts
 from anchorscope.storage.errors import AnchorscopeError
@@ -51,6 +51,7 @@ def summary(
         rows_at(_table(f"{stem}.{name}.csv", files), (site, position))
         for name in ("controls", "contrasts", "interchange")
     )
+    require(contrasts, "effect")
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
     return {
@@ -112,7 +113,9 @@ def _contrasts(here: pd.DataFrame) -> dict[str, Any]:
     }
     paired = rows.get(("share", "knockout-random"))
     return {
-        "flips": found | {"pairs": int(paired["n"])} if paired else None,
+        "flips": found | {"pairs": int(paired["n"]), "effect": paired["effect"]}
+        if paired
+        else None,
         "random_effect": effect["effect"] if effect else None,
     }
 

@@ -143,7 +143,7 @@ def _flips(found: Found) -> list[tuple[str, str]]:
     if flips is None:
         return [("flips", "no random control was measured")]
     difference = f"{ends(flips['knockout_minus_random'], 100, 1, ' points')}, "
-    difference += f"{flips['pairs']:,} pairs"
+    difference += f"{flips['pairs']:,} pairs; effect: {flips['effect']}"
     effect = f"effect on the mean ΔP: {found['random_effect']}"
     if not found["layer_signal"]:
         difference = f"{NOT_INTERPRETABLE}: the headline layer has no signal"

@@ -9,6 +9,7 @@ from typing import Any
 BEYOND_LIMIT = "beyond the limit of this run"
 BY_CHOICE = frozenset((
     BEYOND_LIMIT, "outside the sample", "held back for few-shot examples", "equal question folded",
+    "no partner or no control",
 ))  # fmt: skip
 """Reasons that lose nothing: who samples leaves rows out on purpose."""
 
@@ -34,6 +35,10 @@ class Counts:
         """The counts where these were the first of `total`, the others beyond a run's limit."""
         beyond = {BEYOND_LIMIT: total - self.total} if total > self.total else {}
         return Counts(total, self.kept, {**beyond, **self.dropped}, self.notes)
+
+    def noted(self, what: str, n: int) -> Counts:
+        """The counts with one more note."""
+        return Counts(self.total, self.kept, self.dropped, {**self.notes, what: n})
 
     def as_dict(self) -> dict[str, Any]:
         dropped, notes = dict(self.dropped), dict(self.notes)

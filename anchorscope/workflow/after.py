@@ -40,8 +40,8 @@ def _marked(config: Config, figure: str, table: str) -> str:
     chosen = {"site": site, "position": position, "condition": "knockout", "anchor": "Q"}
     for name, value in (chosen | {"grouping": config.grouping}).items():
         rows = rows[rows[name] == value]
-    grey, thin = (rows["signal"] == "False").sum(), (rows["thin"] == "True").sum()
+    grey, thin = rows["signal"] == "False", rows["thin"] == "True"
     return (
-        f"of {len(rows)} question-anchored points {grey} without a signal (grey), "
-        f"{thin} with too few samples"
+        f"of {len(rows)} question-anchored points {grey.sum()} without a signal (grey), "
+        f"{(thin & ~grey).sum()} others with too few samples"
     )

@@ -115,7 +115,7 @@ def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError
         for one in mistakes
     ]
     what = f"{len(mistakes)} mistakes in the config:{''.join(lines)}"
-    return AnchorscopeError(what, None, "mend these keys", see="config")
+    return AnchorscopeError(what, None, "correct these keys", see="config")
 
 
 def _in_words(error: Any) -> Mistake:

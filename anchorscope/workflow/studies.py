@@ -37,7 +37,7 @@ FIRST_STAGE = {
 
 TARGETS = (
     *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
-    *("retrain", "retrain-seeds"),
+    *("retrain", "retrain-seeds", "calibration-experiments"),
     *registry.EXPERIMENTS,
 )
 """What Snakemake builds by name beside the figures."""
@@ -169,7 +169,7 @@ def cells_of(config: Config, target: str) -> list[Cell]:
         return _cells([main], config.cells(target))
     if target in ("all", "controls", "report", *registry.EXPERIMENTS):
         return _cells([main], shown_cells(config))
-    if target == "calibration":
+    if target in ("calibration", "calibration-experiments"):
         return _cells([calibration], [*config.calibrated(), *null_cells(config)])
     if target == "null-controls":
         return _cells([calibration], null_cells(config))

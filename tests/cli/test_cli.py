@@ -42,7 +42,7 @@ def loaded() -> Config:
         (["show", "nera", "rows"], 2, "nera", "did you mean `near`"),
         (["show", "near", "row"], 2, "row", "did you mean `rows`? `anchorscope list` names all"),
         (["show", "near", "rows"], 1, "not built", "results/delta_p/near/rows.csv"),
-        (["list", "--config", "none.yaml"], 1, "none.yaml", "correct it"),
+        (["list", "--config", "none.yaml"], 1, "none.yaml", "name a YAML file"),
     ],
 )
 def test_an_error_is_said_in_words_and_under_json_as_an_object(
