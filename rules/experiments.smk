@@ -137,10 +137,3 @@ rule experiment_calibration:
         "calibration of the experiments"
     script:
         "../scripts/experiment_calibration.py"
-
-
-rule:
-    name:
-        "calibration-experiments"
-    input:
-        f"{ROOT}/tables/calibration-experiments.csv",

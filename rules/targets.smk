@@ -23,6 +23,13 @@ rule calibration:
     input:
         f"{ROOT}/tables/calibration.csv",
         f"{ROOT}/tables/null-controls.csv",
+
+
+rule:
+    name:
+        "calibration-experiments"
+    input:
+        f"{ROOT}/tables/calibration-experiments.csv",
         paths.pictures("calibration"),
 
 

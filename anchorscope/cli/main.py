@@ -62,7 +62,8 @@ def check(
         list[str] | None,
         typer.Argument(
             help="Figures, or what else Snakemake builds by name: all, controls, report, "
-            "calibration, null-controls, sensitivity, reproduction, retrain, retrain-seeds, or an "
+            "calibration, calibration-experiments, null-controls, sensitivity, reproduction, "
+            "retrain, retrain-seeds, or an "
             "experiment."
         ),
     ] = None,

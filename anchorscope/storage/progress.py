@@ -61,9 +61,9 @@ class Lines(logging.StreamHandler):
     """Writes a log to the terminal around the bar, but what the bar says there already."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name == __name__ and self.stream.isatty():
-            return
         try:
+            if record.name == __name__ and self.stream.isatty():
+                return
             tqdm.write(self.format(record), file=self.stream)
         except Exception:
             self.handleError(record)

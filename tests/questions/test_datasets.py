@@ -55,7 +55,7 @@ def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, list]:
     """A hub whose tag `v1` is `COMMIT`; holds what was asked of it."""
     asked: dict[str, list] = {"resolved": [], "read": []}
 
-    def dataset_info(self: object, hub: str, revision: str | None = None) -> SimpleNamespace:
+    def dataset_info(_: object, hub: str, revision: str | None, timeout: float) -> SimpleNamespace:
         asked["resolved"].append(revision)
         if revision != "v1":
             raise ConnectionError

@@ -39,7 +39,7 @@ EXPECTED = {
     "datasets/wrong-label": ["wrong-label.jsonl, row 1", "label", "no"],
     "datasets/no-file": ["no-file.jsonl", "`local:`"],
     "models/llama-3.2-1b": ["meta-llama/Llama-3.2-1B", "hub cannot be reached", "`local:`"],
-    "models/no-folder": ["no-folder", "save_pretrained"],
+    "models/no-folder": ["no-folder", "`local`"],
     "models/no-tokenizer": ["no-tokenizer", "no tokenizer", "tokenizer.json"],
     "models/no-adapter": ["no-adapter", "'t5'", "llama"],
     "models/no-weights": ["no-weights", "safetensors", "save_pretrained"],
