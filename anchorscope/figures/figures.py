@@ -41,7 +41,7 @@ FOLLOW_TIPS = FLIP_TIPS | {"value": ("follow (%)", ".1f"), "n": ("pairs", ",d")}
 FOLLOW_TIPS |= {"of": ("Q-Anchored right answers", ",d")}
 FOLLOWS = "Q-Anchored right answers that follow a matched question"
 FOLLOWED = (
-    "Lowest row: the same answer behind a matched question, for which it is wrong "
+    "Lower row: the same answer behind a matched question, for which it is wrong "
     "(dotted: behind a placebo, for which it stays right)"
 )
 # conditions that few samples, or some alone, are measured under: offered after all others
@@ -263,7 +263,7 @@ def told(
     whole = pd.concat(list(cells.values()))
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
     paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna().astype(int)
-    lower = f", lower row: {data.size_note(paired)} paired samples" if len(paired) else ""
+    lower = f", flips: {data.size_note(paired)} paired samples" if len(paired) else ""
     refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
     bands = data.BANDS if refitted else data.AUC_BANDS
     return [

@@ -247,7 +247,7 @@ def test_caption_states_readout_grouping_n_and_interval() -> None:
     table.loc[(table["dataset"] == "nq") & (table["anchor"] == "all"), "n"] = 812
     text = caption(draw(table))
     assert text.startswith("Read-out mlp/final; groups formed at each layer by its own flips; ")
-    assert "n = 812 to 1,000 samples a cell, lower row: n = 812 to 815 paired samples; " in text
+    assert "n = 812 to 1,000 samples a cell, flips: n = 812 to 815 paired samples; " in text
     assert "bands: pointwise 95 % bootstrap intervals, with the probe's own variance." in text
 
 
