@@ -22,6 +22,7 @@ from anchorscope.figures.figure_style import CROSS
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import runs
+from anchorscope.storage.counts import BY_CHOICE
 
 
 def sample(id_: str = "a", eq: tuple[int, ...] = (3, 4, 7), first: int = 100) -> Sample:
@@ -118,7 +119,9 @@ def test_scores_are_those_of_a_pass_of_the_replaced_prompt(checkpoint: Any) -> N
             assert s[layer] == pytest.approx(float(state.double().mean()), abs=1e-5)
     assert scored.apart(rows, rows.assign(probe="clean")) == 0.0
     more = pd.concat([answers, answers[:2].assign(id=["x", "y"])])
-    assert scored.counts(more, rows).dropped == {"no partner or no control": 2}
+    left_out = scored.counts(more, rows).dropped
+    assert left_out == {"no partner or no control": 2}
+    assert set(left_out) <= BY_CHOICE  # however many they are, the rest is measured
 
 
 def test_prompts_that_the_model_cannot_take_are_not_passed(checkpoint: Any) -> None:
