@@ -23,6 +23,7 @@ rule calibration:
     input:
         f"{ROOT}/tables/calibration.csv",
         f"{ROOT}/tables/null-controls.csv",
+        paths.pictures("calibration"),
 
 
 rule:
@@ -30,7 +31,6 @@ rule:
         "calibration-experiments"
     input:
         f"{ROOT}/tables/calibration-experiments.csv",
-        paths.pictures("calibration"),
 
 
 rule controls:
