@@ -1,7 +1,7 @@
 # Anchorscope with CUDA. torch brings the CUDA libraries; the driver is the host's.
 #
 #   docker build --tag anchorscope .
-#   docker run --rm --gpus all --volume "$PWD:/work" anchorscope
+#   docker run --rm --gpus all --volume "$PWD:/project" anchorscope
 FROM nvidia/cuda:13.0.1-base-ubuntu24.04
 
 # hadolint ignore=DL3008
@@ -22,7 +22,7 @@ COPY rules rules
 COPY scripts scripts
 RUN pip install --no-cache-dir --no-deps --no-build-isolation --editable .
 
-# Results, and a config.yaml of one's own, lie in the folder that is mounted here.
-WORKDIR /work
-ENV HF_HOME=/work/hub
+# Results, and your own config.yaml, lie in the folder that is mounted here.
+WORKDIR /project
+ENV HF_HOME=/project/hub
 CMD ["snakemake", "--snakefile", "/opt/anchorscope/Snakefile", "--cores", "all", "--quiet", "host", "reason"]
