@@ -319,8 +319,8 @@ def _questions(table: Rows) -> tuple[pd.DataFrame, Counts]:
     """The questions' table of a user's own, and the rows that cannot be used."""
     rows: list[Any] = table.to_dict("records") if isinstance(table, pd.DataFrame) else list(table)
     if isinstance(table, Mapping) or not all(isinstance(row, Mapping) for row in rows):
-        what, do = "questions are no rows", "give a frame, or a list of one dict for each question"
-        raise AnchorscopeError(what, "the table", do, see="python-interface")
+        do = "pass a data frame, or a list with one dict per question"
+        raise AnchorscopeError("not a table", "the questions", do, see="python-interface")
     there = {name for row in rows for name in row}
     fields: dict[str, Any] = {name: name for name in Fields.model_fields if name in there}
     fields |= {"question": "question", "answers": ["answers"]}

@@ -149,7 +149,7 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
         ({"readouts": ["mlp/last"]}, "mlp/last"),
         ({"style": "few-shot"}, "few-shot"),
         ({"style": "few_shot", "table": rows(8)}, "example"),
-        ({"table": ["Who wrote Emma?"]}, "one dict for each question"),
+        ({"table": ["Who wrote Emma?"]}, "one dict per question"),
         ({"table": rows().drop(columns="answers")}, "answers"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),

@@ -24,6 +24,7 @@ class Finding(NamedTuple):
     about: str
     what: str
     do: str | None = None
+    see: str | None = None
 
     @property
     def line(self) -> str:
@@ -37,7 +38,7 @@ def tried(about: str, name: str, call: Callable[..., str], *given: Any) -> Findi
         return Finding("ok", about, f"{name}: {call(*given)}")
     except AnchorscopeError as error:
         where = f" ({error.where})" if error.where is not None else ""
-        return Finding("error", about, f"{name}: {error.what}{where}", error.do)
+        return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
 
 def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
@@ -181,7 +182,7 @@ def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterat
         found = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
         if reached:
             found = tried("hub", f"{kind} {name}", ask, kind, hub_id)
-            reached = "cannot be reached" not in found.what
+            reached = found.see != "hub-unreachable"
         if found.status == "error" and getattr(entry, "gated", False):
             terms = f"its terms are at https://huggingface.co/{hub_id}"
             found = found._replace(do=f"{found.do}; {terms}" if found.do else terms)

@@ -42,6 +42,6 @@ def _marked(config: Config, figure: str, table: str) -> str:
         rows = rows[rows[name] == value]
     grey, thin = rows["signal"] == "False", rows["thin"] == "True"
     return (
-        f"of {len(rows)} question-anchored points {grey.sum()} without a signal (grey), "
-        f"{(thin & ~grey).sum()} others with too few samples"
+        f"{len(rows)} question-anchored points: {grey.sum()} without a signal (grey), "
+        f"{(thin & ~grey).sum()} more with too few samples"
     )

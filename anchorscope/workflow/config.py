@@ -16,15 +16,12 @@ from anchorscope.config import sources
 from anchorscope.config.sections import section_in
 from anchorscope.config.settings import Config
 from anchorscope.config.sources import Source
-from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.identity import CATALOGUES
+from anchorscope.workflow.studies import TARGETS
 
-RESERVED = frozenset(
-    "all calibration controls null-controls report reproduction resume retrain retrain-seeds"
-    " sensitivity ship dataset model train prompts answers activations scores truth refits table"
-    " figure view".split()
-) | frozenset(registry.EXPERIMENTS)
+STAGES = "dataset model train prompts answers activations scores truth refits table figure view"
+RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 
 _SEE = "see docs/configuration.md for all keys"

@@ -42,7 +42,7 @@ def stage(snakemake: Any) -> Iterator[None]:
         check_inputs(inputs)
         for path in inputs:
             if beside(path).is_file():
-                check_funnel(path, float(most))
+                check_funnel(path, float(most))  # YAML reads 5e-1 as text
         partial.drop(inputs)
         cell = [value for name, value in snakemake.wildcards.items() if name != "root"]
         Progress.job = " ".join([snakemake.rule, *cell])

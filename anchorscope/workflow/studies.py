@@ -36,10 +36,9 @@ FIRST_STAGE = {
 """The first stage that a config key matters to."""
 
 TARGETS = (
-    *("all", "controls", "report", "calibration", "null-controls", "sensitivity", "reproduction"),
-    *("retrain", "retrain-seeds", "calibration-experiments"),
-    *registry.EXPERIMENTS,
-)
+    "all controls report calibration calibration-experiments null-controls sensitivity reproduction"
+    " retrain retrain-seeds".split()
+) + list(registry.EXPERIMENTS)
 """What Snakemake builds by name beside the figures."""
 
 

@@ -195,11 +195,6 @@ def test_yaml_reads_1e_4_as_text_and_we_do_not() -> None:
     assert load(raw).probe.grid == [1e-4, 1.0]
 
 
-def test_a_condition_left_out_or_null_is_not_run() -> None:
-    conditions = load(changed("conditions", {"knockout": {}, "noop": None})).conditions
-    assert {name for name, one in conditions if one is not None} == {"knockout"}
-
-
 @pytest.mark.parametrize("name", Conditions.model_fields)
 def test_an_overlay_switches_every_condition_on(name: str, tmp_path: Path) -> None:
     """Snakemake's merge keeps a null that meets `{}`."""
@@ -245,18 +240,6 @@ def test_the_root_follows_the_limit() -> None:
     assert load(SHIPPED).root == "results"
     raw = SHIPPED | {"limit": 50, "results": "results/subject-only/"}
     assert load(raw).root == "results/subject-only/limit-50"
-
-
-def test_cells_are_models_times_datasets_in_order() -> None:
-    assert load(SHIPPED).cells("llama-3.2")[3:5] == [
-        ("llama-3.2-1b", "nq"),
-        ("llama-3.2-3b", "popqa"),
-    ]
-
-
-def test_a_dataset_may_set_its_own_sample_size() -> None:
-    config = load(changed("datasets/nq/sample_size", 7))
-    assert (config.sample_size_of("nq"), config.sample_size_of("popqa")) == (7, 2000)
 
 
 PINNED = "ca6ce7b7eaff"
@@ -326,13 +309,6 @@ def test_a_recipe_over_real_rows_depends_on_their_sample() -> None:
 
     hashes = [config(*key).recipe_hash("mine") for key in ((100,), (200,), (100, 1))]
     assert len(set(hashes)) == 3
-
-
-def test_worlds_of_a_trained_model_are_given_in_full() -> None:
-    worlds = load(SHIPPED).worlds_of("calibration-qwen3")
-    styles = [world["style"] for world in worlds.values()]
-    assert styles == ["relation", "trivia", "two_hop", "search"]
-    assert worlds["world-search"]["words_per_group"] == 8
 
 
 @pytest.mark.parametrize("path", config_docs.contents(), ids=lambda path: path.name)

@@ -90,3 +90,8 @@ def test_the_gpu_part_runs_where_there_is_none(module, tmp_path, capsys):
     assert notes["probes"]["probes"] == 3 * (5 + 25) * 6 and notes["probes"]["seconds"] > 0
     said = capsys.readouterr().out
     assert "| tiny |" in said and "| 3 layers × 150 × 16 |" in said
+
+
+def test_how_long_a_run_takes_is_documented_as_the_formula_gives_it(module):
+    page = (ROOT / "docs" / "how-long.md").read_text(encoding="utf-8")
+    assert module("how_long").table() in page

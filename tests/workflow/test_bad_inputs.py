@@ -127,7 +127,7 @@ def test_check_refuses_it_in_the_same_words_without_a_run(
         (found,) = cli_check.model(chosen, name)
     else:
         found = cli_check.tried("dataset", name, cli_check.dataset, chosen, name, ())
-    status, _, what, do = found
+    status, _, what, do, _ = found
     said = " ".join(log_of(clone, entry).split())
     assert status == "error" and f"do: {do}" in said
     assert f"error: {what.removeprefix(f'{name}: ').partition(' (/')[0]} where:" in said

@@ -98,19 +98,3 @@ def test_a_variant_starts_where_its_choice_first_matters(
     study = paths.studies[f"results/sensitivity/{variant}"]
     assert study.first == first
     assert study.config != config()
-
-
-def test_a_config_without_the_calibration_models_has_no_such_cells() -> None:
-    raw = workflow.merged(BASE, {})
-    raw["figures"] = dict(raw["figures"])
-    del raw["calibration"], raw["sensitivity"], raw["figures"]["demo"]
-    raw["models"] = {name: model for name, model in raw["models"].items() if "hub" in model}
-    raw["targets"] = ["llama-3.2"]
-    own = load(raw)
-    assert own.calibrated() == []
-    assert "results/calibration" in studies.of(own)
-
-
-def test_variants_and_no_other_study_vary(paths: Paths) -> None:
-    varied = [root for root in paths.studies if studies.varies(root)]
-    assert varied == [*studies.sensitivity_roots(config()).values()]

@@ -17,7 +17,7 @@ import pytest
 
 from anchorscope.models import answers, loading
 from anchorscope.passes import activations, planning
-from anchorscope.questions import hub, prompts, questions, reading, revisions
+from anchorscope.questions import prompts, questions, reading, revisions
 from anchorscope.storage import files, provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
 from anchorscope.workflow.stage import stage
@@ -150,13 +150,6 @@ def test_what_looks_like_a_token_or_a_login_is_left_out_and_nothing_else(
     said: str, left: str
 ) -> None:
     assert redacted(said) == left
-
-
-def test_no_error_of_the_hub_holds_the_token(token: str) -> None:
-    with pytest.raises(AnchorscopeError) as caught, hub.errors("model", f"o/{token}", token):
-        raise ValueError(f"header: Bearer {token}")
-    assert token not in str(caught.value)
-    assert caught.value.__cause__ is None and caught.value.__suppress_context__
 
 
 def job(folder: Path, **more: Any) -> SimpleNamespace:

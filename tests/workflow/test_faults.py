@@ -6,13 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
 from workflow import Workspace
-
-from faults import disks
 
 CELL = "tiny-llama/tiny-world"
 TABLE = "results/tables/tiny.csv"
@@ -102,6 +102,26 @@ def batches(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_mtime_ns for path in folder.rglob("batch-*.safetensors")}
 
 
+@contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """Put a folder, with what it holds, onto a disk of 64 MB."""
+    aside = folder.with_name(folder.name + ".aside")
+    folder.rename(aside)
+    folder.mkdir()
+    try:
+        mount = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(folder)]
+        done = subprocess.run(mount, capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"no disk can be mounted here: {done.stderr.strip()}")
+        try:
+            shutil.copytree(aside, folder, symlinks=True, dirs_exist_ok=True)
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", str(folder)], check=True)
+    finally:
+        shutil.rmtree(aside)
+
+
 @pytest.mark.parametrize(
     ("stage", "product"),
     [("answers", f"answers/{CELL}.parquet"), ("activations", f"activations/{CELL}")],
@@ -132,7 +152,7 @@ def test_a_disk_that_fills_up_is_named_and_loses_nothing(
     tiny_run: Workspace, tmp_path: Path
 ) -> None:
     clone = before(tiny_run, tmp_path / "clone", "scores")
-    with disks.small_disk(clone.results):
+    with small_disk(clone.results):
         put_first(clone, "scores", FILL)
         code, text = run(clone, TABLE)
         assert code != 0 and clear(text, "the disk is full", "rule scores", "#disk-full"), text

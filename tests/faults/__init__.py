@@ -1,1 +1,0 @@
-"""Faults injected into runs of a tiny workflow."""
