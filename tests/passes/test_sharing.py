@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 
 import pandas as pd
@@ -260,7 +259,7 @@ def test_what_rows_have_in_common_is_what_all_begin_with(rows):
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(generation, "split", functools.partial(cache.split, price=price))
+    monkeypatch.setattr(generation, "split", lambda widths, _: cache.split(widths, price))
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -278,7 +277,7 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
 
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
-    monkeypatch.setattr(generation, "split", lambda widths: [slice(None)])  # all in one call
+    monkeypatch.setattr(generation, "split", lambda *_: [slice(None)])  # all in one call
     loaded, rows = load("llama"), []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
     eos = frozenset(greedy(loaded, ids, (), 3)[2] for ids in prompts[:4])

@@ -116,7 +116,7 @@ def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads() -> None:
     ],
 )
 def test_make_calls_snakemake_with_the_arguments_given(asked: list[str], runs: str) -> None:
-    command = ["make", "-n", "--old-file=.venv/.ready", *asked]
+    command = ["make", "-n", "--no-print-directory", "--old-file=.venv/.ready", *asked]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert " ".join(done.stdout.split()).endswith(runs)
 
