@@ -20,7 +20,7 @@ from anchorscope.passes.interventions import CLEAN, Intervention
 from anchorscope.passes.planning import sample_of
 from anchorscope.passes.runner import measure
 from anchorscope.probes.stored import Stored
-from anchorscope.storage.counts import Counts
+from anchorscope.storage.counts import NO_PARTNER, Counts
 
 COLUMNS = ("id", "condition", "readout", "layer", "s")
 
@@ -108,7 +108,7 @@ def _long(s: np.ndarray, ids: Sequence[str], condition: str, readout: str) -> pd
 def counts(answers: pd.DataFrame, rows: pd.DataFrame) -> Counts:
     """How many of the answers the experiment could be done with."""
     passed = rows["id"].nunique()
-    dropped = {"no partner or no control": len(answers) - passed}
+    dropped = {NO_PARTNER: len(answers) - passed}
     return Counts(len(answers), passed, {why: n for why, n in dropped.items() if n})
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BEYOND_LIMIT = "beyond the limit of this run"
+NO_PARTNER = "no partner or no control"
 BY_CHOICE = frozenset((
     BEYOND_LIMIT, "outside the sample", "held back for few-shot examples", "equal question folded",
-    "no partner or no control",
+    NO_PARTNER,
 ))  # fmt: skip
-"""Reasons that lose nothing: who samples leaves rows out on purpose."""
+"""Reasons that do not count as losses."""
 
 
 @dataclass(frozen=True)
