@@ -8,13 +8,13 @@ rows, where a row of weight two counts like two equal rows:
 
 L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes
 correlated features converge like independent ones; Gram is the layer's correlation matrix, taken
-apart once for all problems, or the identity where it is close to that and problems are few.
+apart once for all problems.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,7 +24,7 @@ from torch import Tensor
 
 from anchorscope.passes.features import Features, Part
 from anchorscope.probes.lbfgs import MEMORY, Block, minimise
-from anchorscope.probes.standardising import COLUMNS, Standardised, standardise
+from anchorscope.probes.standardising import COLUMNS, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
@@ -88,9 +88,8 @@ def fit(
     c: Tensor | np.ndarray,
     *,
     device: str | torch.device = "cpu",
-    budget_bytes: int | None = None,
 ) -> Probes:
-    """Fit every problem at every layer, on `device`.
+    """Fit every problem at every layer, on `device`, as many at once as fit its memory.
 
     Args:
         x: features, float [layers, n, width]; only the layers being solved are asked for.
@@ -98,26 +97,21 @@ def fit(
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
         c: inverse penalty of each problem, [problems] or [layers, problems].
         device: where to solve.
-        budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
-            `CPU_BYTES` or `GPU_BYTES`. What does not fit after all is halved.
 
     Raises:
-        AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
-            a single problem does not fit.
+        AnchorscopeError: training rows of one class, a GPU on which a single problem does not fit.
     """
     device = torch.device(device)
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
     c = c.expand(len(x), len(masks))
     _check(z, masks)
-    layers, problems = _at_once(x.shape, len(masks), budget_bytes or _budget(device))
-    whole, todo = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
-    parts: list[Probes] = []
+    layers, problems = _at_once(x.shape, len(masks), _budget(device))
+    todo, parts = range(len(x)), list[Probes]()
     while todo:
-        some = Part(whole, todo[:layers])
-        here = c[len(x) - len(todo) :][: len(some)]
-        found = tried(partial(_solve, some, z, masks, here, problems))
+        some = Part(x, todo[:layers])
+        found = tried(partial(_solve, some, z, masks, c[some.layers], problems))
         if found is None:
-            layers, problems = _halved(len(some), min(problems, len(masks)))
+            layers, problems = _halved(len(some), problems)
             continue
         parts.append(found)
         todo = todo[layers:]
@@ -128,44 +122,20 @@ def fit(
 
 
 @torch.inference_mode()
-def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
+def _solve(x: Features, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
     """The probes of some layers, so many problems at once; arguments as those of `fit`."""
-    layers = standardise(x, masks)
-    weights = z.new_empty((len(x), len(masks), x.shape[2]))
-    bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
-    for here, block in _blocks(layers, z, masks, c):
-        for some in torch.arange(len(masks), device=z.device).split(at_once):
-            problems = block.take(some)
-            w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
-            weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
-            iterations, unconverged = max(iterations, steps), unconverged + unsolved
-    weights /= layers.scale[:, None]
-    centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
-    return Probes(weights, bias.double() - centred, iterations, unconverged)
-
-
-def _blocks(
-    layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
-) -> Iterator[tuple[Tensor, Block]]:
-    """Layers that are solved together, those with eigenvectors and those without."""
-    ranks = [len(values) for _, values in layers.eigen]
-    for rank in sorted({*ranks}):
-        some = [layer for layer, found in enumerate(ranks) if found == rank]
-        here = torch.tensor(some, device=z.device)
-        vectors, values = zip(*(layers.eigen[layer] for layer in some), strict=True)
-        block = Block(
-            x=layers.x if len(some) == len(ranks) else layers.x[here],
-            z=z,
-            mask=masks,
-            root=torch.where(masks > 0, masks.rsqrt(), 0.0),
-            c=c[here][..., None],
-            size=masks.sum(-1, keepdim=True),
-            mean=layers.mean[here][:, layers.same],
-            inv_std=layers.inv_std[here][:, layers.same],
-            vectors=torch.stack(vectors),
-            values=torch.stack(values)[:, None],
-        )
-        yield here, block
+    of = standardise(x, masks)
+    given = of.mean, of.inv_std, of.vectors, of.values[:, None]
+    whole = Block(of.x, z, masks, c[..., None], *given)
+    parts = []
+    for some in torch.arange(len(masks), device=z.device).split(at_once):
+        block = whole.take(slice(None), some)
+        w, steps, unsolved = minimise(block, TOLERANCE, MAX_ITERATIONS)
+        weights, bias = block.folded(w)
+        weights /= of.scale[:, None]
+        centred = (weights.double() @ of.centre.double()[..., None])[..., 0]
+        parts.append(Probes(weights, bias.double() - centred, steps, unsolved))
+    return join(parts, 1)
 
 
 def _budget(device: torch.device) -> int:
@@ -180,7 +150,7 @@ def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
     read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
-    return max(1, (budget - read) // layer), max(1, budget // state)
+    return max(1, (budget - read) // layer), min(problems, max(1, budget // state))
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:

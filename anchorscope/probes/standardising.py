@@ -8,13 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Part
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.passes.features import Features
 
-FEW = 16
-"""At most so many problems a layer cost less than taking its correlation matrix apart."""
-MILD = 2.0
-"""Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 CONSTANT = 1e-12
 """Variance among a problem's rows, beside that among all, of a feature that tells it nothing."""
 FAR = 8.0
@@ -28,49 +23,36 @@ COLUMNS = 64
 class Standardised:
     """Features of some layers, less their centre and by their scale.
 
-    `mean` and `inv_std` are of the rows of problems that weigh them alike, in units of `x`. `eigen`
-    holds eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; of
-    rank 0 where it is taken for the identity.
+    `mean` and `inv_std` are of the rows of each problem, in units of `x`.
     """
 
     x: Tensor  # float32 [layers, n, width]
     centre: Tensor  # [layers, width]
     scale: Tensor
-    mean: Tensor  # [layers, some, width]
+    mean: Tensor  # [layers, problems, width]
     inv_std: Tensor
-    same: Tensor  # which of these is each problem's, int64 [problems]
-    eigen: tuple[tuple[Tensor, Tensor], ...]
+    vectors: Tensor  # of the correlation matrix, [layers, width, rank]
+    values: Tensor  # [layers, rank]
 
 
-def standardise(features: Part, masks: Tensor) -> Standardised:
+def standardise(features: Features, masks: Tensor) -> Standardised:
     """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
 
-    One layer is asked for after the other. Few probes of a layer that is nearly uncorrelated do
-    with eigenvectors of rank 0.
-
-    Raises:
-        AnchorscopeError: features that are not finite.
+    One layer is asked for after the other.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape
     x = masks.new_empty((layers, n, width))
-    found, eigen = [], []
+    found = []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
         columns = range(0, width, COLUMNS)
         parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
-        found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
-        if not bool(torch.isfinite(found[-1][0]).all()):
-            raise AnchorscopeError(
-                "activations are not finite, no probe can be fitted",
-                f"layer {features.layers[layer]}",
-                "measure them again, with dtype: float32 for this model",
-                see="not-finite",
-            )
-        mild = len(masks) <= FEW and _spread(out) <= MILD
-        eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
-    centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
-    return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
+        found.append(
+            [*(torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)), *_eigen(out)]
+        )
+    centre, scale, mean, inv_std, vectors, values = map(torch.stack, zip(*found, strict=True))
+    return Standardised(x, centre, scale, mean[:, same], inv_std[:, same], vectors, values)
 
 
 def _columns(
@@ -102,14 +84,6 @@ def _columns(
     variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
     return first + centre, scale, mean, inv_std
-
-
-def _spread(x: Tensor) -> float:
-    """Mean square eigenvalue of xᵀx / n, at least 1; by random directions."""
-    draws = torch.Generator(x.device).manual_seed(0)
-    signs = torch.randint(0, 2, (4, x.shape[1]), generator=draws, device=x.device) * 2.0 - 1
-    seen = (signs @ x.T) @ x / len(x)
-    return float(seen.square().mean())
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -112,8 +112,9 @@ def test_little_memory_gives_the_same_probes(
     blocks.clear()
     monkeypatch.setattr(standardising, "COLUMNS", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
-    found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
-    solved = [len(block.size) for block in blocks]
+    monkeypatch.setattr(probes, "CPU_BYTES", 20_000)
+    found = probes.fit(*inputs).logits(inputs[0])
+    solved = [len(block.mask) for block in blocks]
     assert max(solved) < len(c) and sum(solved) == 2 * len(c)
     assert torch.allclose(found, expected, atol=2e-3)
 
@@ -144,9 +145,6 @@ def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
     inputs = (torch.as_tensor(value) for value in (hard, labels, *problems(150)))
     monkeypatch.setattr(probes, "MAX_ITERATIONS", 1)
     assert probes.fit(*inputs).unconverged > 0
-    x[1, 3, 2] = np.nan
-    with pytest.raises(AnchorscopeError, match="layer 1"):
-        fitted(x, z, *problems(30))
 
 
 def test_layers_that_do_not_fit_are_halved_then_their_problems(
@@ -158,13 +156,13 @@ def test_layers_that_do_not_fit_are_halved_then_their_problems(
     solve, most, tried = probes._solve, every // 2, list[tuple[int, int]]()
 
     def limited(x: Part, *given: Any) -> probes.Probes:
-        tried.append((len(x), min(given[-1], every)))
+        tried.append((len(x), given[-1]))
         if len(x) * tried[-1][1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return solve(x, *given)
 
     monkeypatch.setattr(probes, "_solve", limited)
-    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
+    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, every))
     found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     assert tried == [(4, every), (2, every), (1, every), *[(1, every // 2)] * 6]
     assert torch.allclose(found, expected, atol=2e-3)
@@ -188,27 +186,3 @@ def test_a_row_far_off_does_not_hold_up_the_others(far: float, n: int) -> None:
     for problem in (5, 11, 17):
         expected = reference(x[0], z, masks[problem], c[problem])
         assert np.abs(p[0, problem] - expected)[~masks[problem]].max() < 1e-3
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correlate(
-    dtype: torch.dtype, blocks: list[Block]
-) -> None:
-    draws = np.random.default_rng(2)
-    z = (draws.random(400) < 0.5).astype(int)
-    mild = draws.normal(size=(2, 400, 40)) + 0.3 * z[:, None]
-    steep = mild[:1] @ (draws.normal(size=(40, 40)) * np.logspace(0, -3, 40)[:, None])
-    x = torch.as_tensor(np.concatenate([mild, steep, mild[:1]])).to(dtype)
-    masks, c = np.stack([np.arange(400) % 3 != k for k in range(3)]), np.ones(3)
-    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
-    alone = [probes.fit(x[layer : layer + 1], *inputs) for layer in range(4)]
-    blocks.clear()
-    solved = probes.fit(x, *inputs)
-    assert [(len(one.values), one.values.shape[-1]) for one in blocks] == [(3, 0), (1, 40)]
-    for layer in range(4):
-        together, by_itself = solved.logits_at(layer, x[layer]), alone[layer].logits_at(0, x[layer])
-        torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
-    p = torch.sigmoid(solved.logits(x)).numpy()
-    for layer in range(4):
-        expected = reference(x[layer].double().numpy(), z, masks[0], 1.0)
-        assert np.abs(p[layer, 0] - expected).max() < 1e-3
