@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from anchorscope.passes.features import Features, Part
-from anchorscope.probes.lbfgs import MEMORY, Block, minimise
-from anchorscope.probes.standardising import COLUMNS, standardise
+from anchorscope.probes.lbfgs import MEMORY, minimise
+from anchorscope.probes.standardising import standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
@@ -124,16 +124,14 @@ def fit(
 @torch.inference_mode()
 def _solve(x: Features, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
     """The probes of some layers, so many problems at once; arguments as those of `fit`."""
-    of = standardise(x, masks)
-    given = of.mean, of.inv_std, of.vectors, of.values[:, None]
-    whole = Block(of.x, z, masks, c[..., None], *given)
+    whole, centre, scale = standardise(x, z, masks, c)
     parts = []
     for some in torch.arange(len(masks), device=z.device).split(at_once):
         block = whole.take(slice(None), some)
         w, steps, unsolved = minimise(block, TOLERANCE, MAX_ITERATIONS)
         weights, bias = block.folded(w)
-        weights /= of.scale[:, None]
-        centred = (weights.double() @ of.centre.double()[..., None])[..., 0]
+        weights /= scale[:, None]
+        centred = (weights.double() @ centre.double()[..., None])[..., 0]
         parts.append(Probes(weights, bias.double() - centred, steps, unsolved))
     return join(parts, 1)
 
@@ -148,9 +146,8 @@ def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int
     """How many layers, and how many problems of each, fit; at least one of either."""
     _, n, width = shape
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
-    read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
-    return max(1, (budget - read) // layer), min(problems, max(1, budget // state))
+    return max(1, budget // layer), min(problems, max(1, budget // state))
 
 
 def _halved(layers: int, problems: int) -> tuple[int, int]:

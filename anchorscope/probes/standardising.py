@@ -3,72 +3,51 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from anchorscope.passes.features import Features
+from anchorscope.probes.lbfgs import Block
 
 CONSTANT = 1e-12
 """Variance among a problem's rows, beside that among all, of a feature that tells it nothing."""
 FAR = 8.0
 """Standard deviations from which on a row has no say in where its feature is centred; of few rows
 less, since one of n is never √n away."""
-COLUMNS = 64
-"""Features whose statistics are taken at once, in float64: few enough to stay in a cache."""
 
 
-@dataclass(frozen=True)
-class Standardised:
-    """Features of some layers, less their centre and by their scale.
+def standardise(
+    features: Features, z: Tensor, masks: Tensor, c: Tensor
+) -> tuple[Block, Tensor, Tensor]:
+    """The problems on standardised features, whose centre and scale [layers, width] come after.
 
-    `mean` and `inv_std` are of the rows of each problem, in units of `x`.
-    """
-
-    x: Tensor  # float32 [layers, n, width]
-    centre: Tensor  # [layers, width]
-    scale: Tensor
-    mean: Tensor  # [layers, problems, width]
-    inv_std: Tensor
-    vectors: Tensor  # of the correlation matrix, [layers, width, rank]
-    values: Tensor  # [layers, rank]
-
-
-def standardise(features: Features, masks: Tensor) -> Standardised:
-    """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
-
-    One layer is asked for after the other.
+    Of features [layers, n, width], one layer asked for after the other, for problems that weigh
+    their rows by masks [problems, n]; penalties c are [layers, problems].
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
-    layers, n, width = features.shape
-    x = masks.new_empty((layers, n, width))
+    x = masks.new_empty(tuple(features.shape))
     found = []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
-        columns = range(0, width, COLUMNS)
-        parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
-        found.append(
-            [*(torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)), *_eigen(out)]
-        )
+        out[:], *statistics = _statistics(rows.double(), different)
+        found.append([*(one.float() for one in statistics), *_eigen(out)])
     centre, scale, mean, inv_std, vectors, values = map(torch.stack, zip(*found, strict=True))
-    return Standardised(x, centre, scale, mean[:, same], inv_std[:, same], vectors, values)
+    of_problems = mean[:, same], inv_std[:, same]
+    return Block(x, z, masks, c[..., None], *of_problems, vectors, values[:, None]), centre, scale
 
 
-def _columns(
-    rows: Tensor, weights: Tensor, out: Tensor, columns: slice
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Write some features of `rows` [n, width] to `out`, less their centre and by their scale.
+def _statistics(x: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
+    """Features [n, width], float64, less their centre and by their scale; and what these are.
 
     A row far off draws the mean away from all others, and leaves few digits to tell them apart:
     features that have one are centred by their other rows alone. A constant feature is its own
     centre, to the last bit. One that is constant among a problem's rows gets weight 0 by way of an
     infinite std: that is what the penalty would make of it.
 
-    Returns centre and scale, float64 [features], and the mean and 1 / std of each problem's rows,
-    weighed by `weights` [problems, n], in units of `out`, float64 [problems, features].
+    Returns the features, centre and scale [width], and the mean and 1 / std of each problem's rows,
+    weighed by `weights` [problems, n], in units of these features, [problems, width].
     """
-    x = rows[:, columns].double()
     x, first = x - x[0], x[0]
     centre, flat = x.mean(0), ~x.any(0)
     away = x - centre
@@ -78,12 +57,11 @@ def _columns(
     if not bool(near.all()):
         centre = (x * near).sum(0) / near.sum(0).clamp(min=1)
     x = (x - centre) / scale
-    out[:, columns] = x
     share = weights.double() / weights.double().sum(-1, keepdim=True)
     mean = share @ x
     variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    return first + centre, scale, mean, inv_std
+    return x, first + centre, scale, mean, inv_std
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -105,13 +105,14 @@ def learned(n=150, width=40, layers=3):
     return torch.as_tensor(x, dtype=torch.float32), z
 
 
-@pytest.mark.parametrize("budget", [None, 200_000])
-def test_probes_are_the_cpus_in_blocks_of_any_size(budget):
+@pytest.mark.parametrize("budget", [probes.GPU_BYTES, 200_000])
+def test_probes_are_the_cpus_in_blocks_of_any_size(monkeypatch, budget):
+    monkeypatch.setattr(probes, "GPU_BYTES", budget)
     x, z = learned()
     masks = torch.as_tensor(np.stack([np.arange(len(z)) % 5 != k for k in range(5)]))
     masks, c = masks.repeat(4, 1), torch.tensor([0.01, 0.1, 1.0, 10.0]).repeat_interleave(5)
     here = probes.fit(x, torch.as_tensor(z), masks, c)
-    there = probes.fit(x, torch.as_tensor(z), masks, c, device=DEVICE, budget_bytes=budget)
+    there = probes.fit(x, torch.as_tensor(z), masks, c, device=DEVICE)
     assert there.weights.device.type == DEVICE and not there.unconverged
     assert torch.allclose(there.logits(x).cpu(), here.logits(x), atol=LOGIT)
 

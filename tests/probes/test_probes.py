@@ -12,7 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.passes.features import Part
-from anchorscope.probes import probes, standardising
+from anchorscope.probes import probes
 from anchorscope.probes.lbfgs import Block
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -110,7 +110,6 @@ def test_little_memory_gives_the_same_probes(
     masks, c = problems(150)
     expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     blocks.clear()
-    monkeypatch.setattr(standardising, "COLUMNS", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
     monkeypatch.setattr(probes, "CPU_BYTES", 20_000)
     found = probes.fit(*inputs).logits(inputs[0])
