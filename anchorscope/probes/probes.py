@@ -105,16 +105,24 @@ def fit(
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
     c = c.expand(len(x), len(masks))
     _check(z, masks)
-    layers, problems = _at_once(x.shape, len(masks), _budget(device))
+    layers = _layers_at_once(x.shape, len(masks), device)
     todo, parts = range(len(x)), list[Probes]()
     while todo:
         some = Part(x, todo[:layers])
-        found = tried(partial(_solve, some, z, masks, c[some.layers], problems))
-        if found is None:
-            layers, problems = _halved(len(some), problems)
+        found = tried(partial(_solve, some, z, masks, c[some.layers]))
+        if found is not None:
+            parts.append(found)
+            todo = todo[layers:]
             continue
-        parts.append(found)
-        todo = todo[layers:]
+        layers = len(some) // 2
+        if not layers:
+            raise AnchorscopeError(
+                "the probes of one layer do not fit by themselves",
+                "memory of the device",
+                "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 to use the CPU",
+                see="out-of-memory",
+            )
+        log.warning("probes of %d layers do not fit in memory: halved", len(some))
     fitted = join(parts)
     if fitted.unconverged:
         log.warning("%d probes were stopped after %d steps", fitted.unconverged, MAX_ITERATIONS)
@@ -122,45 +130,24 @@ def fit(
 
 
 @torch.inference_mode()
-def _solve(x: Features, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
-    """The probes of some layers, so many problems at once; arguments as those of `fit`."""
-    whole, centre, scale = standardise(x, z, masks, c)
-    parts = []
-    for some in torch.arange(len(masks), device=z.device).split(at_once):
-        block = whole.take(slice(None), some)
-        w, steps, unsolved = minimise(block, TOLERANCE, MAX_ITERATIONS)
-        weights, bias = block.folded(w)
-        weights /= scale[:, None]
-        centred = (weights.double() @ centre.double()[..., None])[..., 0]
-        parts.append(Probes(weights, bias.double() - centred, steps, unsolved))
-    return join(parts, 1)
+def _solve(x: Features, z: Tensor, masks: Tensor, c: Tensor) -> Probes:
+    """The probes of some layers; arguments as those of `fit`."""
+    block, centre, scale = standardise(x, z, masks, c)
+    w, steps, unsolved = minimise(block, TOLERANCE, MAX_ITERATIONS)
+    weights, bias = block.folded(w)
+    weights /= scale[:, None]
+    centred = (weights.double() @ centre.double()[..., None])[..., 0]
+    return Probes(weights, bias.double() - centred, steps, unsolved)
 
 
-def _budget(device: torch.device) -> int:
-    if device.type == "cpu":
-        return CPU_BYTES
-    return min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
-
-
-def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int]:
-    """How many layers, and how many problems of each, fit; at least one of either."""
+def _layers_at_once(shape: Sequence[int], problems: int, device: torch.device) -> int:
+    """How many layers fit, at least one."""
     _, n, width = shape
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
-    return max(1, budget // layer), min(problems, max(1, budget // state))
-
-
-def _halved(layers: int, problems: int) -> tuple[int, int]:
-    """Half of the layers that did not fit; of a single layer half of the problems."""
-    if layers == problems == 1:
-        raise AnchorscopeError(
-            "one probe of one layer does not fit by itself",
-            "memory of the device",
-            "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU",
-            see="out-of-memory",
-        )
-    log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
-    return (layers // 2, problems) if layers > 1 else (1, problems // 2)
+    on_gpu = device.type != "cpu"
+    budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2) if on_gpu else CPU_BYTES
+    return max(1, budget // layer)
 
 
 def _check(z: Tensor, masks: Tensor) -> None:

@@ -13,7 +13,6 @@ from sklearn.preprocessing import StandardScaler
 
 from anchorscope.passes.features import Part
 from anchorscope.probes import probes
-from anchorscope.probes.lbfgs import Block
 from anchorscope.storage.errors import AnchorscopeError
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
@@ -66,20 +65,6 @@ def check(
             assert np.abs(p[layer, problem] - expected).max() < 1e-3, (layer, problem, penalty)
 
 
-@pytest.fixture
-def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
-    """Every block of problems that is minimised."""
-    seen: list[Block] = []
-    minimise = probes.minimise
-
-    def spied(block: Block, *given: float) -> tuple[torch.Tensor, int, int]:
-        seen.append(block)
-        return minimise(block, *given)
-
-    monkeypatch.setattr(probes, "minimise", spied)
-    return seen
-
-
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [
@@ -101,21 +86,6 @@ def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
     weights = np.random.default_rng(4).poisson(1.0, size=(3, 120))
     c = np.array([1e-3, 0.1, 10.0])
     check(fitted(x, z, weights, c), x, z, weights, c)
-
-
-def test_little_memory_gives_the_same_probes(
-    monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
-) -> None:
-    x, z = features("offset", 150, 20)
-    masks, c = problems(150)
-    expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    blocks.clear()
-    inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
-    monkeypatch.setattr(probes, "CPU_BYTES", 20_000)
-    found = probes.fit(*inputs).logits(inputs[0])
-    solved = [len(block.mask) for block in blocks]
-    assert max(solved) < len(c) and sum(solved) == 2 * len(c)
-    assert torch.allclose(found, expected, atol=2e-3)
 
 
 def test_only_the_layers_being_solved_or_scored_are_asked_for(
@@ -146,30 +116,28 @@ def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
     assert probes.fit(*inputs).unconverged > 0
 
 
-def test_layers_that_do_not_fit_are_halved_then_their_problems(
+def test_layers_that_do_not_fit_are_halved(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     x, z = features("plain", 90, 10)
     x, (masks, c) = np.concatenate([x, x, x]), problems(90)
-    expected, every = fitted(x, z, masks, c).logits(torch.as_tensor(x)), len(c)
-    solve, most, tried = probes._solve, every // 2, list[tuple[int, int]]()
+    expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
+    solve, most, tried = probes._solve, 2, list[int]()
 
     def limited(x: Part, *given: Any) -> probes.Probes:
-        tried.append((len(x), given[-1]))
-        if len(x) * tried[-1][1] > most:
+        tried.append(len(x))
+        if len(x) > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return solve(x, *given)
 
     monkeypatch.setattr(probes, "_solve", limited)
-    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, every))
     found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    assert tried == [(4, every), (2, every), (1, every), *[(1, every // 2)] * 6]
+    assert tried == [6, 3, 1, 1, 1, 1, 1, 1]
     assert torch.allclose(found, expected, atol=2e-3)
-    assert f"{every} probes of 4 layers do not fit in memory" in caplog.text
+    assert "probes of 6 layers do not fit in memory" in caplog.text
     most = 0
-    with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
+    with pytest.raises(AnchorscopeError, match="probes of one layer do not fit"):
         fitted(x, z, masks, c)
-    assert tried[-1] == (1, 1)
 
 
 @pytest.mark.parametrize("n", [50, 150])
