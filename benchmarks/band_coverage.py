@@ -24,6 +24,7 @@ import torch
 from anchorscope.experiments.analysis import table
 from anchorscope.experiments.knockout import curve
 from anchorscope.probes import scores
+from anchorscope.probes.fitting import Settings
 
 WIDTH, STRENGTH, SHARED = 16, 1.2, 0.4
 MOVED = 0.1
@@ -76,10 +77,11 @@ def intervals(
     torch.set_num_threads(1)
     answers, features = world(n, seed)
     ids = answers["id"].tolist()
-    drawn = scores.drawn(answers, probe)
+    settings = Settings(**probe)
+    drawn = scores.drawn(answers, settings)
     scored = scores.score(
         lambda condition, draw: (ids, features[condition, draw]),
-        *(answers, "mlp/final", CONDITIONS, probe),
+        *(answers, "mlp/final", CONDITIONS, settings),
         extras=False,
         draws=drawn,
     )

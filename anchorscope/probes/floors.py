@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,7 +24,7 @@ LONGEST = 4
 MOST_NGRAMS = 20_000
 
 
-def floors(answers: pd.DataFrame, settings: fitting.Settings | Mapping[str, Any]) -> pd.DataFrame:
+def floors(answers: pd.DataFrame, settings: fitting.Settings) -> pd.DataFrame:
     """Predict the label from text alone, out of fold, in each of the ways of `FLOORS`.
 
     `answer` reads E_A and the relation, `question` the question, `response` all that was fed
@@ -46,7 +45,6 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings | Mapping[str, Any]
     Raises:
         AnchorscopeError: folds cannot be cut.
     """
-    settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     answers = kept(answers)
     # Inner folds are of no use here, and may not exist where the outer ones do.
     plan = fitting.design(answers, replace(settings, scoring="published"), "floors")

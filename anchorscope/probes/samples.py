@@ -113,14 +113,9 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
             see="nothing-left",
         )
     check_ids(answers)
-    strange = answers[~answers["label"].isin((0, 1))] if "label" in answers else answers[:0]
-    if len(strange):
-        raise AnchorscopeError(
-            f"a label is neither 0 nor 1 but {strange['label'].iloc[0]}",
-            f"answers, id {strange['id'].iloc[0]}",
-            "delete the cell's answers and run snakemake again",
-            see="stale-product",
-        )
+    if "label" in answers and len(strange := answers[~answers["label"].isin((0, 1))]):
+        id_, label = strange[["id", "label"]].iloc[0]
+        raise mismatch(f"a label is neither 0 nor 1 but {label}", f"answers, id {id_}", "answers")
     return answers
 
 
@@ -167,11 +162,10 @@ def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     return known.get_indexer(ids)
 
 
-def mismatch(what: str, where: str) -> AnchorscopeError:
-    """Tables of a cell that do not belong together."""
-    return AnchorscopeError(
-        what, where, "delete the cell's scores and run snakemake again", see="stale-product"
-    )
+def mismatch(what: str, where: str, stale: str = "scores") -> AnchorscopeError:
+    """Products of a cell that do not belong together, of which one is to be made anew."""
+    do = f"delete the cell's {stale} and run snakemake again"
+    return AnchorscopeError(what, where, do, see="stale-product")
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
@@ -211,14 +205,15 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
 def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np.ndarray:
     """s, float64 [layers, n]; NaN where a sample was not measured (if that is allowed)."""
     where = f"{where}, {condition}"
-    named, layers = pd.Index(part["id"].astype(str)), part["layer"].to_numpy()
-    places = ids.get_indexer(named)
-    if (places < 0).any():
-        raise mismatch(f"a sample is scored without answer, id {named[places < 0][0]}", where)
-    values = part["s"].to_numpy(dtype=np.float64)
-    if len(bad := np.flatnonzero(~np.isfinite(values))):
-        at = f"layer {layers[bad[0]]}, id {named[bad[0]]}"
-        raise mismatch("a score is not finite", f"{where}, {at}")
+    layers, values = part["layer"].to_numpy(), part["s"].to_numpy(dtype=np.float64)
+    places = ids.get_indexer(pd.Index(part["id"].astype(str)))
+    for what, bad in (
+        ("a sample is scored without answer", places < 0),
+        ("a score is not finite", ~np.isfinite(values)),
+    ):
+        if bad.any():
+            first = part.iloc[bad.argmax()]
+            raise mismatch(what, f"{where}, layer {first['layer']}, id {first['id']}")
     s = np.full((int(layers.max()) + 1, len(ids)), np.nan)
     s[layers, places] = values
     missing = np.isnan(s)

@@ -8,7 +8,7 @@ offset fitted anew (what a mere shift does), `shuffled` has learned labels that 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,7 +21,7 @@ from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
 from anchorscope.probes.draws import Draws
 from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
-from anchorscope.probes.samples import bootstrap, in_order, kept, shuffled, sigmoid
+from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = (
@@ -51,7 +51,7 @@ def frames(
     answers: pd.DataFrame,
     readout: str,
     conditions: Sequence[tuple[str, int]],
-    settings: Settings | Mapping[str, Any],
+    settings: Settings,
     *,
     extras: bool = True,
     draws: Draws | None = None,
@@ -86,7 +86,6 @@ def frames(
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
-    settings = settings if isinstance(settings, Settings) else Settings(**settings)
     plan = design(kept(answers), settings, readout)
     everyone = np.arange(len(plan.ids))
     draws = draws if draws is not None and len(draws) else None
@@ -120,12 +119,11 @@ def frames(
             yield _frame(*moved["refit"], everyone, plan, condition, "refit")
 
 
-def drawn(answers: pd.DataFrame, settings: Settings | Mapping[str, Any]) -> Draws:
+def drawn(answers: pd.DataFrame, settings: Settings) -> Draws:
     """Draw clusters of the samples, `settings.refits` times, as every interval does.
 
     A draw that leaves a fold one class only is left out, and counted in the log.
     """
-    settings = settings if isinstance(settings, Settings) else Settings(**settings)
     answers = kept(answers)
     ordered = in_order(answers)
     found = bootstrap(ordered, settings.refits, settings.seed)
@@ -233,12 +231,9 @@ def _complete(rows: np.ndarray, x: Features, plan: Design, condition: tuple[str,
 
 
 def _other_samples(found: str, plan: Design, condition: tuple[str, int]) -> AnchorscopeError:
-    return AnchorscopeError(
-        f"activations and answers are not of the same samples: {found}",
-        f"read-out {plan.where}, condition {condition[0]}",
-        "delete the cell's folder of activations and run snakemake again",
-        see="stale-product",
-    )
+    what = f"activations and answers are not of the same samples: {found}"
+    where = f"read-out {plan.where}, condition {condition[0]}"
+    return mismatch(what, where, "folder of activations")
 
 
 def _frame(

@@ -17,7 +17,7 @@ import torch
 from anchorscope.passes.features import Features
 from anchorscope.probes.fitting import ARRAYS, Fitted, out_of_fold
 from anchorscope.probes.probes import Probes
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.probes.samples import mismatch
 from anchorscope.storage.files import read_arrays, write_arrays
 
 
@@ -41,11 +41,9 @@ class Stored:
         places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [one for one, place in zip(ids, places, strict=True) if place < 0]
         if unknown or readout not in self.fitted:
-            raise AnchorscopeError(
+            raise mismatch(
                 f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes",
                 f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}",
-                "delete the cell's scores and run snakemake again",
-                see="stale-product",
             )
         return out_of_fold(self.fitted[readout], states, self.fold[places])
 

@@ -12,6 +12,7 @@ from test_sharing import CUTS, HEAD, behind_heads
 
 from anchorscope.models import generation, loading
 from anchorscope.probes import probes, scores
+from anchorscope.probes.fitting import Settings
 
 DEVICE = "cuda"
 FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
@@ -124,7 +125,7 @@ def test_scores_are_the_cpus():
     here, there = (
         scores.score(
             lambda condition, draw: (ids, x - 1.0 * (condition == "knockout")),
-            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], {"scoring": "published"}),
+            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], Settings(scoring="published")),
             device=device,
         )
         for device in ("cpu", DEVICE)

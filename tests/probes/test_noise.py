@@ -11,9 +11,10 @@ import torch
 
 from anchorscope.experiments import strength
 from anchorscope.probes import samples, scores
+from anchorscope.probes.fitting import Settings
 
 TRIES, LAYERS, WIDTH = 200, 3, 16
-PROBE = {"seed": 0, "inner_folds": 3, "grid": [0.01, 1.0]}
+PROBE = Settings(inner_folds=3, grid=[0.01, 1.0])
 
 
 @pytest.mark.parametrize("n", [60, 100])

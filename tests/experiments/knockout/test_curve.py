@@ -299,7 +299,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda s, a: (s, a[:3]), "without answer, id d"),
+        (lambda s, a: (s, a[:3]), "without answer"),
         (lambda s, a: (s[s["id"] != "c"], a), "no scores of 1 samples, id c first"),
         (lambda s, a: (s[s["condition"] != "clean"], a), "clean pass has no scores"),
         (lambda s, a: (pd.concat([s, s[:1]]), a), "scored twice"),
