@@ -25,7 +25,7 @@ from instrument import (
 
 from anchorscope.models import cache, families, generation, loading
 from anchorscope.passes import planning, runner, sharing
-from anchorscope.passes.batches import BLOCKS, POSITIONS
+from anchorscope.passes.batches import POSITIONS
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
@@ -70,7 +70,7 @@ def unshared(loaded, plan):
     }
 
 
-@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("blocks", ["after", "answer"])
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_shared_passes_equal_the_unshared_one(load, family, blocks):
     assert set(ALL_FAMILIES) == set(families.FAMILIES)
@@ -122,7 +122,7 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     assert ran["norm"] == 1  # the head's own pass, once a cell
 
 
-@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("blocks", ["after", "answer"])
 def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
     byte_level, blocks
 ):
