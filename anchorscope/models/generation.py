@@ -7,6 +7,7 @@ passed together, rows that have ended leave, and no scores are kept.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,22 +115,26 @@ def generate(
 
 
 @dataclass
-class _Cache:
-    """Keys and values of one batch in place: room for all its tokens, the head's in front.
+class _Rows:
+    """Rows that are written together; as a cache, their keys and values, the head's in front.
 
     Attributes:
+        model: writes.
         head: keys and values of the head, one row.
-        rows, slots: how many rows there are, and slots of each.
-        run: the rows of the pass at hand.
-        start, end: slots that it fills.
+        ids, places: of the tokens to pass next, int64 [rows, tokens].
+        shut: slots of padding, bool [rows, slots]; there is room for all tokens.
+        run, start, end: rows of the pass at hand, and slots that it fills.
+        layers: keys and values, [rows, key heads, slots, head width].
     """
 
+    model: Any
     head: cache.Layers
-    rows: int
-    slots: int
+    ids: torch.Tensor
+    places: torch.Tensor
+    shut: torch.Tensor
+    end: int
     run: slice = field(default_factory=lambda: slice(None))
     start: int = 0
-    end: int = 0
     layers: cache.Layers = field(default_factory=list)
 
     def update(
@@ -150,18 +155,39 @@ class _Cache:
     def _room_for(self, states: torch.Tensor, which: int) -> torch.Tensor:
         _, heads, _, width = states.shape
         # What no token fills is looked at with weight 0, so it has to be a number.
-        room = states.new_zeros((self.rows, heads, self.slots, width))
+        room = states.new_zeros((len(self.shut), heads, self.shut.shape[1], width))
         if self.head:
             before = self.head[len(self.layers)][which]
             room[:, :, : before.shape[2]] = before
         return room
 
-    def leave(self, rows: torch.Tensor) -> None:
+    def logits(self, run: slice, width: int) -> torch.Tensor:
+        """Pass the last tokens, so many, of a run of rows: what follows, [rows, vocabulary]."""
+        self.run, self.start = run, self.end - width
+        slots = torch.arange(self.end, device=self.ids.device)
+        query = slots[self.start :, None]
+        # Padding looks at itself, since a query with nothing to look at would become NaN.
+        closed = ((slots > query) | self.shut[run, None, : self.end]) & (slots != query)
+        mask = torch.zeros(closed.shape, dtype=self.model.dtype, device=self.ids.device)
+        out = self.model(
+            input_ids=self.ids[run, -width:],
+            position_ids=self.places[run, -width:],
+            attention_mask=mask.masked_fill_(closed, torch.finfo(mask.dtype).min)[:, None],
+            past_key_values=self,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = out.logits[:, -1]
+        return logits
+
+    def leave(self, going: Sequence[bool]) -> None:
         """Go on with these rows only."""
-        self.layers = [
-            (keys[rows.to(keys.device)], values[rows.to(keys.device)])
-            for keys, values in self.layers
-        ]
+        stay = torch.tensor(going).nonzero()[:, 0]
+        self.ids, self.places, self.shut, *states = (
+            states[stay.to(states.device)]
+            for states in (self.ids, self.places, self.shut, *itertools.chain(*self.layers))
+        )
+        self.layers = list(zip(states[::2], states[1::2], strict=True))
 
 
 def _greedy(
@@ -179,63 +205,31 @@ def _greedy(
     width = max(widths)
     missing = torch.tensor([width - own for own in widths], device=device)[:, None]
     own = [[0] * (width - len(ids) + shared) + [*ids[shared:]] for ids in prompts]
-    ids = torch.tensor(own, device=device)
     slots = torch.arange(shared + width + most, device=device)
     shut = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
-    past = _Cache(head, len(prompts), len(slots), end=shared)
+    rows = _Rows(model, head, torch.tensor(own, device=device), places, shut, shared)
     said: list[list[int]] = [[] for _ in prompts]
-    rows, going = list(range(len(prompts))), set(range(len(prompts)))
+    numbers, going = list(range(len(prompts))), set(range(len(prompts)))
     price = cache.WORTH_A_CALL if device.type == "cpu" else cache.WORTH_A_GPU_CALL
     runs = [(run, max(widths[run])) for run in cache.split(widths, price)]
     with torch.inference_mode():
         for _ in range(most):
-            past.end += ids.shape[1]
-            passed = [_logits(model, ids, places, shut, past, *run) for run in runs]
-            ids = _likeliest(torch.cat(passed), [names[row] for row in rows])
-            for row, token in zip(rows, ids[:, 0].tolist(), strict=True):
-                if row in going:
-                    said[row].append(token)
-                    if ended(said[row], prompts[row]):
-                        going.remove(row)
+            rows.end += rows.ids.shape[1]
+            logits = torch.cat([rows.logits(*run) for run in runs])
+            rows.ids = _likeliest(logits, [names[n] for n in numbers]).to(device)
+            for n, token in zip(numbers, rows.ids[:, 0].tolist(), strict=True):
+                if n in going:
+                    said[n].append(token)
+                    if ended(said[n], prompts[n]):
+                        going.remove(n)
             if not going:
                 break
-            ids, places, runs = ids.to(device), places[:, -1:] + 1, [(slice(None), 1)]
-            if len(going) <= LEAVE_AT * len(rows):
-                stay = torch.tensor([row in going for row in rows]).nonzero()[:, 0]
-                rows = [row for row in rows if row in going]
-                past.leave(stay)
-                ids, places, shut = (one[stay.to(device)] for one in (ids, places, shut))
+            rows.places, runs = rows.places[:, -1:] + 1, [(slice(None), 1)]
+            if len(going) <= LEAVE_AT * len(numbers):
+                rows.leave([n in going for n in numbers])
+                numbers = [n for n in numbers if n in going]
     return said
-
-
-def _logits(
-    model: PreTrainedModel,
-    ids: torch.Tensor,
-    places: torch.Tensor,
-    shut: torch.Tensor,
-    past: _Cache,
-    run: slice,
-    width: int,
-) -> torch.Tensor:
-    """Pass the last tokens, so many, of a run of rows: logits behind them, [rows, vocabulary]."""
-    past.run, past.start = run, past.end - width
-    slots = torch.arange(past.end, device=ids.device)
-    query = slots[past.start :, None]
-    # Padding looks at itself, since a query with nothing to look at would become NaN.
-    closed = ((slots > query) | shut[run, None, : past.end]) & (slots != query)
-    mask = torch.zeros(closed.shape, dtype=model.dtype, device=ids.device)
-    call: Any = model
-    out = call(
-        input_ids=ids[run, -width:],
-        position_ids=places[run, -width:],
-        attention_mask=mask.masked_fill_(closed, torch.finfo(model.dtype).min)[:, None],
-        past_key_values=past,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    logits: torch.Tensor = out.logits[:, -1]
-    return logits
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
