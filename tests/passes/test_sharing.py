@@ -175,7 +175,6 @@ def test_noop_takes_the_ordinary_path_to_its_end(load):
     for handle in handles:
         handle.remove()
     assert len(ends) == len(shapes) == 1 + len(only.batches)
-    assert sorted(n for batch in only.batches for n in batch.samples) == [0, 1, 2]
     for batch, passed in zip(only.batches, shapes[1:], strict=True):
         assert passed["input_ids"].shape == (len(batch.rows), batch.length)
         assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
@@ -196,18 +195,12 @@ def test_rows_are_split_into_the_runs_that_cost_least(widths, price):
     assert cost(found) == min(map(cost, every))
 
 
-def long_and_short(tokenizer):
-    texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
-    return answers_table(tokenizer, texts)
-
-
-def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, monkeypatch):
+def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     loaded = load("llama", "metaspace")
-    plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
+    texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
+    plan = planned(answers_table(loaded.tokenizer, texts), batch_tokens=10**6)
     assert len(sharing.parts(plan, plan.batches[0])) > 1
-    found = measured(loaded, plan)
-    monkeypatch.setattr(sharing, "parts", lambda planned, batch: [batch.samples])
-    assert_alike(found, measured(loaded, plan))
+    assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
