@@ -94,11 +94,44 @@ def slow_mask(length, cut, first_query=0):
     return table[None, None]
 
 
+def outputs(loaded, ids, **given):
+    """Site → whole outputs of all layers on one row, and what the model returned; plain hooks."""
+    seen = {site: [] for site in families.SITES}
+    handles = [
+        families.part(loaded, layer, site).register_forward_hook(
+            lambda module, args, output, site=site: seen[site].append(
+                families.first_tensor(output)[0].clone()  # Falcon adds to it in place
+            )
+        )
+        for layer in families.layers(loaded)
+        for site in families.SITES
+    ]
+    with torch.inference_mode():
+        out = loaded.model.base_model(torch.tensor([ids]), use_cache=False, **given)
+    for handle in handles:
+        handle.remove()
+    return seen, out
+
+
+def unshared(loaded, plan):
+    """(id, tensor name) → [layers, width]: one row at a time, in full, under its own slow mask."""
+    found = {}
+    for row in itertools.chain(*(batch.rows for batch in plan.batches)):
+        sample, id_ = plan.passed(row), plan.samples[row.sample].id
+        first_query = sample.answer_start if plan.blocks == "answer" else 0
+        mask = slow_mask(len(sample.input_ids), row.tokens, first_query)
+        seen, _ = outputs(loaded, sample.input_ids, attention_mask=mask)
+        for site, (position, token) in itertools.product(seen, sample.positions.items()):
+            name = f"{row.condition}.{row.draw}/{site}.{position}"
+            found[id_, name] = torch.stack([states[token] for states in seen[site]])
+    return found
+
+
 def layer_by_layer(loaded, sample, cut, deepest, first_query=0):
     """One row, with the cut in the attention of layers 0...deepest only: site → [layer] states."""
     length = len(sample.input_ids)
     open_mask, cut_mask = slow_mask(length, ()), slow_mask(length, cut, first_query)
-    seen, handles = {site: [] for site in families.SITES}, []
+    handles = []
     for number, layer in enumerate(families.layers(loaded)):
         mask = cut_mask if number <= deepest else open_mask
 
@@ -107,19 +140,17 @@ def layer_by_layer(loaded, sample, cut, deepest, first_query=0):
 
         attention = families.part(loaded, layer, "attn")
         handles.append(attention.register_forward_pre_hook(swap, with_kwargs=True))
-        for site in families.SITES:
-            handles.append(
-                families.part(loaded, layer, site).register_forward_hook(
-                    lambda module, args, output, site=site: seen[site].append(
-                        families.first_tensor(output)[0].clone()  # Falcon adds to it in place
-                    )
-                )
-            )
-    with torch.inference_mode():
-        loaded.model.base_model(torch.tensor([sample.input_ids]), use_cache=False)
+    seen, _ = outputs(loaded, sample.input_ids)
     for handle in handles:
         handle.remove()
     return seen
+
+
+def assert_alike(found, expected):
+    """Two tables of states are equal but for rounding."""
+    assert found.keys() == expected.keys()
+    for key, states in found.items():
+        torch.testing.assert_close(states, expected[key], **CLOSE)
 
 
 def short_of_memory(model: Any, rows: int) -> Any:

@@ -19,7 +19,6 @@ from anchorscope.calibration.curriculum import RIGHT, WRONG
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN
-from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -112,8 +111,7 @@ def of_texts(
         )
         for number, ids in enumerate(dict.fromkeys(rows))
     }
-    counts = Counts(len(samples), len(samples))
-    planned = arrange([*samples.values()], [(CLEAN, 0)], counts, batch_tokens=batch_tokens)
+    planned = arrange([*samples.values()], [(CLEAN, 0)], batch_tokens=batch_tokens)
     found = of_samples(loaded, planned, room=room)
     return {
         samples[id_].input_ids: logit

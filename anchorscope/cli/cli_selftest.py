@@ -70,7 +70,7 @@ def report(device: str, path: Path) -> bool:
 def run(device: str, families: Sequence[str] = tuple(FAMILIES)) -> Iterator[Verdict]:
     """Every check, as it is done; where one raises it has failed, and the others go on."""
     place = torch.device(device)
-    loading.cudnn_attention(False)  # as where a model is loaded
+    loading.without_cudnn()  # as where a model is loaded
     checks: list[tuple[str, Any]] = [(name, partial(_family, name, place)) for name in families]
     checks += [(dtype, partial(_noise, families[0], place, dtype)) for dtype in NOISE]
     checks += [(name, partial(_attention, place, name)) for name in BACKENDS]

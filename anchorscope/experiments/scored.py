@@ -76,7 +76,6 @@ class Cell:
         planned = arrange(
             [_within(sample, most) for sample in samples],
             chosen,
-            Counts(len(samples), len(samples)),
             batch_tokens=self.batch_tokens,
             seed=self.seed,
         )

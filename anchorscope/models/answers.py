@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,12 +116,15 @@ def answer(
             end-of-sequence token, not enough memory, logits that are not finite.
     """
     ending = _ending(model, tokenizer, settings.style)
-    limits = _limits(model, ending, settings)
-    rows = _joined(prompts, questions)
-    notes: Counter[str] = Counter()
+    needed = settings.max_new_tokens + len(ending.closing)
+    limits = {
+        TOO_LONG: (settings.max_prompt_tokens, 0),
+        BEYOND_WINDOW: (families.window(model.config), needed),
+        BEYOND_POSITIONS: (families.positions(model.config), needed),
+    }
+    rows, notes, room = _joined(prompts, questions), Counter[str](), Room()
     asked = inputs.tokenised(rows, tokenizer, ending, limits, notes)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
-    memory = Room()
     written = iter(
         generate(
             [prompt.ids for prompt in waiting],
@@ -130,12 +134,12 @@ def answer(
             max_new_tokens=settings.max_new_tokens,
             batch_tokens=settings.batch_tokens,
             keep=keep,
-            room=memory,
+            room=room,
             names=[prompt.row["id"] for prompt in waiting],
         )
     )
-    if memory.halved:
-        notes["batches halved to fit in memory"] = memory.halved
+    if room.halved:
+        notes["batches halved to fit in memory"] = room.halved
     records = []
     for prompt in asked:
         records.append(_empty(prompt))
@@ -146,7 +150,7 @@ def answer(
         seconds = inputs.second_prompts(rows, tokenizer, ending, limits, notes)
         for record, second in zip(records, seconds, strict=True):
             record |= _replicate(record, second, notes)
-    return _table(records, rows), _counts(records, notes)
+    return _table(records), _counts(records, notes)
 
 
 def trim(
@@ -154,8 +158,7 @@ def trim(
 ) -> Trimmed:
     """Find E_A in an answer and put the closing token right after it; the rest is not fed."""
     context = prompt[-CONTEXT:]
-    stop = next((place for place, token in enumerate(said) if token in ending.eos), None)
-    body = tuple(said[:stop])
+    body = tuple(takewhile(lambda token: token not in ending.eos, said))
     text, spans = tokens.char_spans(tokenizer, body, context)
     found = answer_anchors.find(_first_turn(text, ending.style))
     close = answer_anchors.closer(text, found[1] if found else 0)
@@ -171,14 +174,9 @@ def trim(
         text, spans = tokens.char_spans(tokenizer, body, context)
         inside = tokens.overlapping(text, spans, *found)
     ids = body[: inside[-1] + 1] + ending.closing
-    return Trimmed(
-        whole,
-        ids,
-        tokens.char_spans(tokenizer, ids, context)[0],
-        anchor=(inside[0], inside[-1] + 1),
-        anchor_text=text[slice(*found)],
-        split=split,
-    )
+    response, _ = tokens.char_spans(tokenizer, ids, context)
+    anchor = inside[0], inside[-1] + 1
+    return Trimmed(whole, ids, response, anchor, text[slice(*found)], split)
 
 
 def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: str) -> Ending:
@@ -218,15 +216,6 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     return [{**known[row["id"]], **row} for row in rows]
 
 
-def _limits(model: PreTrainedModel, ending: Ending, settings: Settings) -> inputs.Limits:
-    needed = settings.max_new_tokens + len(ending.closing)
-    return {
-        TOO_LONG: (settings.max_prompt_tokens, 0),
-        BEYOND_WINDOW: (families.window(model.config), needed),
-        BEYOND_POSITIONS: (families.positions(model.config), needed),
-    }
-
-
 def _first_turn(text: str, style: str) -> str:
     """Up to the first line break, which ends an answer even if nothing stands before it.
 
@@ -240,11 +229,8 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
     """One row of the answers table, before anything is said."""
     row = prompt.row
     return dict[str, Any](dict.fromkeys(COLUMNS)) | {
-        "id": row["id"],
-        "question": row["question"],
-        "input_ids": [],
-        "eq_tokens": [],
-        "question_tokens": [],
+        **{name: row.get(name) for name in ("id", "question", *CARRIED)},
+        **{name: [] for name in ("input_ids", "eq_tokens", "question_tokens")},
         "golds": list(row["answers"]) if row["answers"] is not None else [],
         "repeats_subject": False,
         "from_user": given(row.get("response")),
@@ -254,8 +240,7 @@ def _empty(prompt: Prompt) -> dict[str, Any]:
 
 def _answered(prompt: Prompt, trimmed: Trimmed, notes: Counter[str]) -> dict[str, Any]:
     """The columns of a prompt that was answered."""
-    row, shift = prompt.row, len(prompt.ids)
-    label = _label(row, trimmed)
+    row, shift, label = prompt.row, len(prompt.ids), _label(prompt.row, trimmed)
     if label is not None:
         found = "found" if trimmed.anchor else "not found"
         notes[f"answer anchor {found}, {('right', 'wrong')[label]}"] += 1
@@ -283,11 +268,11 @@ def _replicate(
     record: Mapping[str, Any], second: Prompt, notes: Counter[str]
 ) -> dict[str, list[int]]:
     """The second prompt's columns of one row; its answer stays what the first prompt gave."""
-    if record["dropped"] or second.dropped:
-        if second.dropped and second.dropped != inputs.NO_SECOND and not record["dropped"]:
-            notes[f"second prompt, {second.dropped}"] += 1
-        return {name: [] for name in REPLICATE}
     found = (second.ids, second.eq_tokens, second.question_tokens)
+    if record["dropped"] or second.dropped:
+        found = ((), (), ())
+        if not record["dropped"] and second.dropped != inputs.NO_SECOND:
+            notes[f"second prompt, {second.dropped}"] += 1
     return {name: list(column) for name, column in zip(REPLICATE, found, strict=True)}
 
 
@@ -301,13 +286,8 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
 
 
-def _table(records: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    columns = records[0] if records else COLUMNS
-    frame = pd.DataFrame(
-        {name: pd.Series([record[name] for record in records], dtype=object) for name in columns}
-    )
-    for name in CARRIED:
-        frame[name] = pd.Series([row.get(name) for row in rows], dtype=object)
+def _table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    frame = pd.DataFrame(records, columns=[*(records[0] if records else COLUMNS)], dtype=object)
     types = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(FLAGS, "bool")
     return frame.astype(types | {"popularity": "float64"})
 

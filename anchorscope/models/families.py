@@ -105,6 +105,11 @@ def positions(config: Any) -> int | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def device_of(model: PreTrainedModel) -> torch.device:
+    """Where the input ids belong: where the embedding is."""
+    return model.get_input_embeddings().get_parameter("weight").device
+
+
 def layers(loaded: Loaded) -> list[torch.nn.Module]:
     """The blocks of the model, first to last."""
     return list(loaded.model.base_model.get_submodule(loaded.family.layers).children())

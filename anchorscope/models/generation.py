@@ -7,6 +7,7 @@ passed together, rows that have ended leave, and no scores are kept.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,16 +16,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from anchorscope.anchors import answer_anchors
-from anchorscope.models import loading
-from anchorscope.models.cache import (
-    WORTH_A_CALL,
-    WORTH_A_GPU_CALL,
-    Layers,
-    common,
-    grouped,
-    pass_head,
-    split,
-)
+from anchorscope.models import cache, families
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
@@ -86,67 +78,71 @@ def generate(
     """
     if not prompts:
         return []
-    memory, names = room or Room(), names or [str(number) for number in range(len(prompts))]
+    room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
     # Every row passes a token of its own, from which its first new one is read.
-    shared = min([common(prompts), *(len(ids) - 1 for ids in prompts)])
-    head = pass_head(model, prompts[0][:shared], loading.device_of(model))
+    shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
+    head = cache.pass_head(model, prompts[0][:shared], families.device_of(model))
+    ended = functools.partial(_ended, tokenizer=tokenizer, ending=ending)
+    sizes = [len(ids) + max_new_tokens for ids in prompts]
 
     def some(batch: Sequence[int]) -> list[list[int]]:
         rows, said = [prompts[number] for number in batch], [names[number] for number in batch]
-        ended = functools.partial(_ended, tokenizer=tokenizer, ending=ending)
         return _greedy(rows, said, model, head, shared, ended, max_new_tokens)
 
-    def made(batch: Sequence[int]) -> dict[str, torch.Tensor]:
+    def written(batch: Sequence[int]) -> dict[str, torch.Tensor]:
         """The new ids of all rows, one behind the other, their lengths, and batches halved."""
-        before, longest = memory.halved, len(prompts[batch[0]]) + max_new_tokens
-        parts = memory.run(batch, lambda part: len(part) * longest, some)
+        before, longest = room.halved, sizes[batch[0]]
+        parts = room.run(batch, lambda part: len(part) * longest, some)
         new = [torch.tensor(ids) for part in parts for ids in part]
-        lengths = torch.tensor([len(ids) for ids in new])
-        halved = torch.tensor(memory.halved - before)
-        return {"ids": torch.cat(new), "lengths": lengths, "halved": halved}
+        lengths, halved = [len(ids) for ids in new], room.halved - before
+        return {
+            "ids": torch.cat(new),
+            "lengths": torch.tensor(lengths),
+            "halved": torch.tensor(halved),
+        }
 
-    written: dict[int, tuple[int, ...]] = {}
+    found: dict[int, tuple[int, ...]] = {}
     with Progress(total=len(prompts), unit="answers") as progress:
-        sizes = [len(ids) + max_new_tokens for ids in prompts]
-        for number, batch in enumerate(grouped(sizes, batch_tokens)):
+        for number, batch in enumerate(cache.grouped(sizes, batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
-            signed = partial.signature([str([*prompts[row]]) for row in batch])
-            before = memory.halved
-            found = partial.once(path, functools.partial(made, batch), signed)
-            memory.halved = before + int(found["halved"])
-            rows = found["ids"].split(found["lengths"].tolist())
-            written.update(zip(batch, (tuple(ids.tolist()) for ids in rows), strict=True))
+            signed, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
+            made = partial.once(path, functools.partial(written, batch), signed)
+            room.halved = before + int(made["halved"])
+            rows = made["ids"].split(made["lengths"].tolist())
+            found |= {n: tuple(ids.tolist()) for n, ids in zip(batch, rows, strict=True)}
             progress.update(len(batch))
-    return [written[row] for row in sorted(written)]
+    return [found[number] for number in range(len(prompts))]
 
 
 @dataclass
-class _Cache:
-    """Keys and values of one batch in place: room for all its tokens, the head's in front.
+class _Rows:
+    """Rows that are written together; as a cache, their keys and values, the head's in front.
 
     Attributes:
+        model: writes.
         head: keys and values of the head, one row.
-        rows, slots: how many rows there are, and slots of each.
-        used: slots filled with the head.
-        run: the rows of the pass at hand.
-        start, end: slots that it fills.
+        ids, places: of the tokens to pass next, int64 [rows, tokens].
+        shut: slots of padding, bool [rows, slots]; there is room for all tokens.
+        run, start, end: rows of the pass at hand, and slots that it fills.
+        layers: keys and values, [rows, key heads, slots, head width].
     """
 
-    head: Layers
-    rows: int
-    slots: int
-    used: int
+    model: Any
+    head: cache.Layers
+    ids: torch.Tensor
+    places: torch.Tensor
+    shut: torch.Tensor
+    end: int
     run: slice = field(default_factory=lambda: slice(None))
     start: int = 0
-    end: int = 0
-    layers: Layers = field(default_factory=list)
+    layers: cache.Layers = field(default_factory=list)
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> list[torch.Tensor]:
         """Called by every attention module; returns the keys and values to attend to."""
         if layer_idx == len(self.layers):
-            self.layers.append((self._made(keys, 0), self._made(values, 1)))
+            self.layers.append((self._room_for(keys, 0), self._room_for(values, 1)))
         found = [states[self.run, :, : self.end] for states in self.layers[layer_idx]]
         for states, new in zip(found, (keys, values), strict=True):
             states[:, :, self.start :] = new
@@ -156,94 +152,84 @@ class _Cache:
         """Slots before those of the pass at hand."""
         return self.start
 
-    def _made(self, states: torch.Tensor, which: int) -> torch.Tensor:
+    def _room_for(self, states: torch.Tensor, which: int) -> torch.Tensor:
         _, heads, _, width = states.shape
         # What no token fills is looked at with weight 0, so it has to be a number.
-        made = states.new_zeros((self.rows, heads, self.slots, width))
-        if self.used:
-            made[:, :, : self.used] = self.head[len(self.layers)][which]
-        return made
+        room = states.new_zeros((len(self.shut), heads, self.shut.shape[1], width))
+        if self.head:
+            before = self.head[len(self.layers)][which]
+            room[:, :, : before.shape[2]] = before
+        return room
 
-    def leave(self, rows: torch.Tensor) -> None:
+    def logits(self, run: slice, width: int) -> torch.Tensor:
+        """Pass the last tokens, so many, of a run of rows: what follows, [rows, vocabulary]."""
+        self.run, self.start = run, self.end - width
+        slots = torch.arange(self.end, device=self.ids.device)
+        query = slots[self.start :, None]
+        # Padding looks at itself, since a query with nothing to look at would become NaN.
+        closed = ((slots > query) | self.shut[run, None, : self.end]) & (slots != query)
+        mask = torch.zeros(closed.shape, dtype=self.model.dtype, device=self.ids.device)
+        out = self.model(
+            input_ids=self.ids[run, -width:],
+            position_ids=self.places[run, -width:],
+            attention_mask=mask.masked_fill_(closed, torch.finfo(mask.dtype).min)[:, None],
+            past_key_values=self,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        logits: torch.Tensor = out.logits[:, -1]
+        return logits
+
+    def leave(self, going: Sequence[bool]) -> None:
         """Go on with these rows only."""
-        self.layers = [
-            (keys[rows.to(keys.device)], values[rows.to(keys.device)])
-            for keys, values in self.layers
-        ]
+        stay = torch.tensor(going).nonzero()[:, 0]
+        self.ids, self.places, self.shut, *states = (
+            states[stay.to(states.device)]
+            for states in (self.ids, self.places, self.shut, *itertools.chain(*self.layers))
+        )
+        self.layers = list(zip(states[::2], states[1::2], strict=True))
 
 
 def _greedy(
     prompts: Sequence[Sequence[int]],
     names: Sequence[str],
     model: PreTrainedModel,
-    head: Layers,
+    head: cache.Layers,
     shared: int,
     ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
 ) -> list[list[int]]:
     """The new tokens of each row of a batch, padded on the left behind the head of all."""
-    device = loading.device_of(model)
+    device = families.device_of(model)
     widths = [len(prompt) - shared for prompt in prompts]
     width = max(widths)
     missing = torch.tensor([width - own for own in widths], device=device)[:, None]
     own = [[0] * (width - len(ids) + shared) + [*ids[shared:]] for ids in prompts]
-    ids = torch.tensor(own, device=device)
     slots = torch.arange(shared + width + most, device=device)
     shut = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
-    cache = _Cache(head, len(prompts), len(slots), shared, end=shared)
+    rows = _Rows(model, head, torch.tensor(own, device=device), places, shut, shared)
     said: list[list[int]] = [[] for _ in prompts]
-    rows, going = list(range(len(prompts))), set(range(len(prompts)))
-    price = WORTH_A_CALL if device.type == "cpu" else WORTH_A_GPU_CALL
-    runs = [(run, max(widths[run])) for run in split(widths, price)]
+    numbers, going = list(range(len(prompts))), set(range(len(prompts)))
+    price = cache.WORTH_A_CALL if device.type == "cpu" else cache.WORTH_A_GPU_CALL
+    runs = [(run, max(widths[run])) for run in cache.split(widths, price)]
     with torch.inference_mode():
         for _ in range(most):
-            cache.end += ids.shape[1]
-            passed = [_logits(model, ids, places, shut, cache, *run) for run in runs]
-            ids = _likeliest(torch.cat(passed), [names[row] for row in rows])
-            for row, token in zip(rows, ids[:, 0].tolist(), strict=True):
-                if row in going:
-                    said[row].append(token)
-                    if ended(said[row], prompts[row]):
-                        going.remove(row)
+            rows.end += rows.ids.shape[1]
+            logits = torch.cat([rows.logits(*run) for run in runs])
+            rows.ids = _likeliest(logits, [names[n] for n in numbers]).to(device)
+            for n, token in zip(numbers, rows.ids[:, 0].tolist(), strict=True):
+                if n in going:
+                    said[n].append(token)
+                    if ended(said[n], prompts[n]):
+                        going.remove(n)
             if not going:
                 break
-            ids, places, runs = ids.to(device), places[:, -1:] + 1, [(slice(None), 1)]
-            if len(going) <= LEAVE_AT * len(rows):
-                stay = torch.tensor([row in going for row in rows]).nonzero()[:, 0]
-                rows = [row for row in rows if row in going]
-                cache.leave(stay)
-                ids, places, shut = (one[stay.to(device)] for one in (ids, places, shut))
+            rows.places, runs = rows.places[:, -1:] + 1, [(slice(None), 1)]
+            if len(going) <= LEAVE_AT * len(numbers):
+                rows.leave([n in going for n in numbers])
+                numbers = [n for n in numbers if n in going]
     return said
-
-
-def _logits(
-    model: PreTrainedModel,
-    ids: torch.Tensor,
-    places: torch.Tensor,
-    shut: torch.Tensor,
-    cache: _Cache,
-    run: slice,
-    width: int,
-) -> torch.Tensor:
-    """Pass the last tokens, so many, of a run of rows: logits behind them, [rows, vocabulary]."""
-    cache.run, cache.start = run, cache.end - width
-    slots = torch.arange(cache.end, device=ids.device)
-    query = slots[cache.start :, None]
-    # Padding looks at itself, since a query with nothing to look at would become NaN.
-    closed = ((slots > query) | shut[run, None, : cache.end]) & (slots != query)
-    mask = torch.zeros(closed.shape, dtype=model.dtype, device=ids.device)
-    call: Any = model
-    out = call(
-        input_ids=ids[run, -width:],
-        position_ids=places[run, -width:],
-        attention_mask=mask.masked_fill_(closed, torch.finfo(model.dtype).min)[:, None],
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=1,
-    )
-    logits: torch.Tensor = out.logits[:, -1]
-    return logits
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:

@@ -83,8 +83,7 @@ def second_prompts(
     notes: Counter[str],
 ) -> list[Prompt]:
     """Every row's second prompt as tokens, see `tokenised`; dropped where there is none."""
-    own: Counter[str] = Counter()
-    seconds = []
+    own, seconds = Counter[str](), []
     for row in rows:
         places = {name: row[f"replicate_{name}"] for name in PLACES}
         dropped = None if given(row["replicate_prompt"]) else NO_SECOND
@@ -101,11 +100,8 @@ def given(value: Any) -> bool:
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
     """Ids that stand for no text; some tokenizers count the bytes they fall back to among them."""
-    return {
-        at
-        for at, token in tokenizer.added_tokens_decoder.items()
-        if token.special and not _BYTE.fullmatch(token.content)
-    }
+    added = tokenizer.added_tokens_decoder.items()
+    return {at for at, one in added if one.special and not _BYTE.fullmatch(one.content)}
 
 
 def _prompt(
@@ -121,7 +117,7 @@ def _prompt(
 
     Markup of a chat template inside a question would end the turn, and be no question any more.
     """
-    anchors = list(zip(row["eq_start"], row["eq_end"], strict=True))
+    anchors = zip(row["eq_start"], row["eq_end"], strict=True)
     spans = [(row["question_start"], row["question_end"]), *anchors]
     found = tokens.span_tokens(tokenizer, encoded, spans)
     notes["spans rebuilt"] += found.rebuilt - found.failed
@@ -135,18 +131,16 @@ def _prompt(
         unclear |= {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
     response = _response(row, encoded, tokenizer, ending.style)
     said = takewhile(lambda token: token not in ending.eos, response or ())
-    dropped = None
-    if found.failed:
-        dropped = SPANS_LOST
-    elif unclear:
-        dropped = CONTROL
-    elif not (control - {tokenizer.unk_token_id}).isdisjoint(said):
-        dropped = CONTROL_SAID
+    reasons = {
+        SPANS_LOST: found.failed > 0,
+        CONTROL: bool(unclear),
+        CONTROL_SAID: not (control - {tokenizer.unk_token_id}).isdisjoint(said),
+    }
     for reason, (most, needed) in limits.items():
         if needed and response is not None:
             needed = len(response) + len(ending.closing)
-        if dropped is None and most is not None and len(encoded.ids) + needed > most:
-            dropped = reason
+        reasons[reason] = most is not None and len(encoded.ids) + needed > most
+    dropped = next((reason for reason, holds in reasons.items() if holds), None)
     exact = tuple(sorted({token for span in anchored for token in span}))
     return Prompt(row, encoded.ids, exact, question, response, dropped)
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from anchorscope.models import vocabulary
-from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded, window
+from anchorscope.models import families, vocabulary
+from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_json
 
 if TYPE_CHECKING:
-    import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
@@ -23,20 +20,15 @@ UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
 KEPT_FREE = 0.15
 """Share of each of several GPUs that no weights take."""
 
-Device = str | Mapping[str, str | int]
 
-log = logging.getLogger(__name__)
-
-
-def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") -> Loaded:
+def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
     Args:
         folder: made by `save_pretrained`, or found by `fetch`.
         dtype: `float32`, `bfloat16` or `float16`.
         device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, `auto:0,2`
-            over some, and what finds no room there over main memory and the disk; or module →
-            `cpu`, `disk` or the number of a GPU, as accelerate's device maps have it.
+            over some.
 
     Raises:
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
@@ -46,10 +38,9 @@ def load(folder: str | Path, *, dtype: str = "float32", device: Device = "cpu") 
     _check_device(device)
     tokenizer = vocabulary.load(folder)
     vocabulary.differences(tokenizer, folder)
-    model = _weights(folder, dtype, device)
-    vocabulary.check_size(tokenizer, _embedding(model).shape[0], folder)
+    loaded = _ready(_weights(folder, dtype, device), tokenizer, family, folder)
     vocabulary.check_begin(tokenizer, folder)
-    return Loaded(model, tokenizer, family, window(model.config), device_of(model))
+    return loaded
 
 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
@@ -61,10 +52,18 @@ def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loade
     where = type(model).__name__
     family = _measurable(model.config.to_dict(), model.config.model_type, where)
     vocabulary.check_fast(tokenizer, where)
-    vocabulary.check_size(tokenizer, _embedding(model).shape[0], where)
-    cudnn_attention(False)
+    return _ready(model, tokenizer, family, where)
+
+
+def _ready(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, family: Family, where: object
+) -> Loaded:
+    rows = len(model.get_input_embeddings().get_parameter("weight"))
+    vocabulary.check_size(tokenizer, rows, where)
+    without_cudnn()
     model = model.eval().requires_grad_(False)
-    return Loaded(model, tokenizer, family, window(model.config), device_of(model))
+    window, device = families.window(model.config), families.device_of(model)
+    return Loaded(model, tokenizer, family, window, device)
 
 
 def check(folder: str | Path) -> Family:
@@ -86,16 +85,14 @@ def check(folder: str | Path) -> Family:
     return family
 
 
-def cudnn_attention(on: bool | None = None) -> bool:
-    """Whether a GPU may attend by cuDNN; switched on or off first if asked.
+def without_cudnn() -> None:
+    """Keep a GPU from attending by cuDNN.
 
     With an explicit mask it plans anew for every shape, and our shapes change from call to call.
     """
     from torch.backends import cuda
 
-    if on is not None:
-        cuda.enable_cudnn_sdp(on)
-    return bool(cuda.cudnn_sdp_enabled())
+    cuda.enable_cudnn_sdp(False)
 
 
 def attention_of(loaded: Loaded) -> str:
@@ -105,31 +102,8 @@ def attention_of(loaded: Loaded) -> str:
     name = str(loaded.model.config._attn_implementation)
     if loaded.device.type != "cuda":
         return name
-    enabled = {
-        "flash": cuda.flash_sdp_enabled(),
-        "efficient": cuda.mem_efficient_sdp_enabled(),
-        "math": cuda.math_sdp_enabled(),
-        "cudnn": cuda.cudnn_sdp_enabled(),
-    }
-    return f"{name}: {', '.join(backend for backend, on in enabled.items() if on)}"
-
-
-def device_of(model: PreTrainedModel) -> torch.device:
-    """Where the input ids belong: where the embedding is, or is put for its turn."""
-    import torch
-
-    weights = _embedding(model)
-    hook = getattr(model.get_input_embeddings(), "_hf_hook", None)
-    runs_on = getattr(hook, "execution_device", None)
-    if weights.device.type == "meta" and runs_on is not None:
-        return torch.device(runs_on)
-    return weights.device
-
-
-def _embedding(model: PreTrainedModel) -> torch.Tensor:
-    """The weights of the input embedding, [ids, width]."""
-    weights: torch.Tensor = model.get_input_embeddings().get_parameter("weight")
-    return weights
+    backends = ("flash", "mem_efficient", "math", "cudnn")
+    return f"{name}: {', '.join(b for b in backends if getattr(cuda, f'{b}_sdp_enabled')())}"
 
 
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
@@ -194,14 +168,9 @@ def _check_safetensors(folder: Path, where: object) -> None:
         )
         what = "the model has no weights in safetensors format"
         raise AnchorscopeError(what, where, do, see="no-safetensors")
-    index = folder / "model.safetensors.index.json"
-    named = read_json(index).get("weight_map", {}).values() if index.is_file() else ()
-    if outside := [name for name in named if Path(name).name != name]:
-        what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
-        raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
 
 
-def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
+def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -218,26 +187,22 @@ def _weights(folder: Path, dtype: str, device: Device) -> PreTrainedModel:
             **_text_inside(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
-        what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
-        raise AnchorscopeError(what, folder, do, see="out-of-memory") from error
+        raise _no_room(folder) from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         first_line = next(iter(str(error).strip().splitlines()), "")[:200]
         what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
         do = "download or save the model again; the files may be cut short"
         raise AnchorscopeError(what, folder, do, see="broken-weights") from error
     model, info = loaded
+    if "disk" in getattr(model, "hf_device_map", {}).values():  # where `auto` puts what is over
+        raise _no_room(folder)
     _check_complete(info, folder)
-    places = list(getattr(model, "hf_device_map", {}).values())
-    waiting = sum(place in ("cpu", "disk") for place in places)
-    if 0 < waiting < len(places):
-        log.warning(
-            "%d of %d parts of the model do not fit on the GPUs and wait in main memory or on disk",
-            waiting,
-            len(places),
-        )
-    cudnn_attention(False)
-    ready: PreTrainedModel = model.eval().requires_grad_(False)
-    return ready
+    return model
+
+
+def _no_room(folder: Path) -> AnchorscopeError:
+    what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
+    return AnchorscopeError(what, folder, do, see="out-of-memory")
 
 
 def _text_inside(folder: Path) -> dict[str, Any]:
@@ -252,40 +217,30 @@ def _text_inside(folder: Path) -> dict[str, Any]:
     return {"config": config.get_text_config(), "key_mapping": names}
 
 
-def _check_device(device: Device) -> None:
+def _check_device(device: str) -> None:
     import torch
 
-    places = {device} if isinstance(device, str) else set(device.values())
-    if not places <= {"cpu", "disk"} and not torch.cuda.is_available():
-        where = f"device {device if isinstance(device, str) else sorted(map(str, places))}"
+    if device != "cpu" and not torch.cuda.is_available():
         do = "run with device cpu, or on a GPU node"
-        raise AnchorscopeError("there is no usable GPU", where, do, see="no-gpu")
+        raise AnchorscopeError("there is no usable GPU", f"device {device}", do, see="no-gpu")
 
 
-def _placed(device: Device) -> dict[str, Any]:
+def _placed(device: str) -> dict[str, Any]:
     """What accelerate is told: where the layers go, and how many bytes some places hold.
 
     One device gets its weights straight from the files, not through all of main memory. Of several
     GPUs a share of each is kept free for the passes.
     """
-    import psutil
     import torch
 
-    if not isinstance(device, str):
-        return {"device_map": dict(device)}
     kind, _, numbers = device.partition(":")
     if kind == "cpu":
         return {}
     if kind != "auto":
         return {"device_map": {"": device}}
     gpus = [int(n) for n in numbers.split(",")] if numbers else range(torch.cuda.device_count())
-    most: dict[int | str, int] = {
-        gpu: int((1 - KEPT_FREE) * torch.cuda.mem_get_info(gpu)[0]) for gpu in gpus
-    }
-    return {
-        "device_map": "auto",
-        "max_memory": most | {"cpu": psutil.virtual_memory().available},
-    }
+    most = {gpu: int((1 - KEPT_FREE) * torch.cuda.mem_get_info(gpu)[0]) for gpu in gpus}
+    return {"device_map": "auto", "max_memory": most}
 
 
 def _check_complete(info: dict[str, Any], folder: Path) -> None:

@@ -23,7 +23,7 @@ from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
 if TYPE_CHECKING:
-    from anchorscope.passes.batches import Batch, Plan
+    from anchorscope.passes.batches import Plan
     from anchorscope.passes.features import Features
 
 PROMPTS = tuple(dict.fromkeys(one.prompt for one in interventions.REGISTRY if one.prompt))
@@ -42,9 +42,9 @@ def write(
         readouts: such as `mlp/final`.
 
     Returns:
-        What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `rows_per_sample`
-        (rows of a condition over the samples it measured), `batches`, `halved_batches` (that did
-        not fit in memory), `device`, `dtype`, `attention` (its back-ends), `seconds`.
+        What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
+        `halved_batches` (that did not fit in memory), `device`, `dtype`, `attention` (its
+        back-ends), `seconds`.
     """
     from anchorscope.models.loading import attention_of
     from anchorscope.passes.runner import measure
@@ -57,10 +57,10 @@ def write(
     todo = [n for n, path in enumerate(paths) if not partial.finished(path, signed[n])]
     room, seconds, halved = Room(), 0.0, 0
     passes = measure(loaded, planned, readouts, numbers=todo, room=room)
-    rest = {id_ for number in todo for id_ in ids[number]}
+    total = sum(len(planned.batches[number].rows) for number in todo)
     # Closed: an error while a batch is written leaves the model without hooks, too.
-    with closing(passes), Progress(total=len(rest)) as progress:
-        for number, (_, tensors) in zip(todo, passes, strict=True):
+    with closing(passes), Progress(total=total, unit="rows") as progress:
+        for number, (batch, tensors) in zip(todo, passes, strict=True):
             notes = {
                 "samples": signed[number],
                 "ids": json.dumps(ids[number]),
@@ -69,25 +69,21 @@ def write(
             }
             seconds, halved = progress.seconds, room.halved
             partial.save(tensors, paths[number], **notes)
-            progress.update(len(rest.intersection(ids[number])))
-            rest.difference_update(ids[number])
+            progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
     dtype = str(loaded.model.dtype).removeprefix("torch.")
-    costs = _costs(planned.batches, [partial.notes(path) for path in paths])
     where = {"device": loaded.device.type, "dtype": dtype, "attention": attention_of(loaded)}
-    return costs | {"samples": len(planned.samples)} | where
+    return _costs(planned, [partial.notes(path) for path in paths]) | where
 
 
-def _costs(batches: Sequence[Batch], notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
+def _costs(planned: Plan, notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """What the passes cost, from the plan and the notes of each batch."""
-    rows = Counter(row.condition for batch in batches for row in batch.rows)
-    pairs = {(row.condition, row.sample) for batch in batches for row in batch.rows}
-    samples = Counter(name for name, _ in pairs)
+    rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
         "rows": rows.total(),
+        "samples": len(planned.samples),
         "rows_by_condition": dict(rows),
-        "rows_per_sample": {name: number / samples[name] for name, number in rows.items()},
-        "batches": len(batches),
+        "batches": len(planned.batches),
         "halved_batches": sum(int(note["halved"]) > 0 for note in notes),
         "seconds": round(sum(float(note["seconds"]) for note in notes), 3),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from anchorscope.models.cache import common, grouped
@@ -12,7 +12,6 @@ from anchorscope.passes.interventions import Intervention, cut
 from anchorscope.storage.counts import Counts
 
 POSITIONS = ("final", "before_answer", "last_answer", "prompt_end")
-BLOCKS = ("after", "answer")
 FEW_SHOT = "few-shot"
 """Stands for a partner's id where the second prompt shows other worked examples."""
 
@@ -51,7 +50,7 @@ class Row:
     """One row of a pass: a sample (by number) under one intervention and draw.
 
     Attributes:
-        tokens: those that the intervention acts on.
+        tokens: those that are cut.
         complete: False if `random` found fewer than E_Q has.
     """
 
@@ -97,10 +96,10 @@ class Plan:
         samples: the samples measured, in the order of the answers.
         batches: the passes in running order, longest first, `noop` last.
         counts: samples in, kept and dropped by reason; `notes` say how many have a second prompt.
-        blocks: `after`, or `answer` (only queries from the answer on; this leaks).
-        prompts: the other prompts asked for (see `Sample.others`), whether or not there are any.
         head: how many tokens all prompts of the cell begin with, before the first token of any
             question; those behind other worked examples share nothing.
+        blocks: `after`, or `answer` (only queries from the answer on; this leaks).
+        prompts: the other prompts asked for (see `Sample.others`), whether or not there are any.
         partner_source: where the partners of the interchange come from, see
             `anchorscope.passes.partners.Interchange`.
     """
@@ -108,9 +107,9 @@ class Plan:
     samples: tuple[Sample, ...]
     batches: tuple[Batch, ...]
     counts: Counts
+    head: int = 0
     blocks: str = "after"
     prompts: tuple[str, ...] = ()
-    head: int = 0
     partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:
@@ -125,14 +124,10 @@ class Plan:
 def arrange(
     samples: Sequence[Sample],
     chosen: Sequence[Drawn],
-    counts: Counts,
     *,
     batch_tokens: int,
-    blocks: str = "after",
     seed: int = 0,
     noop: int = 64,
-    prompts: Collection[str] = (),
-    partner_source: str | None = None,
 ) -> Plan:
     """Put the passes of some samples into batches.
 
@@ -141,7 +136,7 @@ def arrange(
     batches, and a sample is passed under the interventions whose prompt it has.
 
     Args:
-        samples, counts, blocks, prompts, partner_source: see `Plan`.
+        samples: in the order of the answers.
         chosen: the interventions, each with its draws in turn; `clean` among them.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
         seed: of the random control.
@@ -153,31 +148,29 @@ def arrange(
     batches = []
     for had, group in alike.items():
         columns = [
-            (one, draw)
-            for one, draw in chosen
-            if not one.own_batch and (one.prompt is None or one.prompt in had)
+            drawn for drawn in chosen if not drawn[0].own_batch and drawn[0].prompt in {None, *had}
         ]
         batches += _batches(samples, group, columns, batch_tokens, seed)
     batches.sort(key=lambda batch: -batch.length)
     some = range(min(len(samples), noop))
-    for one in chosen:
-        if one[0].own_batch:
-            batches += _batches(samples, some, [one], batch_tokens, seed)
+    for drawn in chosen:
+        if drawn[0].own_batch:
+            batches += _batches(samples, some, [drawn], batch_tokens, seed)
     _warn_of_budget(samples, batches, batch_tokens)
-    every, all_of = tuple(samples), tuple(batches)
-    return Plan(every, all_of, counts, blocks, tuple(prompts), _head(samples), partner_source)
+    counts = Counts(len(samples), len(samples))
+    return Plan(tuple(samples), tuple(batches), counts, _head(samples))
 
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
     """Say it if single samples are larger than a batch should be: they are passed whole."""
-    over = [b for b in batches if len(b.rows) * b.length > batch_tokens]
+    over = [(len(b.rows) * b.length, b.samples[0]) for b in batches]
+    over = [(tokens, number) for tokens, number in over if tokens > batch_tokens]
     if over:
-        largest = max(over, key=lambda batch: len(batch.rows) * batch.length)
+        most, largest = max(over, key=lambda one: one[0])
         log.warning(
             "batch_tokens: %d is too small for %d samples, which are passed one by one; the "
             "largest, %s, takes %d tokens under all its conditions",
-            *(batch_tokens, len(over), samples[largest.samples[0]].id),
-            len(largest.rows) * largest.length,
+            *(batch_tokens, len(over), samples[largest].id, most),
         )
 
 
@@ -185,11 +178,8 @@ def _head(samples: Sequence[Sample]) -> int:
     """How many tokens all prompts begin with, before the first of any question and read-out."""
     every = [prompt for sample in samples for prompt in (sample, *sample.others.values())]
     alike = [prompt for prompt in every if prompt.partner != FEW_SHOT]
-    firsts = (
-        min(*prompt.question_tokens, *prompt.eq_tokens, *prompt.positions.values())
-        for prompt in alike
-    )
-    return min([common([prompt.input_ids for prompt in alike]), *firsts])
+    firsts = (min(*one.question_tokens, *one.eq_tokens, *one.positions.values()) for one in alike)
+    return min([common([one.input_ids for one in alike]), *firsts])
 
 
 def narrowed(batch: Batch, samples: Sequence[int]) -> Batch:
@@ -210,12 +200,10 @@ def _batches(
     lengths = [max(len(samples[n].under(one).input_ids) for one, _ in columns) for n in chosen]
     found = []
     for group in grouped(lengths, batch_tokens // len(columns)):
-        rows = []
-        for (one, draw), place in itertools.product(columns, group):
-            sample = samples[chosen[place]]
-            passed, key = sample.under(one), f"{seed}/{sample.id}"
+        numbers, rows = tuple(chosen[place] for place in group), []
+        for (one, draw), number in itertools.product(columns, numbers):
+            passed, key = samples[number].under(one), f"{seed}/{samples[number].id}"
             acts = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
-            rows.append(Row(chosen[place], one, draw, *acts))
-        numbers = tuple(chosen[place] for place in group)
+            rows.append(Row(number, one, draw, *acts))
         found.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
     return found

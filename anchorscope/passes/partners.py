@@ -68,11 +68,6 @@ class Asked:
     taught: bool = True
 
 
-def applies(answers: pd.DataFrame) -> bool:
-    """Whether any sample has a subject and a relation, without which there are no partners."""
-    return bool(_asked(answers))
-
-
 @dataclass(frozen=True)
 class Interchange:
     """The partners of a cell.
@@ -121,8 +116,8 @@ def interchange(
         for one, arm in itertools.product(group, arms):
             if candidates := _candidates(RULES[arm], one, group, right_for[one.answer]):
                 found[arm][one.id] = seeded(f"{seed}/{one.id}").choice(candidates)
-    right = [one.id for one in asked if one.label == 0]
-    coverage = sum(id_ in found["matched"] for id_ in right) / len(right) if right else 0.0
+    right = [one.id in found["matched"] for one in asked if one.label == 0]
+    coverage = sum(right) / len(right) if right else 0.0
     if source == "wording" and coverage < LEAST_COVERAGE:
         return Interchange({arm: {} for arm in arms}, None, coverage)
     return Interchange(found, source, coverage)
@@ -174,17 +169,13 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
     found: dict[str, str] = {}
     for group in wordings.values():
         for place, one in enumerate(group):
-            others = (*group[place + 1 :], *group[:place])
-            same = (other.id for other in others if _same_question(one, other))
-            if (partner := next(same, None)) is not None:
-                found[one.id] = partner
+            for other in (*group[place + 1 :], *group[:place]):
+                right = labels.matches(one.answer, other.golds)
+                same_label = not other.golds or right == (one.label == 0)
+                if same_label and other.question != one.question:
+                    found[one.id] = other.id
+                    break
     return found
-
-
-def _same_question(one: Asked, other: Asked) -> bool:
-    if other.question == one.question:
-        return False
-    return not other.golds or labels.matches(one.answer, other.golds) == (one.label == 0)
 
 
 def template(question: str, subject: str) -> str:

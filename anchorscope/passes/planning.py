@@ -45,7 +45,7 @@ def plan(
         answers: the answers table; rows with a `dropped` reason are counted and left out.
         conditions: condition → settings (`random`: draws; `noop`: samples). One left out, or None,
             is not run; `clean` always is.
-        batch_tokens, blocks: see `arrange`.
+        batch_tokens, blocks: see `arrange` and `Plan`.
         window, max_positions: most tokens. A tensor mask makes the model forget its sliding
             window. The answers' own prompts keep to both for the model that gave them; another
             model, and an answer behind a longer prompt, may not.
@@ -59,34 +59,21 @@ def plan(
     chosen = on(conditions)
     limits = {BEYOND_WINDOW: window, BEYOND_POSITIONS: max_positions}
     table, counts = _kept(answers, limits)
-    check_ids(table)
     samples = [sample_of(record) for record in table.to_dict("records")]
-    if not samples:
-        raise AnchorscopeError(
-            f"no sample is left to measure: {counts.as_dict()}",
-            "answers",
-            "see the reasons in the provenance of the answers",
-            see="nothing-left",
-        )
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
     exchanged = _interchange(prompts, table, seed, fold)
     notes: Counter[str] = Counter()
     for name in prompts:
         behind = _behind_other(name, samples, table, exchanged, limits, notes)
         samples = [
-            replace(sample, others=sample.others | {name: behind[sample.id]})
-            if sample.id in behind
-            else sample
-            for sample in samples
+            replace(one, others=one.others | ({name: behind[one.id]} if one.id in behind else {}))
+            for one in samples
         ]
-    return arrange(
-        samples,
-        chosen,
-        replace(counts, notes=dict(notes)),
-        batch_tokens=batch_tokens,
+    noop = int((conditions.get("noop") or {}).get("samples", 64))
+    return replace(
+        arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noop=noop),
+        counts=replace(counts, notes=dict(notes)),
         blocks=blocks,
-        seed=seed,
-        noop=int((conditions.get("noop") or {}).get("samples", 64)),
         prompts=prompts,
         partner_source=exchanged.source,
     )
@@ -100,9 +87,17 @@ def conditions_of(settings: Settings) -> list[tuple[str, int]]:
 def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
     """The rows that are measured."""
     reasons = [_unusable(record, limits) for record in answers.to_dict("records")]
-    dropped = Counter(reason for reason in reasons if reason)
     table = answers[np.array([reason is None for reason in reasons], dtype=bool)]
-    return table, Counts(len(answers), len(table), dict(dropped))
+    counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
+    check_ids(table)
+    if table.empty:
+        raise AnchorscopeError(
+            f"no sample is left to measure: {counts.as_dict()}",
+            "answers",
+            "see the reasons in the provenance of the answers",
+            see="nothing-left",
+        )
+    return table, counts
 
 
 def _unusable(record: Mapping[Any, Any], limits: Limits) -> str | None:
@@ -176,38 +171,36 @@ def _behind_other(
 ) -> dict[str, Sample]:
     """Id → the sample's answer behind its prompt `name`, where it has one; counted in `notes`."""
     by_id = {sample.id: sample for sample in samples}
+    prompts, found = dict[str, Sample](), dict[str, Sample]()
     another, none = "another question", "no partner"
     if name == "replicate":
         ids: Mapping[str, str] = partners.replicate(table)
-        none += "" if partners.applies(table) else ": no subjects and relations"
+        named = table[["subject", "relation"]].notna().all(axis=1).any()
+        none += "" if named else ": no subjects and relations"
+        prompts = _few_shot(table)
     else:
         ids = exchanged.arms[name]
         another += " of like wording" if exchanged.source == "wording" else ""
         none = none if exchanged.source else "off: too few matched partners"
-    prompts = _few_shot(samples, table) if name == "replicate" else {}
     prompts |= {id_: by_id[other] for id_, other in ids.items()}
-    found = {id_: _behind(by_id[id_], prompt) for id_, prompt in prompts.items()}
-    for id_ in by_id:
-        if id_ not in found:
-            notes[f"{name}, {none}"] += 1
-        elif over := _over(len(found[id_].input_ids), limits):
-            notes[f"{name}, {over}"] += 1
-            del found[id_]
-        else:
-            notes[f"{name}, {FEW_SHOT if found[id_].partner == FEW_SHOT else another}"] += 1
+    for sample in samples:
+        what = none
+        if prompt := prompts.get(sample.id):
+            one = _behind(sample, prompt)
+            over = _over(len(one.input_ids), limits)
+            what = over or (FEW_SHOT if one.partner == FEW_SHOT else another)
+            found |= {} if over else {sample.id: one}
+        notes[f"{name}, {what}"] += 1
     return found
 
 
-def _few_shot(samples: Sequence[Sample], table: pd.DataFrame) -> dict[str, Sample]:
+def _few_shot(table: pd.DataFrame) -> dict[str, Sample]:
     """Id → the same question behind other worked examples; only its prompt counts."""
-    if "replicate_ids" not in table:
-        return {}
-    names = ("replicate_ids", "replicate_question_tokens", "replicate_eq_tokens")
-    found = {}
-    for sample, *columns in zip(samples, *(table[name] for name in names), strict=True):
-        ids, question, exact = map(_ints, columns)
+    found, names = {}, [f"replicate_{name}" for name in ("ids", "question_tokens", "eq_tokens")]
+    for row in table.to_dict("records") if names[0] in table else ():
+        ids, question, exact = (_ints(row[name]) for name in names)
         if ids:
-            found[sample.id] = Sample(FEW_SHOT, ids, {}, question, exact, len(ids))
+            found[str(row["id"])] = Sample(FEW_SHOT, ids, {}, question, exact, len(ids))
     return found
 
 

@@ -6,9 +6,8 @@ leaves at each layer k exactly what a cut in layers 0...k leaves: one row serves
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -16,8 +15,8 @@ import torch
 from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded
 from anchorscope.passes import sharing
-from anchorscope.passes.batches import POSITIONS, Batch, Plan, Row, narrowed
-from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
+from anchorscope.passes.batches import POSITIONS, Batch, Plan, narrowed
+from anchorscope.passes.hooks import Finished, recording
 from anchorscope.passes.mask import mask
 from anchorscope.passes.sharing import Step
 from anchorscope.storage.errors import AnchorscopeError
@@ -45,49 +44,6 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
                 see="not-measured",
             )
     return pairs
-
-
-@dataclass(frozen=True)
-class Passed:
-    """What a pass gives.
-
-    Attributes:
-        states: of the rows, see `States`, in the order of `batch.samples`.
-        embeddings: [rows, length, width], with a graph to the states; None without `grad`.
-        attentions: weights after the softmax of each layer, [rows, heads, queries, keys], within
-            that graph; only with `grad` and a model that attends eagerly.
-    """
-
-    states: States
-    embeddings: torch.Tensor | None = None
-    attentions: Sequence[torch.Tensor] = field(default_factory=tuple)
-
-
-def run(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    *,
-    read: Sequence[str],
-    write: Sequence[Write] = (),
-    grad: bool = False,
-) -> Passed:
-    """Pass all rows of a batch in one forward, nothing shared.
-
-    The rows carry the interventions: tokens cut or weighed, in all layers or some, and the prompts
-    with which they replace, drop or exchange the question (`Sample.others`).
-
-    Args:
-        loaded, planned, batch: the model, and rows of its plan; `narrowed` takes some samples.
-        read: read-outs such as `mlp/final`.
-        write: states put in place of a module's output; what is read there and behind sees them.
-        grad: keep the graph from embeddings to states, see `Passed`.
-
-    Raises:
-        AnchorscopeError: see `measure`.
-    """
-    with writing(loaded, write, [planned.passed(row) for row in batch.rows]):
-        return _passed(loaded, planned, batch, parse(read), [sharing.whole(batch)], grad=grad)
 
 
 def measure(
@@ -120,7 +76,7 @@ def measure(
     head = cache.pass_head(loaded.model, ids, loaded.device)
     for number in todo:
         batch = planned.batches[number]
-        yield batch, _fitting(loaded, planned, batch, pairs, head, room)
+        yield batch, _joined(_fitting(loaded, planned, batch, pairs, head, room))
 
 
 def _fitting(
@@ -130,21 +86,19 @@ def _fitting(
     pairs: Sequence[Pair],
     head: cache.Layers,
     room: Room,
-) -> States:
+) -> list[States]:
     """The states of one batch, passed in as many parts as fit in memory and as pay."""
     # Rows with a cut go on from the clean row in single precision only, see `sharing`.
     forked = loaded.model.dtype in (torch.float32, torch.float64)
     size = len(batch.columns) * batch.length  # tokens of a sample, padding included
 
     def some_of(samples: Sequence[int]) -> States:
-        some, found = narrowed(batch, samples), []
-        for part in sharing.parts(planned, some) if forked and batch.masked else [samples]:
-            here = narrowed(batch, part)
-            steps = sharing.steps(planned, here, forked=forked)
-            found.append(_passed(loaded, planned, here, pairs, steps, head, early=batch.masked))
-        return _joined([one.states for one in found])
+        some = narrowed(batch, samples)
+        parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
+        every = (narrowed(batch, part) for part in parts)
+        return _joined([_states(loaded, planned, one, pairs, head, forked) for one in every])
 
-    return _joined(room.run(batch.samples, lambda some: len(some) * size, some_of))
+    return room.run(batch.samples, lambda some: len(some) * size, some_of)
 
 
 def _joined(parts: Sequence[States]) -> States:
@@ -152,48 +106,34 @@ def _joined(parts: Sequence[States]) -> States:
     return {name: torch.cat([part[name].cpu() for part in parts]) for name in parts[0]}
 
 
-def _passed(
+def _states(
     loaded: Loaded,
     planned: Plan,
     batch: Batch,
     pairs: Sequence[Pair],
-    steps: Sequence[Step],
-    head: cache.Layers | None = None,
-    *,
-    early: bool = False,
-    grad: bool = False,
-) -> Passed:
-    """The passes of one batch, step after step; `early` ends each with the last module read."""
+    head: cache.Layers,
+    forked: bool,
+) -> States:
+    """The states of one batch, passed call after call; the ordinary path goes on to its end."""
+    steps = sharing.steps(planned, batch, forked=forked)
     found: dict[str, list[torch.Tensor]] = {}
     first: cache.Layers = []
-    out = embeddings = None
-    with recording(loaded, pairs) as recorder:
+    with recording(loaded, pairs, early=batch.masked) as recorder, torch.inference_mode():
         for step in steps:
-            before = sharing.earlier(planned, batch, step, head or [], first)
+            before = sharing.earlier(planned, batch, step, head, first)
             own = cache.Cache(before, keep=len(steps) > 1 and not first)
             given: dict[str, Any] = {**inputs(loaded, planned, batch, step, before)}
-            cached = bool(before) or own.keep
-            given |= {"past_key_values": own} if cached else {}
-            if grad:
-                embed = loaded.model.get_input_embeddings()
-                embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
-                eager = loaded.model.config._attn_implementation == "eager"
-                given |= {"inputs_embeds": embeddings, "output_attentions": eager}
-            rows = [planned.passed(batch.rows[number]) for number in step.rows]
-            recorder.start(rows, step.starts, early=early)
-            with (
-                _masked(loaded, planned, batch, step, before),
-                torch.enable_grad() if grad else torch.inference_mode(),
-                suppress(Finished),
-            ):
-                out = loaded.model.base_model(**given, use_cache=cached)
+            if cached := bool(before) or own.keep:
+                given["past_key_values"] = own
+            recorder.start([planned.passed(batch.rows[n]) for n in step.rows], step.starts)
+            with suppress(Finished):
+                loaded.model.base_model(**given, use_cache=cached)
             first = first or own.own
             for site, states in recorder.states().items():
                 found.setdefault(site, []).append(states)
-    order = torch.tensor([number for step in steps for number in step.rows]).argsort()
-    seen = {site: torch.cat(some)[order.to(some[0].device)] for site, some in found.items()}
-    named = _named(planned, batch, pairs, seen)
-    return Passed(named, embeddings, getattr(out, "attentions", None) or ())
+        order = torch.tensor([number for step in steps for number in step.rows]).argsort()
+        seen = {site: torch.cat(some)[order.to(some[0].device)] for site, some in found.items()}
+        return _named(planned, batch, pairs, seen)
 
 
 def inputs(
@@ -213,71 +153,41 @@ def inputs(
         `noop` int64 [rows, width].
     """
     step = step or sharing.whole(batch)
-    ids = [planned.passed(batch.rows[number]).input_ids for number in step.rows]
-    given = cache.padded(ids, step.starts, step.width, loaded.device)
-    if batch.masked:
-        attention = _mask(loaded, planned, [batch.rows[n] for n in step.rows], step, before)
-    else:
-        lengths = torch.tensor([len(row) for row in ids])[:, None]
-        attention = (torch.arange(step.width) < lengths).long().to(loaded.device)
-    return given | {"attention_mask": attention}
-
-
-def _mask(
-    loaded: Loaded,
-    planned: Plan,
-    rows: Sequence[Row],
-    step: Step,
-    before: Sequence[cache.Earlier],
-    layer: int | None = None,
-) -> torch.Tensor:
-    """The mask of a step, in one layer where interventions act in some only."""
+    rows = [batch.rows[number] for number in step.rows]
     samples = [planned.passed(row) for row in rows]
-    acts = [layer is None or row.intervention.acts_in(layer) for row in rows]
+    lengths = [len(sample.input_ids) for sample in samples]
+    given = cache.padded([one.input_ids for one in samples], step.starts, step.width, loaded.device)
     own = torch.tensor(step.starts)[:, None] + torch.arange(step.width)
-    return mask(
+    if not batch.masked:
+        there = own < torch.tensor(lengths)[:, None]
+        return given | {"attention_mask": there.long().to(loaded.device)}
+    given["attention_mask"] = mask(
         own,
         torch.cat([*(part.tokens for part in before), own], dim=1),
-        [len(sample.input_ids) for sample in samples],
-        [row.tokens if here else () for row, here in zip(rows, acts, strict=True)],
-        weights=[row.intervention.weight for row in rows],
+        lengths,
+        [row.tokens for row in rows],
         first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else (),
         dtype=loaded.model.dtype,
         device=loaded.device,
     )
-
-
-@contextmanager
-def _masked(
-    loaded: Loaded, planned: Plan, batch: Batch, step: Step, before: Sequence[cache.Earlier]
-) -> Iterator[None]:
-    """Each layer with a mask of its own, where interventions act in some layers only."""
-    rows = [batch.rows[number] for number in step.rows]
-    if all(row.intervention.layers is None for row in rows):
-        yield
-        return
-    edges = {edge for row in rows for edge in row.intervention.layers or ()}
-    masks: list[torch.Tensor] = []
-    for layer in range(len(families.layers(loaded))):
-        alike = masks and layer not in edges
-        masks.append(masks[-1] if alike else _mask(loaded, planned, rows, step, before, layer))
-    with masked(loaded, masks):
-        yield
+    return given
 
 
 def _named(
     planned: Plan, batch: Batch, pairs: Sequence[Pair], seen: Mapping[str, torch.Tensor]
 ) -> States:
     """The states of a batch, site → [rows, layers, positions, width], checked and named."""
-    positions, found = list(dict.fromkeys(position for _, position in pairs)), {}
+    places = {position: n for n, position in enumerate(dict.fromkeys(p for _, p in pairs))}
+    shape = len(batch.columns), len(batch.samples)
     for site, states in seen.items():
         _check(states, planned, batch, site)
-        by_column = states.unflatten(0, (len(batch.columns), len(batch.samples)))
-        for (one, draw), column in zip(batch.columns, by_column, strict=True):
-            for number, position in enumerate(positions):
-                if (site, position) in pairs:
-                    found[f"{one.name}.{draw}/{site}.{position}"] = column[:, :, number].clone()
-    return found
+    return {
+        f"{one.name}.{draw}/{site}.{position}": seen[site].unflatten(0, shape)[
+            column, :, :, places[position]
+        ]
+        for column, (one, draw) in enumerate(batch.columns)
+        for site, position in pairs
+    }
 
 
 def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None:

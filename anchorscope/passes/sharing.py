@@ -58,23 +58,18 @@ def steps(planned: Plan, batch: Batch, *, forked: bool = True) -> list[Step]:
         width = max(len(rows[n].input_ids) - at for n, at in zip(some, starts, strict=True))
         return Step(some, starts, width, bases)
 
-    first = [n for n, row in enumerate(batch.rows) if not forked or _base(row) is None]
+    wholes = [uncut(row.intervention) if forked else None for row in batch.rows]
+    first = [n for n, one in enumerate(wholes) if one is None]
     found = [step(first, [planned.shared(rows[n]) for n in first])]
-    keys = {(batch.rows[n].sample, batch.rows[n].condition): at for at, n in enumerate(first)}
-    forks = {n: fork(planned, batch.rows[n]) for n in range(len(rows)) if n not in set(first)}
+    places = {(batch.rows[n].sample, batch.rows[n].intervention): at for at, n in enumerate(first)}
+    bases = {n: places[batch.rows[n].sample, one] for n, one in enumerate(wholes) if one}
+    forks = {n: fork(planned, batch.rows[n]) for n in bases}
     lacking = {n: len(rows[n].input_ids) - start for n, start in forks.items()}
     ordered = sorted(lacking, key=lambda n: (-lacking[n], n))
     for run in split([lacking[n] for n in ordered]):
         some = ordered[run]
-        bases = [keys[batch.rows[n].sample, str(_base(batch.rows[n]))] for n in some]
-        found.append(step(some, [forks[n] for n in some], bases))
+        found.append(step(some, [forks[n] for n in some], [bases[n] for n in some]))
     return found
-
-
-def _base(row: Row) -> str | None:
-    """The condition, nothing cut, of the row that a row with a cut equals at first."""
-    one = uncut(row.intervention)
-    return None if one is None else one.name
 
 
 def fork(planned: Plan, row: Row) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -19,7 +19,6 @@ from anchorscope.models import answers, families, generation, inputs
 from anchorscope.models.answers import Settings, answer, trim
 from anchorscope.models.generation import Ending, settled
 from anchorscope.questions import prompts, questions
-from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
 
 ASKED = [
@@ -36,13 +35,10 @@ HEAD = {"plain": "Q: ", "few_shot": "Q: Who painted it?\nA: Anna Lund\n\nQ: ", "
 TAIL = {"plain": " A:", "few_shot": "\nA:", "chat": "\nA:"}
 
 
-def _tables(
-    style: str = "plain", rows: list[dict[str, Any]] | None = None
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Prompts and questions: ASKED, with the columns of `rows` written over it."""
+def _tables(style: str = "plain", rows: Any = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Prompts and questions: ASKED, with the columns of `rows` written over the questions'."""
     prompts, questions = [], []
-    rows = rows if rows is not None else [{} for _ in ASKED]
-    for number, ((question, subject), row) in enumerate(zip(ASKED, rows, strict=True)):
+    for number, (question, subject) in enumerate(ASKED):
         start = len(HEAD[style])
         place = start + question.index(subject)
         prompts.append(
@@ -54,21 +50,12 @@ def _tables(
                 "question_end": start + len(question),
                 "eq_start": [place],
                 "eq_end": [place + len(subject)],
-                "dropped": row.get("dropped"),
+                "dropped": None,
             }
         )
-        questions.append(
-            {
-                "id": f"q{number}",
-                "question": question,
-                "answers": row.get("answers", ["Paris"]),
-                "subject": subject,
-                "relation": "r",
-                "kind": None,
-                "response": row.get("response"),
-                "label": row.get("label"),
-            }
-        )
+        own = {"id": f"q{number}", "question": question, "subject": subject, "relation": "r"}
+        own |= {"answers": ["Paris"], "kind": None, "response": None, "label": None}
+        questions.append(own | (rows[number] if rows else {}))
     return pd.DataFrame(prompts), pd.DataFrame(questions)
 
 
@@ -240,13 +227,6 @@ def test_batches_and_padding_change_nothing(loaded: Any) -> None:
     alone, counts_alone = _run(loaded, max_new_tokens=12, batch_tokens=1)
     pd.testing.assert_frame_equal(whole, alone)
     assert counts == counts_alone
-    prompts, questions = _tables()
-    order = [3, 7, 0, 5]
-    some, _ = answer(
-        prompts.iloc[order], questions, loaded.model, loaded.tokenizer,
-        Settings("plain", max_new_tokens=12),
-    )  # fmt: skip
-    pd.testing.assert_frame_equal(some, whole.iloc[order].reset_index(drop=True))
 
 
 def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,20 +234,17 @@ def test_rows_stop_at_their_own_ends(llama: Any, monkeypatch: pytest.MonkeyPatch
     tokenizer = llama.tokenizer
     ending = answers._ending(llama.model, tokenizer, "few_shot")
     prompts = [tokenizer.encode(f"Q: {question} A:") for question, _ in ASKED]
-    full = [greedy(llama, ids, {llama.tokenizer.eos_token_id}, 12) for ids in prompts]
-    wanted = [place % 9 + 1 for place in range(len(prompts))]
+    full = [greedy(llama, ids, ending.eos, 12) for ids in prompts]
     texts = [
-        tokens.char_spans(tokenizer, new[:size], ids[-8:])[0]
-        for ids, new, size in zip(prompts, full, wanted, strict=True)
+        tokens.char_spans(tokenizer, new[: place + 1], ids[-8:])[0]
+        for place, (ids, new) in enumerate(zip(prompts, full, strict=True))
     ]
     monkeypatch.setattr(generation, "settled", lambda text, style: text in texts)
     found = generation.generate(
         prompts, llama.model, tokenizer, ending, max_new_tokens=12, batch_tokens=100_000
     )
-    assert [len(new) for new in found] != [12] * len(prompts)
-    for new, oracle, size in zip(found, full, wanted, strict=True):
-        assert new == oracle[: len(new)]
-        assert len(new) <= size
+    for place, (new, oracle) in enumerate(zip(found, full, strict=True)):
+        assert new == oracle[: len(new)] and len(new) <= place + 1
 
 
 def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -> None:
@@ -279,43 +256,13 @@ def test_sampling_defaults_of_a_checkpoint_neither_matter_nor_warn(llama: Any) -
         do_sample=True, temperature=0.1, top_k=3, top_p=0.2, repetition_penalty=5.0,
         eos_token_id=[0], bos_token_id=1,
     )  # fmt: skip
-    saved = model.generation_config
-    prompts, questions = _tables()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        frame, _ = answer(
-            prompts, questions, model, llama.tokenizer, Settings("plain", max_new_tokens=8)
-        )
+        frame, _ = _run(replace(llama, model=model), max_new_tokens=8)
     pd.testing.assert_frame_equal(frame, plain)
-    assert model.generation_config is saved
 
 
-@pytest.mark.parametrize("style", ["plain", "few_shot", "chat"])
-def test_every_kept_row_holds_together(loaded: Any, style: str, tmp_path: Path) -> None:
-    frame, counts = _run(loaded, style, max_new_tokens=12)
-    files.write_parquet(frame, tmp_path / "answers.parquet")
-    read = files.read_parquet(tmp_path / "answers.parquet")
-    kept = [row for row in read.to_dict("records") if row["dropped"] is None]
-    assert len(kept) == counts.kept >= 5
-    ending = answers._ending(loaded.model, loaded.tokenizer, style)
-    for row in kept:
-        ids = row["input_ids"]
-        assert row["final"] == len(ids) - 1
-        assert row["prompt_length"] <= row["ea_start"] < row["ea_end"] <= row["final"] + 1
-        said = tokens.char_spans(
-            loaded.tokenizer, ids[row["ea_start"] : row["ea_end"]], ids[: row["ea_start"]]
-        )[0]
-        assert row["ea_text"] in said
-        assert set(row["eq_tokens"]) < set(row["question_tokens"]) or row["question"] == "Who?"
-        assert max(row["question_tokens"]) < row["prompt_length"]
-        text = loaded.tokenizer.decode(ids[row["question_tokens"][0] : row["prompt_length"]])
-        assert text.split()[0] == row["question"].split()[0]
-        assert tuple(ids[row["ea_end"] :]) == ending.closing
-        assert row["ea_text"] in row["response"]
-        assert row["label"] in (0, 1)
-
-
-def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _with_second() -> tuple[pd.DataFrame, pd.DataFrame]:
     """ASKED as few-shot prompts with a second set of examples each."""
     fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
     rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
@@ -324,18 +271,15 @@ def _with_second(**settings: Any) -> tuple[pd.DataFrame, pd.DataFrame]:
     examples, _ = questions.normalise(
         [row | {"subject": None} for row in shown], fields, split="test"
     )
-    frame, _ = prompts.build(
-        asked, examples, style="few_shot", examples=2, replicate=True, **settings
-    )
+    frame, _ = prompts.build(asked, examples, style="few_shot", examples=2, replicate=True)
     return frame, asked
 
 
 def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
     frame, asked = _with_second()
-    given = (asked, loaded.model, loaded.tokenizer)
-    settings = Settings("few_shot", max_new_tokens=4)
-    found, counts = answer(frame, *given, settings)
-    plain, plain_counts = answer(frame[list(prompts.COLUMNS)], *given, settings)
+    given = (asked, loaded.model, loaded.tokenizer, Settings("few_shot", max_new_tokens=4))
+    found, counts = answer(frame, *given)
+    plain, plain_counts = answer(frame[list(prompts.COLUMNS)], *given)
     pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
     assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
     for row, prompt in zip(found.to_dict("records"), frame.to_dict("records"), strict=True):
@@ -351,23 +295,21 @@ def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) ->
                 for at, tokens_ in (("", row["input_ids"]), ("replicate_", ids))
             )
             assert first.strip() == second.strip() != ""
-        assert max(row["replicate_question_tokens"]) < len(ids)
 
 
 def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted(
     llama: Any,
 ) -> None:
     frame, asked = _with_second()
-    lengths = [len(llama.tokenizer.encode(text)) for text in frame["replicate_prompt"]]
-    own = [len(llama.tokenizer.encode(text)) for text in frame["prompt"]]
-    settings = Settings("few_shot", max_new_tokens=4, max_prompt_tokens=max(lengths + own))
-    blank = {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
-    frame = pd.DataFrame(
-        [row | (blank if n == 0 else {}) for n, row in enumerate(frame.to_dict("records"))]
-    )
-    longer = frame["replicate_prompt"].str.replace("Who drew", "Who has drawn " * 40)
-    longer_frame = frame.assign(replicate_prompt=[*frame["replicate_prompt"][:4], *longer[4:]])
-    found, counts = answer(longer_frame, asked, llama.model, llama.tokenizer, settings)
+    both = [*frame["prompt"], *frame["replicate_prompt"]]
+    most = max(len(llama.tokenizer.encode(text)) for text in both)
+    settings = Settings("few_shot", max_new_tokens=4, max_prompt_tokens=most)
+    rows = frame.to_dict("records")
+    rows[0] |= {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
+    for row in rows[4:]:
+        text = row["replicate_prompt"].replace("Who drew", "Who has drawn " * 40)
+        row["replicate_prompt"] = text
+    found, counts = answer(pd.DataFrame(rows), asked, llama.model, llama.tokenizer, settings)
     assert counts.kept == len(ASKED)
     assert [bool(ids) for ids in found["replicate_ids"]] == [False, True, True, True] + [False] * 4
     assert counts.notes["second prompt, spans do not decode back"] == 1
@@ -380,21 +322,16 @@ def test_prompts_without_room_are_dropped_and_counted(
 ) -> None:
     lengths = [len(llama.tokenizer.encode(prompt)) for prompt in _tables()[0]["prompt"]]
     limit = sorted(lengths)[-3]
-    longer = sum(length > limit for length in lengths)
-    assert longer
+    longer = [length > limit for length in lengths]
     frame, counts = _run(llama, max_new_tokens=4, max_prompt_tokens=limit)
-    assert counts.dropped[inputs.TOO_LONG] == longer
-    assert [row.dropped == inputs.TOO_LONG for row in frame.itertuples()] == [
-        length > limit for length in lengths
-    ]
+    assert counts.dropped[inputs.TOO_LONG] == sum(longer) > 0
+    assert (frame["dropped"] == inputs.TOO_LONG).tolist() == longer
     close = answers._ending(llama.model, llama.tokenizer, "plain").closing
-    window = limit + 4 + len(close)
-    monkeypatch.setattr(families, "window", lambda _: window)
-    _, counts = _run(llama, max_new_tokens=4)
-    assert counts.dropped[inputs.BEYOND_WINDOW] == longer
-    monkeypatch.setattr(families, "window", lambda _: window - 1)
-    _, counts = _run(llama, max_new_tokens=4)
-    assert counts.dropped[inputs.BEYOND_WINDOW] > longer
+    for window in (limit + 4 + len(close), limit + 3 + len(close)):
+        monkeypatch.setattr(families, "window", lambda _, window=window: window)
+        _, counts = _run(llama, max_new_tokens=4)
+        over = sum(length + 4 + len(close) > window for length in lengths)
+        assert counts.dropped[inputs.BEYOND_WINDOW] == over
     monkeypatch.undo()
     _, counts = _run(llama, max_new_tokens=256)
     assert counts.dropped[inputs.BEYOND_POSITIONS] == len(ASKED)
@@ -419,13 +356,13 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
     loaded: Any, style: str
 ) -> None:
     rows: list[dict[str, Any]] = [
-        {"response": "Paris", "answers": ["Paris"]},
-        {"response": "The answer is London. It is large.", "answers": ["Paris"]},
-        {"response": " Paris\nmore", "label": 1, "answers": ["Paris"]},
-        {"response": "Rome", "label": 0, "answers": ["Paris"]},
+        {"response": "Paris"},
+        {"response": "The answer is London. It is large."},
+        {"response": " Paris\nmore", "label": 1},
+        {"response": "Rome", "label": 0},
         {"response": ""},
         {"response": "..."},
-        {"response": "Zoltán  O'Neill", "answers": [], "label": None},
+        {"response": "Zoltán  O'Neill", "answers": []},
         {},
     ]
     frame, counts = _run(loaded, style, rows, max_new_tokens=6)
@@ -433,21 +370,18 @@ def test_responses_of_the_user_are_fed_up_to_their_answer_and_closed_alike(
     assert list(frame["ea_text"][:4]) == ["Paris", "London", "Paris", "Rome"]
     assert list(frame["label"][:4]) == [0, 1, 1, 0]
     assert list(frame["dropped"][4:7]) == [answers.NO_ANCHOR, answers.NO_ANCHOR, answers.NO_GOLD]
-    assert counts.dropped[answers.NO_GOLD] == 1
     assert counts.notes["from the user"] == 4
     close = answers._ending(loaded.model, loaded.tokenizer, style).closing
     prompts = _tables(style)[0]["prompt"]
     for row, prompt in list(zip(frame.itertuples(), prompts, strict=True))[:4]:
         ids = loaded.tokenizer.encode(prompt, add_special_tokens=style != "chat")
-        assert row.input_ids[: len(ids)] == ids
-        assert row.prompt_length == len(ids)
+        assert row.input_ids[: row.prompt_length] == ids
         assert row.final == len(row.input_ids) - 1
         said = tokens.char_spans(loaded.tokenizer, row.input_ids[len(ids) :], ids)[0]
-        assert said == row.response
-        assert said.startswith("" if style == "chat" else " ")
+        assert said == row.response and said.startswith("" if style == "chat" else " ")
         assert tuple(row.input_ids[row.ea_end :]) == close
-    texts = [text.split("London")[0].strip() for text in frame["response"][1:3]]
-    assert texts[0] == "The answer is" and "more" not in texts[1]
+    assert frame["response"][1].split("London")[0].strip() == "The answer is"
+    assert "more" not in frame["response"][2]
 
 
 def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,13 +391,11 @@ def test_only_responses_need_no_generation(llama: Any, monkeypatch: pytest.Monke
     assert counts.notes["n_wrong"] == 0
 
 
-def test_gold_answers_do_not_move_anything_but_the_label(loaded: Any) -> None:
-    first, _ = _run(loaded, max_new_tokens=12)
+def test_gold_answers_do_not_move_anything_but_the_label(llama: Any) -> None:
+    first, _ = _run(llama, max_new_tokens=12)
     golds = [{"answers": [text or "x"]} for text in first["ea_text"]]
-    second, counts = _run(loaded, rows=golds, max_new_tokens=12)
-    assert counts.notes["n_right"] > 0
+    second, _ = _run(llama, rows=golds, max_new_tokens=12)
     assert not first["label"].equals(second["label"])
-    assert list(second["golds"]) == [gold["answers"] for gold in golds]
     of_golds = ["label", "golds"]
     pd.testing.assert_frame_equal(first.drop(columns=of_golds), second.drop(columns=of_golds))
 

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 from huggingface_hub import try_to_load_from_cache
 
 from anchorscope.anchors import tokens
@@ -84,13 +85,13 @@ def test_what_a_chat_template_does_about_thinking_is_said(template: Any, said: A
 
 
 def test_loading_switches_cudnns_attention_off_and_says_what_attends(checkpoint: Any) -> None:
-    before = loading.cudnn_attention(True)
+    cuda, before = torch.backends.cuda, torch.backends.cuda.cudnn_sdp_enabled()
     try:
-        assert loading.cudnn_attention()
+        cuda.enable_cudnn_sdp(True)
         loaded = loading.load(checkpoint("llama"))
-        assert not loading.cudnn_attention()
+        assert not cuda.cudnn_sdp_enabled()
         assert loading.attention_of(loaded) == "sdpa"
         there = SimpleNamespace(model=loaded.model, device=SimpleNamespace(type="cuda"))
-        assert loading.attention_of(there) == "sdpa: flash, efficient, math"
+        assert loading.attention_of(there) == "sdpa: flash, mem_efficient, math"
     finally:
-        loading.cudnn_attention(before)
+        cuda.enable_cudnn_sdp(before)

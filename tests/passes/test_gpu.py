@@ -11,8 +11,7 @@ from instrument import TOKENIZER, measured, planned
 from test_sharing import CUTS, HEAD, behind_heads
 
 from anchorscope.models import generation, loading
-from anchorscope.probes import probes, scores
-from anchorscope.probes.fitting import Settings
+from anchorscope.probes import scores
 
 DEVICE = "cuda"
 FLOAT32 = {"atol": 1e-4, "rtol": 1e-4}
@@ -97,35 +96,18 @@ def test_float32_answers_are_the_cpus(checkpoint, family, head):
     assert len(set(expected)) > 1  # the prompt is heard
 
 
-def learned(n=150, width=40, layers=3):
-    """Features [layers, n, width] that are badly correlated, and labels."""
-    draws = np.random.default_rng(0)
-    z = (draws.random(n) < 0.6).astype(int)
-    x = draws.normal(size=(layers, n, width)) @ (draws.normal(size=(width, width)) / width**0.5)
-    x[..., 0] += z
-    return torch.as_tensor(x, dtype=torch.float32), z
-
-
-@pytest.mark.parametrize("budget", [probes.GPU_BYTES, 200_000])
-def test_probes_are_the_cpus_in_blocks_of_any_size(monkeypatch, budget):
-    monkeypatch.setattr(probes, "GPU_BYTES", budget)
-    x, z = learned()
-    masks = torch.as_tensor(np.stack([np.arange(len(z)) % 5 != k for k in range(5)]))
-    masks, c = masks.repeat(4, 1), torch.tensor([0.01, 0.1, 1.0, 10.0]).repeat_interleave(5)
-    here = probes.fit(x, torch.as_tensor(z), masks, c)
-    there = probes.fit(x, torch.as_tensor(z), masks, c, device=DEVICE)
-    assert there.weights.device.type == DEVICE and not there.unconverged
-    assert torch.allclose(there.logits(x).cpu(), here.logits(x), atol=LOGIT)
-
-
 def test_scores_are_the_cpus():
-    x, z = learned()
+    draws = np.random.default_rng(0)
+    z = (draws.random(150) < 0.6).astype(int)
+    x = draws.normal(size=(3, 150, 40)) @ (draws.normal(size=(40, 40)) / 40**0.5)  # correlated
+    x[..., 0] += z
+    x = torch.as_tensor(x, dtype=torch.float32)
     ids = [f"q{number}" for number in range(len(z))]
     table = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     here, there = (
         scores.score(
             lambda condition, draw: (ids, x - 1.0 * (condition == "knockout")),
-            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], Settings(scoring="published")),
+            *(pd.DataFrame(table), "mlp/final", [("knockout", 0)], {"scoring": "published"}),
             device=device,
         )
         for device in ("cpu", DEVICE)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from hypothesis import given
@@ -11,15 +9,7 @@ from hypothesis import strategies as st
 
 from anchorscope.config.settings import Conditions
 from anchorscope.passes import interventions
-from anchorscope.passes.interventions import BY_NAME
 from anchorscope.passes.mask import mask
-
-
-def whole(lengths, cuts, width=None, **how):
-    """The mask of all queries and keys of some rows."""
-    index = torch.arange(width or max(lengths)).expand(len(lengths), -1)
-    return mask(index, index, lengths, cuts, **how)
-
 
 QUESTIONS = st.integers(1, 24).flatmap(
     lambda size: st.tuples(
@@ -39,27 +29,20 @@ def slow_mask(length, width, blocked, first_query=0):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_mask_equals_the_pair_by_pair_oracle(dtype):
-    lengths, blocked, starts = [7, 5, 9], [[2, 3, 5], [], [0, 1]], [0, 0, 4]
-    made = whole(lengths, blocked, 10, dtype=dtype, first_query=starts)
-    assert made.shape == (3, 1, 10, 10) and made.dtype == dtype
-    for row in range(3):
-        expected = slow_mask(lengths[row], 10, blocked[row], starts[row])
-        assert torch.equal(made[row, 0] == 0, expected)
-        assert (made[row, 0][~expected] == torch.finfo(dtype).min).all()
-
-
-def test_some_queries_and_keys_in_any_order_get_their_part_of_the_mask():
+def test_mask_equals_the_pair_by_pair_oracle_for_any_queries_and_keys(dtype):
     lengths, blocked, starts = [7, 5], [[2, 3, 5], [0, 1]], [0, 3]
-    queries = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
+    every = torch.arange(10).expand(2, -1)
+    some = torch.tensor([[4, 5, 6, 7], [2, 3, 4, 5]])
     # An empty slot, tokens kept from two earlier passes, and the pass's own.
-    keys = torch.tensor([[0, 1, -1, 2, 3, 4, 5, 6, 7], [0, -1, -1, 1, -1, 2, 3, 4, 5]])
-    made = mask(queries, keys, lengths, blocked, dtype=torch.float32, first_query=starts)
-    assert made.shape == (2, 1, 4, 9)
-    for row in range(2):
-        whole = slow_mask(lengths[row], 10, blocked[row], starts[row])
-        expected = whole[queries[row]][:, keys[row].clamp(min=0)] & (keys[row] >= 0)
-        assert torch.equal(made[row, 0] == 0, expected)
+    kept = torch.tensor([[0, 1, -1, 2, 3, 4, 5, 6, 7], [0, -1, -1, 1, -1, 2, 3, 4, 5]])
+    for queries, keys in ((every, every), (some, kept)):
+        made = mask(queries, keys, lengths, blocked, dtype=dtype, first_query=starts)
+        assert made.shape == (2, 1, queries.shape[1], keys.shape[1]) and made.dtype == dtype
+        for row in range(2):
+            whole = slow_mask(lengths[row], 10, blocked[row], starts[row])
+            expected = whole[queries[row]][:, keys[row].clamp(min=0)] & (keys[row] >= 0)
+            assert torch.equal(made[row, 0] == 0, expected)
+            assert (made[row, 0][~expected] == torch.finfo(dtype).min).all()
 
 
 @given(QUESTIONS, st.text(max_size=5), st.integers(0, 3))
@@ -107,39 +90,20 @@ def test_the_longest_run_is_placed_first():
 
 
 def test_each_condition_cuts_what_its_name_says():
-    question, eq = [3, 4, 5, 6, 7], [4, 5]
+    cuts = {
+        one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")[0]
+        for one in interventions.REGISTRY
+    }
+    exact, as_many = (4, 5), (6, 7)
+    assert cuts == dict.fromkeys(cuts, ()) | {
+        "knockout": exact, "replicate-knockout": exact,
+        "random": as_many, "replicate-random": as_many, "question": (3, 4, 5, 6, 7),
+    }  # fmt: skip
 
-    def tokens(condition):
-        return interventions.cut(BY_NAME[condition], question, eq, key="a")[0]
 
-    assert all(tokens(name) == () for name in ("clean", "matched", "placebo", "noop"))
-    assert tokens("knockout") == (4, 5)
-    assert tokens("question") == (3, 4, 5, 6, 7)
-    assert tokens("random") == (6, 7)
-    assert [tokens(f"replicate-{name}") for name in ("clean", "knockout", "random")] == [
-        (),
-        (4, 5),
-        (6, 7),
-    ]
+def test_unknown_conditions_are_refused():
     with pytest.raises(ValueError, match="unknown conditions"):
         interventions.on({"Knockout": {}})
-
-
-def test_a_weight_is_what_the_softmax_gives_those_tokens_beside_the_others():
-    scores = torch.randn(1, 6, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    plain = (scores + whole([6], [[]], dtype=torch.float64)[0]).softmax(-1)
-    for weight in (0.0, 0.25, 2.0):
-        made = whole([6], [[1, 2]], weights=[weight], dtype=torch.float64)[0]
-        expected = plain.clone()
-        expected[:, 3:, 1:3] *= weight
-        expected /= expected.sum(-1, keepdim=True)
-        assert torch.allclose((scores + made).softmax(-1), expected, atol=1e-12)
-
-
-def test_an_intervention_in_some_layers_acts_in_no_others():
-    some = replace(BY_NAME["knockout"], layers=(2, 4))
-    assert [some.acts_in(layer) for layer in range(5)] == [False, False, True, True, False]
-    assert BY_NAME["knockout"].acts_in(7)
 
 
 def test_the_config_has_a_key_for_each_setting_of_the_registry():

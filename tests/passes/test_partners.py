@@ -33,21 +33,6 @@ def row(id_: str, subject: Any, relation: Any, answer: str, golds: list[str], **
     } | more
 
 
-def small() -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            row("a", "Ada", "trade", "smith", ["smith"]),
-            row("b", "Bob", "trade", "a baker", ["cook"]),
-            row("c", "Cyd", "trade", "monk", ["baker", "bread maker"]),
-            row("d", "Dan", "town", "Rome", ["Rome"]),
-            row("e", "Eve", "town", "baker", ["Oslo"]),
-            row("f", None, "trade", "smith", ["smith"]),
-            row("g", "Gil", None, "smith", ["smith"]),
-            row("h", "Hal", "trade", "baker", ["smith"], dropped="no gold answer"),
-        ]
-    )
-
-
 def matched(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
     return dict(partners.interchange(table, seed, folds_of).arms["matched"])
 
@@ -75,13 +60,11 @@ def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -
 
 
 def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
-    table = pd.DataFrame(
-        [
-            row("a", "Ada Lund", "trade", "smith", ["smith"]),
-            row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
-        ]
-    )
-    assert matched(table) == {}
+    table = [
+        row("a", "Ada Lund", "trade", "smith", ["smith"]),
+        row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
+    ]
+    assert matched(pd.DataFrame(table)) == {}
 
 
 def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
@@ -91,13 +74,12 @@ def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
 
 
 def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
-    table = pd.DataFrame(
-        [
-            row("a", "Ada", "trade", "smith", ["smith"], label=1),
-            row("b", "Bob", "trade", "cook", ["smith"]),
-            row("c", "Cyd", "trade", "monk", ["cook"]),
-        ]
-    )
+    rows = [
+        row("a", "Ada", "trade", "smith", ["smith"], label=1),
+        row("b", "Bob", "trade", "cook", ["smith"]),
+        row("c", "Cyd", "trade", "monk", ["cook"]),
+    ]
+    table = pd.DataFrame(rows)
     assert matched(table)["a"] == "b" and placebo(table)["a"] == "c"
 
 
@@ -206,16 +188,6 @@ def test_two_subjects_of_one_name_ask_different_questions() -> None:
     )
     # The smith is no answer to the other Ada; the monk is wrong for both.
     assert partners.replicate(table) == {"b": "a"}
-
-
-def test_without_subjects_or_relations_there_is_no_replicate() -> None:
-    table = small()
-    assert partners.applies(table)
-    for column in ("subject", "relation"):
-        without = table.assign(**{column: None})
-        assert not partners.applies(without)
-        assert partners.replicate(without) == {}
-        assert not partners.applies(table.assign(**{column: float("nan")}))
 
 
 def town(i: int, city: str) -> Any:

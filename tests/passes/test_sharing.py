@@ -12,20 +12,19 @@ from conftest import ALL_FAMILIES, CORPUS, config, final_norm
 from hypothesis import given
 from hypothesis import strategies as st
 from instrument import (
-    CLOSE,
     CONDITIONS,
-    READOUTS,
     TOKENIZER,
     answers_table,
+    assert_alike,
     greedy,
     measured,
     planned,
-    same,
+    unshared,
 )
 
 from anchorscope.models import cache, families, generation, loading
-from anchorscope.passes import planning, runner, sharing
-from anchorscope.passes.batches import BLOCKS, POSITIONS
+from anchorscope.passes import runner, sharing
+from anchorscope.passes.batches import POSITIONS
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
 SECOND = "Q: In what city was it? A: yes .\nQ: "
@@ -60,37 +59,29 @@ def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
     return table
 
 
-def unshared(loaded, plan):
-    """(id, tensor name) → [layers, width]: every row passed in full, the model run to its end."""
-    return {
-        (plan.samples[number].id, name): states[place]
-        for batch in plan.batches
-        for name, states in runner.run(loaded, plan, batch, read=READOUTS).states.items()
-        for place, number in enumerate(batch.samples)
-    }
-
-
-@pytest.mark.parametrize("blocks", BLOCKS)
-@pytest.mark.parametrize("family", ALL_FAMILIES)
-def test_shared_passes_equal_the_unshared_one(load, family, blocks):
+@pytest.mark.parametrize(
+    ("family", "blocks"), [*((family, "after") for family in ALL_FAMILIES), ("llama", "answer")]
+)
+def test_shared_passes_equal_one_row_at_a_time(load, family, blocks):
     assert set(ALL_FAMILIES) == set(families.FAMILIES)
     loaded = load(family, TOKENIZER[family])
     plan = planned(
         behind_heads(loaded.tokenizer), conditions=CUTS, blocks=blocks, batch_tokens=3000
     )
     assert plan.head > 5
-    expected, found = unshared(loaded, plan), measured(loaded, plan)
-    assert expected.keys() == found.keys()
+    found = measured(loaded, plan)
     conditions = {name.partition(".")[0] for _, name in found}
     assert {"matched", "placebo", "replicate-knockout", "question"} <= conditions
-    for key, states in found.items():
-        torch.testing.assert_close(states, expected[key], **CLOSE)
+    assert_alike(found, unshared(loaded, plan))
 
 
 @pytest.mark.parametrize(
-    "sites", [("attn",), ("mlp",), ("resid",), ("attn", "mlp"), families.SITES]
+    ("family", "sites"),
+    [
+        *((family, ("mlp",)) for family in ALL_FAMILIES),
+        *itertools.product(("llama", "falcon"), [("attn",), ("resid",), ("attn", "mlp")]),
+    ],
 )
-@pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     loaded = load(family, TOKENIZER[family])
     plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
@@ -109,20 +100,18 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
         for site in families.SITES
     ]
     handles.append(final_norm(loaded).register_forward_pre_hook(count("norm")))
-    readouts = [f"{site}/{place}" for site in sites for place in POSITIONS]
-    found = measured(loaded, plan, readouts)
+    found = measured(loaded, plan, [f"{site}/{place}" for site in sites for place in POSITIONS])
     for handle in handles:
         handle.remove()
-    assert found.keys() == {key for key in every if key[1].split("/")[1].split(".")[0] in sites}
-    for key, states in found.items():
-        torch.testing.assert_close(states, every[key], **CLOSE)
+    read = {key: at for key, at in every.items() if key[1].split("/")[1].split(".")[0] in sites}
+    assert_alike(found, read)
     calls = ran["attn"]
     assert calls >= 3  # the head, the rows without a cut, those with
     assert ran["mlp"] == (1 if sites == ("attn",) else calls)
     assert ran["norm"] == 1  # the head's own pass, once a cell
 
 
-@pytest.mark.parametrize("blocks", BLOCKS)
+@pytest.mark.parametrize("blocks", ["after", "answer"])
 def test_rows_without_a_cut_are_passed_from_the_head_and_the_others_from_their_cut(
     byte_level, blocks
 ):
@@ -169,9 +158,7 @@ def test_a_cell_without_anything_in_common_has_no_head(load):
     table["input_ids"] = [[3 + n, *ids[1:]] for n, ids in enumerate(table["input_ids"])]
     plan = planned(table)
     assert plan.head == 0
-    found, expected = measured(loaded, plan), unshared(loaded, plan)
-    for key, states in found.items():
-        torch.testing.assert_close(states, expected[key], **CLOSE)
+    assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
 def test_noop_takes_the_ordinary_path_to_its_end(load):
@@ -188,28 +175,9 @@ def test_noop_takes_the_ordinary_path_to_its_end(load):
     for handle in handles:
         handle.remove()
     assert len(ends) == len(shapes) == 1 + len(only.batches)
-    assert sorted(n for batch in only.batches for n in batch.samples) == [0, 1, 2]
     for batch, passed in zip(only.batches, shapes[1:], strict=True):
         assert passed["input_ids"].shape == (len(batch.rows), batch.length)
         assert passed["attention_mask"].ndim == 2 and "past_key_values" not in passed
-
-
-def test_the_seal_is_exactly_zero_behind_shared_keys(load):
-    for family in ALL_FAMILIES:
-        loaded = load(family, TOKENIZER[family])
-        table = behind_heads(loaded.tokenizer)
-        changed = table.copy()
-        changed["input_ids"] = [
-            [(token + 17) % 200 + 3 if n in eq else token for n, token in enumerate(ids)]
-            for ids, eq in zip(table["input_ids"], table["eq_tokens"], strict=True)
-        ]
-        before, after = (
-            measured(loaded, planned(rows, conditions={"knockout": {}}), ["resid/final"])
-            for rows in (table, changed)
-        )
-        for key, states in before.items():
-            sealed = same(states, after[key], family)
-            assert sealed == key[1].startswith("knockout"), (family, key)
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=7), st.integers(0, 60))
@@ -227,21 +195,12 @@ def test_rows_are_split_into_the_runs_that_cost_least(widths, price):
     assert cost(found) == min(map(cost, every))
 
 
-def long_and_short(tokenizer):
-    texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
-    return answers_table(tokenizer, texts)
-
-
-def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load, monkeypatch):
+def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     loaded = load("llama", "metaspace")
-    plan = planned(long_and_short(loaded.tokenizer), batch_tokens=10**6)
+    texts = ["Q: " + "what is the red house of " * n + " A: Anna Lund ." for n in (1, 9, 2, 8) * 2]
+    plan = planned(answers_table(loaded.tokenizer, texts), batch_tokens=10**6)
     assert len(sharing.parts(plan, plan.batches[0])) > 1
-    found = measured(loaded, plan)
-    monkeypatch.setattr(sharing, "parts", lambda planned, batch: [batch.samples])
-    expected = measured(loaded, plan)
-    assert expected.keys() == found.keys()
-    for key, states in found.items():
-        torch.testing.assert_close(states, expected[key], **CLOSE)
+    assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
 @given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
@@ -253,13 +212,17 @@ def test_what_rows_have_in_common_is_what_all_begin_with(rows):
     )
 
 
-@pytest.mark.parametrize("family", ALL_FAMILIES)
-@pytest.mark.parametrize("head", [HEAD, ""])
-@pytest.mark.parametrize("price", [10**6, 40, 0])
+@pytest.mark.parametrize(
+    ("family", "head", "price"),
+    [
+        *((family, HEAD, 40) for family in ALL_FAMILIES),
+        *itertools.product(["llama"], [HEAD, ""], [10**6, 0]),
+    ],
+)
 def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
     load, family, head, price, monkeypatch
 ):
-    monkeypatch.setattr(generation, "split", lambda widths, _: cache.split(widths, price))
+    monkeypatch.setattr(cache, "WORTH_A_CALL", price)
     loaded = load(family, TOKENIZER[family])
     prompts = [loaded.tokenizer(head + text)["input_ids"] for text in (*CORPUS, "Q: ", "", "Q")]
     prompts = [ids for ids in prompts if ids and len(ids) + 8 <= (loaded.window or 1000)]
@@ -277,7 +240,7 @@ def test_generation_behind_a_shared_head_equals_a_plain_greedy_loop(
 
 
 def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, monkeypatch):
-    monkeypatch.setattr(generation, "split", lambda *_: [slice(None)])  # all in one call
+    monkeypatch.setattr(cache, "split", lambda widths, price: [slice(None)])  # all in one call
     loaded, rows = load("llama"), []
     prompts = [loaded.tokenizer(HEAD + text)["input_ids"] for text in CORPUS]
     eos = frozenset(greedy(loaded, ids, (), 3)[2] for ids in prompts[:4])
@@ -308,9 +271,7 @@ def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the
     loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     table = answers_table(loaded.tokenizer)
     table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
-    plan = planning.plan(
-        table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096
-    )
+    plan = planned(table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096)
     moved = False
     for _, found in runner.measure(loaded, plan, ["mlp/final"]):
         clean, random, cut = (
@@ -358,17 +319,9 @@ def test_longrope_is_measured_within_its_original_length_only(longrope):
     def differs(rows):
         plan = planned(rows.reset_index(drop=True), conditions={"knockout": {}})
         assert min(plan.head, len(plan.samples)) > 1
-        alone = {
-            key: states
-            for number in range(len(rows))
-            for key, states in unshared(
-                longrope, planned(rows.iloc[[number]], conditions={"knockout": {}})
-            ).items()
-        }
-        return max(
-            float((states - alone[key]).abs().max())
-            for key, states in measured(longrope, plan).items()
-        )
+        alone = unshared(longrope, plan)
+        found = measured(longrope, plan)
+        return max(float((found[key] - states).abs().max()) for key, states in alone.items())
 
     assert differs(table[[not far for far in beyond]]) < 1e-5
     assert differs(table) > 1e-3
