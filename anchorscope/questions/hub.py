@@ -15,7 +15,7 @@ from huggingface_hub import get_session
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential
 
-from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError, redacted
+from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Found = TypeVar("Found")
 
@@ -55,8 +55,14 @@ def fetch(
         sleep=sleep,
         reraise=True,
     )
+    limit_silence()
     with errors(kind, hub_id, revision, detail):
         return attempts(call)
+
+
+def limit_silence() -> None:
+    """Let the hub's client give up after `SILENCE`; by itself it waits for ever."""
+    get_session().timeout = SILENCE
 
 
 @contextmanager
@@ -68,8 +74,7 @@ def errors(
     Offline or not reached, gated, no such id or revision, disk, anything else that the clients
     raise; other errors pass as they are. `detail` is more for the message's place.
     """
-    get_session().timeout = SILENCE
-    where = hub_id if revision is None else f"{hub_id} at revision {revision}"
+    where = f"{hub_id} at revision {revision}" if revision else hub_id
     where = f"{where}, {detail}" if detail else where
     try:
         yield
@@ -143,6 +148,6 @@ def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | No
 
 
 def _other(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
     do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
     return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")

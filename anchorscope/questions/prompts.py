@@ -15,7 +15,6 @@ from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 STYLES = ("plain", "few_shot", "chat")
-ANCHORS = ("subject+property", "subject")
 INSTRUCTION = "Answer with only the shortest possible answer."
 SHORT_ANSWER = 5  # words
 EXAMPLE_FIELDS = {
@@ -52,8 +51,7 @@ def build(
 
     Args:
         questions: the questions' table.
-        few_shot: candidate examples of the same columns, none sharing a question or subject with
-            `questions`; used by the style `few_shot` only.
+        few_shot: candidate examples of the same columns, see `questions.candidates`.
         style: `plain`, `few_shot` or `chat`.
         tokenizer: for `chat`, one with a chat template.
         anchors: E_Q is `subject+property` or `subject`.
@@ -68,12 +66,11 @@ def build(
         in.
 
     Raises:
-        AnchorscopeError: unknown style or anchors, no example to show, no chat template.
+        AnchorscopeError: unknown style, no example to show, no chat template.
     """
-    for name, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
-        if value not in known:
-            do = f"use one of {', '.join(known)}"
-            raise AnchorscopeError(f"unknown value `{value}`", f"key {name}", do, see="config")
+    if style not in STYLES:
+        what, do = f"unknown prompt style `{style}`", f"use one of {', '.join(STYLES)}"
+        raise AnchorscopeError(what, "key prompt", do, see="config")
     first, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
     rows = []
     for entry in questions.to_dict("records"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hostile import MARKUP, cases, huge, pieces, short, text
+from hostile import cases, huge, pieces, short, text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -180,22 +180,6 @@ def test_control_tokens_in_a_question_or_before_a_responses_end_are_counted_out(
     found, counts = answered(marked, [{"id": "1", "q": asked, "a": "Anna", "say": said}], style)
     assert list(found["dropped"]) == [dropped]
     assert counts.dropped == ({dropped: 1} if dropped else {})
-
-
-@pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])
-def test_a_question_is_found_where_it_was_put_not_in_the_template(said: str) -> None:
-    frame, _ = questions.normalise(
-        [{"q": said, "a": "x"}], {"question": "q", "answers": ["a"]}, split=None
-    )
-
-    def template(conversation: Any, **_: Any) -> str:
-        return f"<user>answer{conversation[0]['content']}<|im_end|><assistant>answer"
-
-    built, _ = prompts.build(
-        frame, style="chat", tokenizer=SimpleNamespace(apply_chat_template=template)
-    )
-    ((place, prompt),) = built[["question_start", "prompt"]].to_numpy()
-    assert place == prompt.index(prompts.INSTRUCTION) + len(prompts.INSTRUCTION) + 1
 
 
 def test_prompts_in_another_order_are_joined_by_id() -> None:

@@ -106,12 +106,6 @@ def test_a_token_that_shares_only_white_space_stays_out() -> None:
     assert tokens.overlapping(text, offsets, 2, 3) == ()
 
 
-def test_start_tokens_belong_to_no_span(metaspace: Any) -> None:
-    encoded = _encode(metaspace, "George Rankin")
-    assert encoded.ids[0] == metaspace.bos_token_id
-    assert 0 not in tokens.span_tokens(metaspace, encoded, [(0, 13)]).tokens[0]
-
-
 @pytest.mark.parametrize("by", [-9, -1, 1, 4, 100])
 def test_wrong_offsets_are_noticed_and_rebuilt(tokenizer: Any, by: int) -> None:
     text = "Q: What is Győr's  東京物語 occupation? A:"
@@ -162,12 +156,6 @@ def test_generated_tokens_are_decoded_like_the_whole(tokenizer: Any, name: str, 
         assert start <= end
     covered = {char for start, end in spans for char in range(start, end)}
     assert covered == set(range(len(text)))
-
-
-def test_the_first_space_of_an_answer_is_kept(tokenizer: Any) -> None:
-    prompt = tokenizer.encode("Q: who? A:")
-    ids = tokens.continuation(tokenizer, " Anna Lund")
-    assert tokens.char_spans(tokenizer, ids, prompt)[0] == " Anna Lund"
 
 
 def test_a_character_of_several_tokens_belongs_to_each(tokenizer: Any) -> None:

@@ -152,7 +152,7 @@ def test_rows_without_labels_are_only_counted_before_a_run(tmp_path: Path) -> No
 
 def test_a_commit_that_nothing_names_is_warned_of(tmp_path: Path) -> None:
     lock = tmp_path / "revisions.lock.yaml"
-    assert "the newest is taken" in str(revisions.unpinned("models", "a/b", "main", lock))
+    assert "the newest is used" in str(revisions.unpinned("models", "a/b", "main", lock))
     revisions.keep("models", "a/b", COMMIT, "main", lock)
     assert revisions.unpinned("models", "a/b", "main", lock) is None
     assert revisions.unpinned("models", "a/b", COMMIT, lock) is None
