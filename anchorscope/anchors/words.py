@@ -120,11 +120,10 @@ def words_of(question: str) -> list[Word]:
         dotted = bool(words) and _abbreviated(question[words[-1].start : words[-1].end])
         if dotted:
             between = between.replace(".", "", 1)
-        hiragana = "\u3040" <= text <= "\u309f"  # builds sentences, as `の` does
         word = Word(
             start,
             end,
-            lower="の" if hiragana else text.lower().replace("’", "'"),
+            lower=text.lower().replace("’", "'"),
             capital=_capital(text, mixed),
             possessive=bool(_POSSESSIVE.match(question[end : end + 2])),
             breaks=bool(_BREAK.search(between)) or not words,

@@ -24,7 +24,7 @@ _MISSING = object()
 
 
 class Cells:
-    """The cells of one row by the names of the schema.
+    """The cells of one row by the names of the schema; an AnchorscopeError for one of another kind.
 
     `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
     left out or taken in another shape.
@@ -39,11 +39,7 @@ class Cells:
         return _plain(value_at(self.row, path)) if path else None
 
     def text(self, name: str, *, number: bool = False) -> str | None:
-        """The cell's text without white space around it, None where it is empty.
-
-        Raises:
-            AnchorscopeError: neither text, nor a list of one text, nor (with `number`) a number.
-        """
+        """The cell's text, or number, without white space around it; None where it is empty."""
         return self._text(name, self._unwrapped(name), number)
 
     @property

@@ -23,11 +23,7 @@ def key(text: object) -> str | None:
 
 
 def components(*columns: Sequence[object]) -> np.ndarray:
-    """Connected components of rows, linked where they are equal in a column, see `key`.
-
-    Returns:
-        int64 [n], numbered from 0 in order of first appearance.
-    """
+    """Connected components of rows, int64 [n], linked where they are equal in a column (`key`)."""
     n = len(columns[0])
     first: dict[tuple[int, str], int] = {}
     links = [

@@ -50,9 +50,7 @@ def build(
     user message, thinking switched off (its text carries the special tokens already).
 
     Args:
-        questions: the questions' table.
-        few_shot: candidate examples of the same columns, see `questions.candidates`.
-        style: `plain`, `few_shot` or `chat`.
+        few_shot: candidate examples, see `questions.candidates`.
         tokenizer: for `chat`, one with a chat template.
         anchors: E_Q is `subject+property` or `subject`.
         examples: number of few-shot examples, at most.
@@ -117,11 +115,7 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
-    """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`.
-
-    Raises:
-        AnchorscopeError: the file is no list of entries with question and answer.
-    """
+    """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`."""
     try:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:

@@ -41,8 +41,7 @@ def normalise(
     what it gives is in the question. Errors call the dataset `source`.
 
     Returns:
-        A table with the columns `COLUMNS`, and counts; whatever is replaced or left out is in its
-        notes.
+        A table with the columns `COLUMNS`, and counts, whose notes say what is replaced.
 
     Raises:
         AnchorscopeError: a column is missing, or a cell is not of the kind that its field takes.

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants
-
 from anchorscope.questions import hub as the_hub
 from anchorscope.questions import revisions
 from anchorscope.questions.fields import check_columns, column_paths
@@ -28,14 +26,8 @@ def load_rows(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Rows of a split with the columns of its fields, and their commit (None for local rows).
 
-    Args:
-        dataset: the catalogue entry. A `local` one is a file or a folder of files, of which
-            `config` names a subfolder, if there is one.
-        split: on the hub; for a folder, the files `<split>*`.
-
-    Raises:
-        AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
-            of the fields missing.
+    In a local folder, `config` names a subfolder, if there is one, and the split is the files
+    `<split>*`. An AnchorscopeError where the hub, a file, a row or a column is not to be had.
     """
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
@@ -59,11 +51,7 @@ def load_rows(
 
 
 def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -> Any:
-    """A split of a hub dataset, as a `datasets.Dataset`.
-
-    Raises:
-        AnchorscopeError: as `hub.errors`, or the id names files here, which would be read instead.
-    """
+    """A split of a hub dataset, as a `datasets.Dataset`; errors as `hub.errors`."""
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
     from huggingface_hub import auth_check
@@ -83,13 +71,14 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
         except datasets.exceptions.DatasetsError as error:
             raise RuntimeError(str(error)) from error
 
-    found = the_hub.fetch(load, "dataset", hub_id, commit, f"config {config}, split {split}")
+    where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
+    found = the_hub.fetch(load, "dataset", where)
     # Without the hub the library takes the newest rows it has; their folder is named by the commit.
     commits = {Path(file["filename"]).parent.name for file in found.cache_files}
     if others := [name for name in commits if pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
         do = "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME"
-        raise AnchorscopeError(what, f"{hub_id}, revision {commit}", do, see="hub-unreachable")
+        raise AnchorscopeError(what, where, do, see="hub-unreachable")
     return found
 
 
@@ -106,9 +95,7 @@ def prepared(hub_id: str, config: str | None, commit: str) -> bool:
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a path: itself, or in a folder those of the config and split.
 
-    Raises:
-        AnchorscopeError: nothing there, more than one way to take it, or a link in a folder that
-            leads out of it (other than into the hub's cache).
+    An AnchorscopeError where there is none, or more than one way to take it.
     """
     if path.is_file():
         return [path]
@@ -126,29 +113,20 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         names = ", ".join(file.name for file in every) or "none"
         raise _no_file(f"{what} among: {names}", folder, do)
-    allowed = [path.resolve(), Path(constants.HF_HUB_CACHE).resolve()]
-    for file in files:
-        if not any(file.resolve().is_relative_to(one) for one in allowed):
-            what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
-            raise _no_file(what, folder, "name that file with `local:`, or put a copy there")
     return files
 
 
 def data_files(folder: Path) -> list[Path]:
     """The data files in a folder, or where it has none those below it."""
     for pattern in ("*", "**/*"):
-        files = [p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS]
+        files = (p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS)
         if found := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):
             return found
     return []
 
 
 def file_rows(path: Path) -> list[dict[str, Any]]:
-    """Rows of one file, by its ending.
-
-    Raises:
-        AnchorscopeError: unknown ending, or a broken line, named by its number.
-    """
+    """Rows of one file, by its ending; an AnchorscopeError that names the broken line."""
     if reader := READERS.get(path.suffix.lower()):
         return reader(path)
     what = f"files ending in `{path.suffix}` are not read"

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import yaml
 from filelock import FileLock
 
-from anchorscope.questions.hub import SILENCE, fetch
+from anchorscope.questions.hub import SILENCE, fetch, place
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -57,9 +57,7 @@ def unpinned(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str |
 def commit_of_dataset(hub: str, revision: str | None) -> str:
     """Commit that a branch, tag or commit of a hub dataset stands for; None is the main branch.
 
-    Raises:
-        AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
-            cache does not know.
+    Where the hub cannot be reached, as the cache knows it. Errors as `hub.errors`.
     """
     if pinned(revision):
         return revision
@@ -67,7 +65,7 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
 
     try:
         ask = partial(HfApi().dataset_info, hub, revision=revision, timeout=SILENCE)
-        return str(fetch(ask, "dataset", hub, revision).sha)
+        return str(fetch(ask, "dataset", place(hub, revision)).sha)
     except AnchorscopeError as error:
         if error.see == "hub-unreachable" and (cached := _cached(hub, revision)):
             return cached

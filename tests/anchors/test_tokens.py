@@ -164,15 +164,6 @@ def test_a_character_of_several_tokens_belongs_to_each(tokenizer: Any) -> None:
     assert sum(start <= 1 < end for start, end in spans) == 4
 
 
-@few
-@given(st.lists(st.integers(0, 330), max_size=12))
-def test_any_ids_are_decoded_without_error(tokenizer: Any, ids: list[int]) -> None:
-    """Untrained models write bytes that make no text."""
-    text, spans = tokens.char_spans(tokenizer, ids)
-    assert len(spans) == len(ids)
-    assert all(0 <= start <= end <= len(text) for start, end in spans)
-
-
 def test_a_continuation_has_no_start_token_and_no_dummy_space(tokenizer: Any) -> None:
     for text in ("\n", " .", " Anna", "."):
         ids = tokens.continuation(tokenizer, text)

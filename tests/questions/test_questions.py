@@ -160,12 +160,6 @@ def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger(
     assert large != drawn(frames[0], 30, 2)
 
 
-def test_folding_does_not_depend_on_the_order_of_rows() -> None:
-    rows = [{"question": f"q{i % 7}", "answer": f"a{i}"} for i in range(20)]
-    one, two = (table(given)[0].set_index("question").sort_index() for given in (rows, rows[::-1]))
-    assert one["id"].equals(two["id"]) and one["folded"].equals(two["folded"])
-
-
 def test_candidates_share_no_subject_or_title_with_the_sample() -> None:
     frame = numbered(600, subject=lambda i: f"Subject {i % 40}", titles=lambda i: [f"T{i % 90}"])
     sampled, rest = questions.sample(frame, 20, seed=0)
