@@ -1,32 +1,21 @@
 """Names in a question: titles that its row carries, quoted text, capitalised runs."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
-from anchorscope.anchors.english import (
-    ARTICLES,
-    AUXILIARIES,
-    CONNECTORS,
-    FUNCTION,
-    JOINING,
-    OPENERS,
-    WH,
-    word_set,
-)
-from anchorscope.anchors.words import SUBJECT, Span, Word, case_tells, occurrences, trim
+from anchorscope.anchors import english
+from anchorscope.anchors.words import SUBJECT, Span, Word, case_tells, occurrences, trim, united
 
 _QUOTES = re.compile(
-    r"\"\"(?P<a>[^\"]+)\"\""
-    r"|\"(?P<b>[^\"]+)\""
-    r"|“(?P<c>[^“”]+)”"
-    r"|«(?P<d>[^«»]+)»"
-    r"|„(?P<e>[^„“”]+)[“”]"
-    r"|[「『](?P<f>[^「」『』]+)[」』]"
-    r"|‘(?P<g>(?:[^‘’]|(?<=\w)’(?=\w))+)’(?!\w)"
-    r"|(?<![\w'])['`](?=[^\s'])(?P<h>(?:[^']|(?<=\w)'(?=\w))+?)(?<=\S)'(?![\w'])"
+    r"\"\"([^\"]+)\"\""
+    r"|\"([^\"]+)\""
+    r"|“([^“”]+)”"
+    r"|‘((?:[^‘’]|(?<=\w)’(?=\w))+)’(?!\w)"
+    r"|(?<![\w'])['`](?=[^\s'])((?:[^']|(?<=\w)'(?=\w))+?)(?<=\S)'(?![\w'])"
 )
-_NEVER_ALONE = WH | word_set("i a not and or")  # as names, although written with a capital
+_NEVER_ALONE = english.WH | english.word_set(
+    "i a not and or"
+)  # as names, although written with a capital
 _DEMONYM = re.compile(
     r"\w{3,}(?:ian|ish|ese)|\w+(?:ean|ican)|(?:afr|mor)\w+can|german|roman|cuban|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
 )
@@ -35,12 +24,12 @@ _DEMONYM = re.compile(
 def name_candidates(question: str, words: Sequence[Word], titles: Sequence[str]) -> list[Span]:
     """Every name that a rule finds in a question, none overlapping, in the question's order."""
     found = [*_titles(question, titles), *_quoted(question), *_names(words, case_tells(words))]
-    return _merge(found)
+    return united(found)
 
 
 def is_aside(words: Sequence[Word], name: Span) -> bool:
     """Whether a name only says where or when: `in Scotland`, `during the Great War`."""
-    before = [w.lower for w in words if w.end <= name.start and w.lower not in ARTICLES]
+    before = [w.lower for w in words if w.end <= name.start and w.lower not in english.ARTICLES]
     return bool(before) and before[-1] in ("in", "at", "during", "on")
 
 
@@ -49,7 +38,7 @@ def _titles(question: str, titles: Sequence[str]) -> Iterator[Span]:
         # Encyclopedia titles carry a note in brackets that no question repeats.
         for form in dict.fromkeys((title, re.sub(r"\s*\([^)]*\)$", "", title))):
             if places := occurrences(question, form):
-                if form.lower() not in FUNCTION:
+                if form.lower() not in english.FUNCTION:
                     yield from (Span(*trim(question, *p), SUBJECT, "title") for p in places)
                 break
 
@@ -63,7 +52,7 @@ def _quoted(question: str) -> Iterator[Span]:
             closing = text.rindex('"')
             text = f"{text[:closing]} {text[closing + 1 :]}"
     for match in _QUOTES.finditer(text):
-        start, end = trim(question, *match.span(match.lastgroup or 0))
+        start, end = trim(question, *match.span(match.lastindex or 0))
         if any(c.isalnum() for c in question[start:end]):
             yield Span(start, end, SUBJECT, "quoted")
 
@@ -85,7 +74,7 @@ def _begins_name(words: Sequence[Word], i: int) -> bool:
         return not word.breaks and (_titled(words, i) or word.lower not in _NEVER_ALONE)
     if not word.first:
         return not word.number or len(word.lower) > 2 or _titled(words, i)
-    if word.function or word.lower in OPENERS:
+    if word.function or word.lower in english.OPENERS:
         return False
     following = words[i + 1] if i + 1 < len(words) else None
     participle = word.lower.endswith(("ing", "ed")) and following and following.function
@@ -105,7 +94,7 @@ def _run_end(words: Sequence[Word], i: int) -> int:
         if following.breaks and not (following.joins and last == j and not words[j].number):
             break
         j += 1
-        if words[j].capital and not (words[j].number and words[j - 1].lower in JOINING):
+        if words[j].capital and not (words[j].number and words[j - 1].lower in english.JOINING):
             last = j
         elif words[last].number or j - last > 2 or not _connects(words, i, last, j):
             break
@@ -115,12 +104,12 @@ def _run_end(words: Sequence[Word], i: int) -> int:
 def _connects(words: Sequence[Word], first: int, last: int, j: int) -> bool:
     """Whether a name goes on over small word j; `and` joins single words, not two persons."""
     lower = words[j].lower
-    if lower in CONNECTORS:
+    if lower in english.CONNECTORS:
         return True
     before = words[first - 1].lower if first else ""
-    apart = before in AUXILIARIES or before in ("between", "both")
+    apart = before in english.AUXILIARIES or before in ("between", "both")
     beside = words[j].start - words[j - 1].end == 1 and not words[j].breaks
-    return lower in JOINING and first == last and beside and not apart
+    return lower in english.JOINING and first == last and beside and not apart
 
 
 def _name(words: Sequence[Word], first: int, last: int) -> Span:
@@ -138,16 +127,3 @@ def _name(words: Sequence[Word], first: int, last: int) -> Span:
     else:
         rule = "capitalised word"
     return Span(run[0].start, run[-1].end, SUBJECT, rule)
-
-
-def _merge(candidates: Iterable[Span]) -> list[Span]:
-    """Unite candidates that overlap, under the name of the best rule among them."""
-    merged: list[Span] = []
-    for candidate in sorted(candidates, key=lambda c: (c.start, c.rank)):
-        if merged and candidate.start < merged[-1].end:
-            best = min(merged[-1], candidate, key=lambda c: c.rank)
-            end = max(merged[-1].end, candidate.end)
-            merged[-1] = replace(best, start=merged[-1].start, end=end)
-        else:
-            merged.append(candidate)
-    return merged

@@ -4,18 +4,15 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anchorscope.anchors.words import ROLES, SUBJECT, occurrences
-
-Place = tuple[int, int, str]
-"""Characters [start, end) and the role that the user gave them."""
+from anchorscope.anchors.words import ROLES, SUBJECT, Span, is_free, occurrences, united
 
 NOT_FOUND = "text not in the question"
 OUT_OF_RANGE = "characters out of range"
 UNREADABLE = "neither a text nor [start, end]"
 
 
-def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[str, Any]]]:
-    """Places of a user's own anchors, and the entries that mark nothing.
+def resolve(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple[str, Any]]]:
+    """Spans of a user's own anchors, and the entries that mark nothing.
 
     An entry is a text, whose first occurrence not taken by an earlier entry is marked (as whole
     words if it stands there so, else anywhere; in its own case if it stands there so, else in
@@ -23,10 +20,10 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[
     `role` (`subject`, the default, or `property`). White space at edges is left out.
 
     Returns:
-        Places sorted, those that overlap united under the first one's role; and (reason, entry)
+        Spans in order, those that overlap united under the first one's role; and (reason, entry)
         for each entry without a place.
     """
-    found: list[Place] = []
+    found: list[Span] = []
     failed: list[tuple[str, Any]] = []
     for entry in own:
         what, role = entry, SUBJECT
@@ -38,16 +35,15 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Place], list[tuple[
         if isinstance(place, str):
             failed.append((place, entry))
         else:
-            found.append((*place, role))
-    return _united(found), failed
+            found.append(Span(*place, role, "column"))
+    return united(found), failed
 
 
-def _place(question: str, what: Any, taken: Sequence[Place]) -> tuple[int, int] | str:
+def _place(question: str, what: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
     """Where an entry stands, or why nowhere."""
     if isinstance(what, str):
         places = _occurrences(question, what.strip())
-        free = (p for p in places if all(p[1] <= a or b <= p[0] for a, b, _ in taken))
-        return next(free, NOT_FOUND)
+        return next((p for p in places if is_free(Span(*p, "", ""), taken)), NOT_FOUND)
     if not isinstance(what, Sequence) or len(what) != 2 or not all(map(_whole, what)):
         return UNREADABLE
     start, end = int(what[0]), int(what[1])
@@ -67,14 +63,3 @@ def _occurrences(question: str, text: str) -> list[tuple[int, int]]:
     ways = (re.finditer(re.escape(text), question, flags) for flags in (0, re.IGNORECASE))
     inside_words = ([match.span() for match in way] for way in ways)
     return occurrences(question, text) or next(filter(None, inside_words), [])
-
-
-def _united(places: Sequence[Place]) -> list[Place]:
-    united: list[Place] = []
-    for start, end, role in sorted(places, key=lambda p: p[:2]):
-        if united and start < united[-1][1]:
-            first, before, kept = united[-1]
-            united[-1] = (first, max(before, end), kept)
-        else:
-            united.append((start, end, role))
-    return united

@@ -27,7 +27,6 @@ from anchorscope.anchors.words import (
     words_of,
 )
 
-COLUMN = "column"  # found_by of a user's own spans
 LONGEST = 2000  # words; nobody asks a longer question, and the finders' time grows with the square
 
 
@@ -56,7 +55,7 @@ def find(
         words without `own`.
     """
     if own is not None:
-        return [Span(*place, COLUMN) for place in own_anchors.resolve(question, own)[0]]
+        return own_anchors.resolve(question, own)[0]
     if len(word_places(question)) > LONGEST:
         return []
     words = words_of(question)

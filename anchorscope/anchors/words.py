@@ -3,15 +3,17 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from anchorscope.anchors.english import ABBREVIATIONS, FUNCTION, LIGHT, RANKS
 
 SUBJECT, PROPERTY = ROLES = ("subject", "property")
 
-# Rules of the offline finder, the surest first; `found_by` holds their names.
+# Rules, the surest first; `found_by` holds their names.
 RULES = (
+    "column",  # a user's own
+    "metadata",
     "title",
     "quoted",
     "capitalised run",
@@ -37,8 +39,21 @@ class Span:
 
     @property
     def rank(self) -> int:
-        """Of the offline rule that found it; lower goes first where there is no room for all."""
+        """Of the rule that found it; lower goes first where there is no room for all."""
         return RANK[self.found_by]
+
+
+def united(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order, those that overlap as one, with the role and name of its surest rule."""
+    merged: list[Span] = []
+    for span in sorted(spans, key=lambda s: (s.start, s.rank)):
+        if merged and span.start < merged[-1].end:
+            best = min(merged[-1], span, key=lambda s: s.rank)
+            end = max(merged[-1].end, span.end)
+            merged[-1] = replace(best, start=merged[-1].start, end=end)
+        else:
+            merged.append(span)
+    return merged
 
 
 def is_free(span: Span, taken: Iterable[Span]) -> bool:
@@ -105,11 +120,10 @@ def words_of(question: str) -> list[Word]:
         dotted = bool(words) and _abbreviated(question[words[-1].start : words[-1].end])
         if dotted:
             between = between.replace(".", "", 1)
-        hiragana = "\u3040" <= text <= "\u309f"  # builds sentences, as `の` does
         word = Word(
             start,
             end,
-            lower="の" if hiragana else text.lower().replace("’", "'"),
+            lower=text.lower().replace("’", "'"),
             capital=_capital(text, mixed),
             possessive=bool(_POSSESSIVE.match(question[end : end + 2])),
             breaks=bool(_BREAK.search(between)) or not words,

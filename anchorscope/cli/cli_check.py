@@ -205,6 +205,7 @@ def ask(kind: str, hub_id: str) -> str:
     """Ask whether the hub lets us have a model or dataset: the only call to the network here."""
     from huggingface_hub import HfApi
 
+    hub.limit_silence()
     with hub.errors(kind, hub_id):
         HfApi().auth_check(hub_id, repo_type=kind)
     return f"{hub_id} can be downloaded"

@@ -127,7 +127,7 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
             ignore_patterns=list(UNWANTED_FILES),
         )
 
-    path = Path(hub.fetch(download, "model", hub_id, revision))
+    path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
     _check_safetensors(path, hub_id)
     return path, path.name
 

@@ -25,12 +25,10 @@ class Prepared:
 def prepare(
     dataset: Mapping[str, Any], *, sample_size: int, seed: int, hold_back: bool = False
 ) -> Prepared:
-    """Load, normalise and sample one dataset.
+    """Load, normalise and sample one dataset, an entry of the catalogue.
 
     Args:
-        dataset: its catalogue entry: exactly one of `hub`, `local` and `world`.
         sample_size: most questions to keep; a world is taken whole.
-        seed: decides which.
         hold_back: whether few-shot examples are wanted, for which rows are kept out of the sample
             where too few would be left outside.
 
@@ -71,17 +69,9 @@ def preflight(
 ) -> Counts:
     """Refuse, before a model is loaded, what a run would refuse in a dataset's own rows.
 
-    Args:
-        dataset, sample_size, seed, hold_back: as for `prepare`. A hub dataset is fetched.
-        n_folds: folds of the probes; they are cut where every question has a response and a label.
-        where: what errors call the dataset.
-
-    Returns:
-        Rows in, kept, dropped by reason.
-
-    Raises:
-        AnchorscopeError: as `prepare`; no example to show; too few rows, one class, or labels of
-            which no folds can be cut.
+    Besides what `prepare` refuses: no example to show, fewer rows than folds, and where every
+    question brings a label, one class or labels of which no folds can be cut. Errors call the
+    dataset `where`.
     """
     prepared = prepare(dataset, sample_size=sample_size, seed=seed, hold_back=hold_back)
     rows = prepared.sampled

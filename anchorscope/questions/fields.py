@@ -16,6 +16,7 @@ from anchorscope.storage.errors import AnchorscopeError, nearest
 
 NAMED = 5  # own anchors without a place that are named, for each reason
 UNWRAPPED = "lists of one text unwrapped"
+LABELS = {"0": 0, "1": 1, "false": 0, "true": 1}
 
 Row = Mapping[str, Any]
 Fields = Mapping[str, Any]
@@ -23,7 +24,7 @@ _MISSING = object()
 
 
 class Cells:
-    """The cells of one row by the names of the schema.
+    """The cells of one row by the names of the schema; an AnchorscopeError for one of another kind.
 
     `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
     left out or taken in another shape.
@@ -38,43 +39,13 @@ class Cells:
         return _plain(value_at(self.row, path)) if path else None
 
     def text(self, name: str, *, number: bool = False) -> str | None:
-        """The cell's text without white space around it, None where it is empty.
-
-        Raises:
-            AnchorscopeError: neither text, nor a list of one text, nor (with `number`) a number.
-        """
-        value = self.value(name)
-        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
-            self.notes[UNWRAPPED] += 1
-            value = value[0]
-        return self._text(name, value, number)
-
-    def _text(self, name: str, value: Any, number: bool = False) -> str | None:
-        if not _given(value):
-            return None
-        if isinstance(value, str):
-            return self._whole(name, value).strip()
-        if number and isinstance(value, int | float) and not isinstance(value, bool):
-            return str(int(value) if value % 1 == 0 else value)
-        kind = "text or a number" if number else "text"
-        what = f"field `{name}` must be {kind}, found {type(value).__name__}: {value!r:.80}"
-        do = "write the text itself, or name another column under `fields`"
-        raise AnchorscopeError(what, self.where, do, see="cell-type")
-
-    def _whole(self, name: str, text: str) -> str:
-        """The text, refused if it cannot be written."""
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            what = f"field `{name}` holds half of a character: {text!a:.80}"
-            raise AnchorscopeError(what, self.where, "correct it", see="cell-type") from None
-        return text
+        """The cell's text, or number, without white space around it; None where it is empty."""
+        return self._text(name, self._unwrapped(name), number)
 
     @property
     def question(self) -> str | None:
         """The question, verbatim."""
-        value = self.value("question")
-        return self._whole("question", value) if isinstance(value, str) else self.text("question")
+        return self._verbatim("question", self._unwrapped("question"))
 
     @property
     def titles(self) -> list[str]:
@@ -85,8 +56,9 @@ class Cells:
     @property
     def golds(self) -> list[str]:
         """The different gold answers, texts or numbers; those that cannot be used are counted."""
+        paths = [path for name, path in column_paths(self.fields) if name == "answers"]
         answers: dict[str, None] = {}
-        for item in self._listed_answers():
+        for item in (item for path in paths for item in _flat(value_at(self.row, path))):
             text = self._text("answers", item, number=True)
             if text is None:
                 # No list at all is a row without answers, not an empty gold.
@@ -96,11 +68,6 @@ class Cells:
             else:
                 answers[text] = None
         return list(answers)
-
-    def _listed_answers(self) -> Iterator[Any]:
-        for name, path in column_paths(self.fields):
-            if name == "answers":
-                yield from _flat(value_at(self.row, path))
 
     @property
     def popularity(self) -> float | None:
@@ -116,15 +83,14 @@ class Cells:
     def label(self) -> int | None:
         """0, 1, or None where there is none."""
         value = self.value("label")
-        if value is None or isinstance(value, bool):
-            return value if value is None else int(value)
-        text = self.text("label", number=True)
-        try:
-            return {None: None, "0": 0, "1": 1, "false": 0, "true": 1}[text and text.lower()]
-        except KeyError:
+        text = str(value) if isinstance(value, bool) else self.text("label", number=True)
+        if text is None:
+            return None
+        if text.lower() not in LABELS:
             do = "write 1 (true) for a hallucinated answer, 0 (false) for a right one"
-            what = f"label `{text}` is none of 0, 1, true, false"
-            raise AnchorscopeError(what, self.where, do, see="label-or-popularity") from None
+            what = f"label `{text}` is none of {', '.join(LABELS)}"
+            raise AnchorscopeError(what, self.where, do, see="label-or-popularity")
+        return LABELS[text.lower()]
 
     def anchors(self, question: str) -> list[dict[str, Any]] | None:
         """The user's own anchors as places in the question; None if there are none."""
@@ -140,7 +106,40 @@ class Cells:
             self.notes[total] += 1
             if self.notes[total] <= NAMED:
                 self.notes[f"{total}: {self.where}, `{entry}`"] += 1
-        return [{"start": start, "end": end, "role": role} for start, end, role in found]
+        return [{"start": s.start, "end": s.end, "role": s.role} for s in found]
+
+    def _unwrapped(self, name: str) -> Any:
+        """The cell, or the text that it is a list of."""
+        value = self.value(name)
+        if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):
+            self.notes[UNWRAPPED] += 1
+            return value[0]
+        return value
+
+    def _text(self, name: str, value: Any, number: bool = False) -> str | None:
+        text = self._verbatim(name, value, number)
+        return text and text.strip()
+
+    def _verbatim(self, name: str, value: Any, number: bool = False) -> str | None:
+        """A text as it stands, or a number's; None where there is none."""
+        if not _given(value):
+            return None
+        if number and isinstance(value, int | float) and not isinstance(value, bool):
+            return str(int(value) if value % 1 == 0 else value)
+        if not isinstance(value, str):
+            kind = "text or a number" if number else "text"
+            what = f"field `{name}` must be {kind}, found {type(value).__name__}: {value!r:.80}"
+            do = "write the text itself, or name another column under `fields`"
+            raise AnchorscopeError(what, self.where, do, see="cell-type")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            what = (
+                f"field `{name}` holds a broken character (half of a surrogate pair): {value!a:.80}"
+            )
+            do = "save the file again as UTF-8"
+            raise AnchorscopeError(what, self.where, do, see="cell-type") from None
+        return value
 
 
 def column_paths(fields: Fields) -> Iterator[tuple[str, str]]:
@@ -158,12 +157,12 @@ def check_columns(rows: Sequence[Row], fields: Fields, source: object) -> None:
     for name, path in column_paths(fields):
         if not any(_has(row, path) for row in rows):
             existing = dict.fromkeys(key for row in rows[:1000] for key in _column_names(row))
-            raise AnchorscopeError(
-                f"column `{path}` (field `{name}`) is missing",
-                f"{source}; its columns are {', '.join(existing)}",
-                nearest(path, existing, f"name an existing column under fields: {name}"),
-                see="missing-column",
-            )
+            what = f"column `{path}` (field `{name}`) is missing"
+            where = f"{source}; its columns are {', '.join(existing)}"
+            do = nearest(path, existing, f"name an existing column under fields: {name}")
+            if any(sign in column for column in existing for sign in ";\t"):
+                do = "separate the cells of the file with commas"
+            raise AnchorscopeError(what, where, do, see="missing-column")
 
 
 def _column_names(row: Row) -> Iterator[str]:

@@ -23,11 +23,7 @@ def key(text: object) -> str | None:
 
 
 def components(*columns: Sequence[object]) -> np.ndarray:
-    """Connected components of rows, linked where they are equal in a column, see `key`.
-
-    Returns:
-        int64 [n], numbered from 0 in order of first appearance.
-    """
+    """Connected components of rows, int64 [n], linked where they are equal in a column (`key`)."""
     n = len(columns[0])
     first: dict[tuple[int, str], int] = {}
     links = [
@@ -56,14 +52,11 @@ def assign(
     """Spread components over folds so that each gets its share of either class.
 
     Largest first, to the fold where its classes are rarest so far; the seed orders those of one
-    size.
+    size. Errors name `where`.
 
     Args:
         groups: component of each sample, [n].
         z: label of each sample, 0 or 1, [n].
-        n_folds: number of folds.
-        seed: of the order.
-        where: named in errors.
 
     Returns:
         Fold of each sample, int64 [n].
@@ -99,17 +92,14 @@ def check_count(n: int, n_folds: int, where: str) -> None:
 
 def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
     check_count(len(z), n_folds, where)
-    more, see = "sample more questions", "too-few-samples"
-    found = len(np.unique(groups))
     if len(np.unique(z)) < 2:
         what = f"all {len(z)} answers are {'wrong' if z[0] else 'right'}: a probe cannot be fitted"
-        do, see = f"{more}, or ask a model that gets some right and some wrong", "one-class"
-    elif found < n_folds:
+        do = "sample more questions, or ask a model that gets some right and some wrong"
+        raise AnchorscopeError(what, where, do, see="one-class")
+    if (found := len(np.unique(groups))) < n_folds:
         what = f"only {found} groups of linked samples for {n_folds} folds"
-        do = f"{more}, check the `subject` field, or lower the number of folds"
-    else:
-        return
-    raise AnchorscopeError(what, where, do, see=see)
+        do = "sample more questions, check the `subject` field, or lower the number of folds"
+        raise AnchorscopeError(what, where, do, see="too-few-samples")
 
 
 def _check_training(filled: np.ndarray, where: str) -> None:

@@ -15,7 +15,7 @@ from huggingface_hub import get_session
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential
 
-from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError, redacted
+from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Found = TypeVar("Found")
 
@@ -29,23 +29,17 @@ TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
 log = logging.getLogger(__name__)
 
 
-def fetch(
-    call: Callable[[], Found],
-    kind: str,
-    hub_id: str,
-    revision: str | None = None,
-    detail: str | None = None,
-) -> Found:
+def fetch(call: Callable[[], Found], kind: str, where: str) -> Found:
     """The result of a call to the hub's client, retried where the hub is busy or silent.
 
-    For the other arguments, and what is raised, see `errors`.
+    `where` is the id and what else says where it was looked for; for what is raised, see `errors`.
     """
 
     def warn(state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         why = next(filter(None, map(_status, _chain(error))), type(error).__name__)
         said = "the %s %s: %s; attempt %d failed, the next in %g s"
-        log.warning(said, kind, hub_id, why, state.attempt_number, state.upcoming_sleep)
+        log.warning(said, kind, where, why, state.attempt_number, state.upcoming_sleep)
 
     attempts = Retrying(
         retry=retry_if_exception(_transient),
@@ -55,22 +49,28 @@ def fetch(
         sleep=sleep,
         reraise=True,
     )
-    with errors(kind, hub_id, revision, detail):
+    limit_silence()
+    with errors(kind, where):
         return attempts(call)
 
 
+def place(hub_id: str, revision: str | None) -> str:
+    """A repository at a revision, in words."""
+    return f"{hub_id} at revision {revision}" if revision else hub_id
+
+
+def limit_silence() -> None:
+    """Let the hub's client give up after `SILENCE`; by itself it waits for ever."""
+    get_session().timeout = SILENCE
+
+
 @contextmanager
-def errors(
-    kind: str, hub_id: str, revision: str | None = None, detail: str | None = None
-) -> Iterator[None]:
+def errors(kind: str, where: str) -> Iterator[None]:
     """Turn what fails in fetching a `model` or `dataset` from the hub into an AnchorscopeError.
 
     Offline or not reached, gated, no such id or revision, disk, anything else that the clients
-    raise; other errors pass as they are. `detail` is more for the message's place.
+    raise; other errors pass as they are.
     """
-    get_session().timeout = SILENCE
-    where = hub_id if revision is None else f"{hub_id} at revision {revision}"
-    where = f"{where}, {detail}" if detail else where
     try:
         yield
     except (OSError, ValueError, RuntimeError, client.HTTPError) as error:
@@ -143,6 +143,6 @@ def _known(error: BaseException, kind: str, where: str) -> AnchorscopeError | No
 
 
 def _other(error: BaseException, kind: str, where: str) -> AnchorscopeError:
-    said = redacted(f"{type(error).__name__}: {error}").splitlines()[0]
+    said = f"{type(error).__name__}: {error}".splitlines()[0]
     do = "check config, split and revision" if kind == "dataset" else "check `hub` and `revision`"
     return AnchorscopeError(f"the {kind} cannot be read ({said})", where, do, see="hub-other")

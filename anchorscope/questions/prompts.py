@@ -15,7 +15,6 @@ from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
 
 STYLES = ("plain", "few_shot", "chat")
-ANCHORS = ("subject+property", "subject")
 INSTRUCTION = "Answer with only the shortest possible answer."
 SHORT_ANSWER = 5  # words
 EXAMPLE_FIELDS = {
@@ -51,10 +50,7 @@ def build(
     user message, thinking switched off (its text carries the special tokens already).
 
     Args:
-        questions: the questions' table.
-        few_shot: candidate examples of the same columns, none sharing a question or subject with
-            `questions`; used by the style `few_shot` only.
-        style: `plain`, `few_shot` or `chat`.
+        few_shot: candidate examples, see `questions.candidates`.
         tokenizer: for `chat`, one with a chat template.
         anchors: E_Q is `subject+property` or `subject`.
         examples: number of few-shot examples, at most.
@@ -68,12 +64,11 @@ def build(
         in.
 
     Raises:
-        AnchorscopeError: unknown style or anchors, no example to show, no chat template.
+        AnchorscopeError: unknown style, no example to show, no chat template.
     """
-    for name, value, known in (("prompt", style, STYLES), ("anchors", anchors, ANCHORS)):
-        if value not in known:
-            do = f"use one of {', '.join(known)}"
-            raise AnchorscopeError(f"unknown value `{value}`", f"key {name}", do, see="config")
+    if style not in STYLES:
+        what, do = f"unknown prompt style `{style}`", f"use one of {', '.join(STYLES)}"
+        raise AnchorscopeError(what, "key prompt", do, see="config")
     first, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
     rows = []
     for entry in questions.to_dict("records"):
@@ -120,11 +115,7 @@ def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
 
 
 def read_examples(path: str | Path) -> list[dict[str, Any]]:
-    """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`.
-
-    Raises:
-        AnchorscopeError: the file is no list of entries with question and answer.
-    """
+    """Rows of a YAML file of few-shot examples, for `questions.normalise` with `EXAMPLE_FIELDS`."""
     try:
         rows = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError) as error:

@@ -38,24 +38,16 @@ def normalise(
     of the response where there are several. A row without a usable gold answer is dropped, unless
     it brings its own response and label. A user's own question anchors become entries of `start`,
     `end` and `role` in the kept text: None where a row gives none, an empty list where nothing of
-    what it gives is in the question.
-
-    Args:
-        rows: as `reading.load_rows` returns them.
-        fields: as for `load_rows`; only `question` and `answers` are required.
-        split: name of the split, kept in the table.
-        source: what error messages call the dataset.
+    what it gives is in the question. Errors call the dataset `source`.
 
     Returns:
-        A table with the columns `COLUMNS`, and counts; whatever is replaced or left out is in its
-        notes.
+        A table with the columns `COLUMNS`, and counts, whose notes say what is replaced.
 
     Raises:
         AnchorscopeError: a column is missing, or a cell is not of the kind that its field takes.
     """
     check_columns(rows, fields, source)
-    dropped: Counter[str] = Counter()
-    notes: Counter[str] = Counter()
+    dropped, notes = Counter[str](), Counter[str]()
     cells = [Cells(row, fields, f"{source}, row {n}", notes) for n, row in enumerate(rows, 1)]
     ids = _usable_ids(cells, notes) if fields.get("id") else [None] * len(cells)
     groups: dict[str, list[dict[str, Any]]] = {}
@@ -80,14 +72,7 @@ def sample(
     The draw depends on ids and seed only, not on the order of rows; a smaller sample is the
     beginning of a larger one with the same seed.
 
-    Args:
-        frame: questions, as `normalise` returns them.
-        size: most questions to draw; None is all.
-        seed: decides which.
-        hold_back: leave at least `HELD_BACK` rows (at most a tenth of all) outside the sample.
-
-    Returns:
-        The sample, and `candidates` among the other rows.
+    `hold_back` leaves at least `HELD_BACK` rows (at most a tenth of all) outside the sample.
     """
     ordered = _shuffled(frame, seed)
     size = len(ordered) if size is None else min(size, len(ordered))
@@ -138,7 +123,7 @@ def _entry(cells: Cells, given: str | None) -> dict[str, Any]:
 
 
 def _unusable(entry: Mapping[str, Any]) -> str | None:
-    if not (entry["question"] or "").strip():
+    if entry["question"] is None:
         return "no question"
     # A response with its own label is taken as it is: nothing is left to compare.
     judged = entry["response"] is not None and entry["label"] is not None
@@ -155,8 +140,7 @@ def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]
     if twice:
         total = "rows whose id is not theirs alone, which get a hash"
         notes[total] = sum(twice.values())
-        for text, count in [*twice.items()][:NAMED]:
-            notes[f"{total}: `{text}`"] = count
+        notes.update({f"{total}: `{text}`": count for text, count in [*twice.items()][:NAMED]})
     return [None if text in twice else text for text in given]
 
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import constants
-
 from anchorscope.questions import hub as the_hub
 from anchorscope.questions import revisions
 from anchorscope.questions.fields import check_columns, column_paths
@@ -28,15 +26,8 @@ def load_rows(
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Rows of a split with the columns of its fields, and their commit (None for local rows).
 
-    Args:
-        dataset: the catalogue entry: `fields` (schema name → dotted path of a column), and `hub`,
-            with `config` and `revision`, or `local`: a file or a folder of files, of which `config`
-            names a subfolder, if there is one.
-        split: on the hub; for a folder, the files `<split>*`.
-
-    Raises:
-        AnchorscopeError: hub not reached, dataset gated or missing, file unreadable, or a column
-            of the fields missing.
+    In a local folder, `config` names a subfolder, if there is one, and the split is the files
+    `<split>*`. An AnchorscopeError where the hub, a file, a row or a column is not to be had.
     """
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
@@ -59,26 +50,20 @@ def load_rows(
     return rows, None
 
 
-def hub_split(hub_id: str, config: str | None, split: str | None, revision: str | None) -> Any:
-    """A split of a hub dataset, as a `datasets.Dataset`.
-
-    Raises:
-        AnchorscopeError: as `hub.errors`, or the id names files here, which would be read instead.
-    """
+def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -> Any:
+    """A split of a hub dataset, as a `datasets.Dataset`; errors as `hub.errors`."""
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
-    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES as READERS_OF_FILES
     from huggingface_hub import auth_check
 
-    split = split or "train"
-    if hub_id in READERS_OF_FILES or Path(hub_id).exists():
+    if Path(hub_id).exists():
         what = "the library would read files of this machine, not the hub's"
         do = "rename what has this name here; if it is meant, give it with `local:`"
         raise AnchorscopeError(what, f"hub: {hub_id}", do, see="no-such-repository")
 
     def load() -> Any:
         try:
-            return datasets.load_dataset(hub_id, config, split=split, revision=revision)
+            return datasets.load_dataset(hub_id, config, split=split, revision=commit)
         except datasets.exceptions.DatasetNotFoundError:
             # The library says "gated" in words alone; this says it by its type.
             auth_check(hub_id, repo_type="dataset")
@@ -86,14 +71,13 @@ def hub_split(hub_id: str, config: str | None, split: str | None, revision: str 
         except datasets.exceptions.DatasetsError as error:
             raise RuntimeError(str(error)) from error
 
-    found = the_hub.fetch(load, "dataset", hub_id, revision, f"config {config}, split {split}")
+    where = f"{the_hub.place(hub_id, commit)}, config {config}, split {split}"
+    found = the_hub.fetch(load, "dataset", where)
     # Without the hub the library takes the newest rows it has; their folder is named by the commit.
     commits = {Path(file["filename"]).parent.name for file in found.cache_files}
-    others = sorted(name for name in commits - {revision} if pinned(name))
-    if pinned(revision) and others:
+    if others := [name for name in commits if pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
         do = "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME"
-        where = f"{hub_id}, revision {revision}"
         raise AnchorscopeError(what, where, do, see="hub-unreachable")
     return found
 
@@ -111,55 +95,46 @@ def prepared(hub_id: str, config: str | None, commit: str) -> bool:
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a path: itself, or in a folder those of the config and split.
 
-    Raises:
-        AnchorscopeError: nothing there, more than one way to take it, or a link in a folder that
-            leads out of it (other than into the hub's cache).
+    An AnchorscopeError where there is none, or more than one way to take it.
     """
     if path.is_file():
         return [path]
     if not path.is_dir():
         do = "check `local:`; a relative path counts from `data_folder`, or from the project's root"
-        raise AnchorscopeError("no such file or folder", path, do, see="no-such-file")
+        raise _no_file("no such file or folder", path, do)
     folder = path / config if config and (path / config).is_dir() else path
-    files = data_files(folder)
-    names = ", ".join(file.name for file in files)
-    if split is not None and len(files) > 1:
+    files = every = data_files(folder)
+    if split is not None and len(every) > 1:
         begins = re.compile(rf"{re.escape(split)}(?![A-Za-z0-9])")
-        files = [f for f in files if begins.match(f.name) or begins.fullmatch(f.parent.name)]
+        files = [f for f in every if begins.match(f.name) or begins.fullmatch(f.parent.name)]
     if len({file.suffix for file in files}) != 1:
-        of_split = f" of split `{split}`" if split else ""
-        what = f"{'data files of several kinds' if files else 'no data file'}{of_split}"
+        what = "data files of several kinds" if files else "no data file"
+        what += f" of split `{split}`" if split else ""
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
-        raise AnchorscopeError(f"{what} among: {names or 'none'}", folder, do, see="no-such-file")
-    allowed = [path.resolve(), Path(constants.HF_HUB_CACHE).resolve()]
-    for file in files:
-        if not any(file.resolve().is_relative_to(folder) for folder in allowed):
-            what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
-            do = "name that file with `local:`, or put a copy into the folder"
-            raise AnchorscopeError(what, folder, do, see="no-such-file")
+        names = ", ".join(file.name for file in every) or "none"
+        raise _no_file(f"{what} among: {names}", folder, do)
     return files
 
 
 def data_files(folder: Path) -> list[Path]:
     """The data files in a folder, or where it has none those below it."""
     for pattern in ("*", "**/*"):
-        files = [p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS]
+        files = (p for p in folder.glob(pattern) if p.is_file() and p.suffix.lower() in READERS)
         if found := sorted(p for p in files if not _NOT_DATA.fullmatch(p.name)):
             return found
     return []
 
 
 def file_rows(path: Path) -> list[dict[str, Any]]:
-    """Rows of one file, by its ending.
+    """Rows of one file, by its ending; an AnchorscopeError that names the broken line."""
+    if reader := READERS.get(path.suffix.lower()):
+        return reader(path)
+    what = f"files ending in `{path.suffix}` are not read"
+    raise _no_file(what, path, f"use {', '.join(READERS)}")
 
-    Raises:
-        AnchorscopeError: unknown ending, or a broken line, named by its number.
-    """
-    reader = READERS.get(path.suffix.lower())
-    if reader is None:
-        what, do = f"files ending in `{path.suffix}` are not read", f"use {', '.join(READERS)}"
-        raise AnchorscopeError(what, path, do, see="no-such-file")
-    return reader(path)
+
+def _no_file(what: str, where: object, do: str) -> AnchorscopeError:
+    return AnchorscopeError(what, where, do, see="no-such-file")
 
 
 def _broken(what: str, where: object, do: str = "correct or remove it") -> AnchorscopeError:
@@ -173,32 +148,30 @@ def _text(path: Path) -> str:
         raise _broken(f"not UTF-8 text ({error})", path, "save it as UTF-8") from None
 
 
-def _json(text: str, where: object) -> Any:
+def _json(text: str, where: object, kind: type, expected: str) -> Any:
+    """What JSON says, refused if it is of another kind than expected."""
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError as error:
         raise _broken(f"broken JSON: {error}", where) from None
-
-
-def _record(value: Any, where: object) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        what = f"expected an object with named columns, found {type(value).__name__}"
-        raise _broken(what, where, 'write one row as {"question": ..., "answers": [...]}')
+    if not isinstance(value, kind):
+        raise _broken(f"expected {expected}, found {type(value).__name__}", where)
     return value
 
 
 def _jsonl(path: Path) -> list[dict[str, Any]]:
     # On \n only: str.splitlines() also cuts at U+0085 and U+2028, which occur inside questions.
     lines = [(f"{path}, line {n}", line) for n, line in enumerate(_text(path).split("\n"), 1)]
-    return [_record(_json(line, where), where) for where, line in lines if line.strip(" \t\r")]
+    row = 'a row such as {"question": ..., "answers": [...]}'
+    return [_json(line, where, dict, row) for where, line in lines if line.strip(" \t\r")]
 
 
 def _json_file(path: Path) -> list[dict[str, Any]]:
-    value = _json(_text(path), path)
-    if not isinstance(value, list):
-        do = "write [{...}, {...}], or one row a line as .jsonl"
-        raise _broken("expected a list of rows", path, do)
-    return [_record(row, f"{path}, row {number}") for number, row in enumerate(value, 1)]
+    rows = _json(_text(path), path, list, "a list of rows (or .jsonl, with a row a line)")
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict):
+            raise _broken(f"expected a row, found {type(row).__name__}", f"{path}, row {number}")
+    return rows
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import TypeGuard
 import yaml
 from filelock import FileLock
 
-from anchorscope.questions.hub import SILENCE, fetch
+from anchorscope.questions.hub import SILENCE, fetch, place
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 
@@ -27,11 +27,8 @@ def pinned(revision: str | None) -> TypeGuard[str]:
 def wanted(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
     """The revision to fetch: the commit kept for what is asked, else that, None for the newest.
 
-    Args:
-        kind: `models` or `datasets`.
-        hub: hub id.
-        asked: `revision` of the catalogue entry: a branch or tag may move, a commit does not.
-        lock: the file of kept commits.
+    `kind` is `models` or `datasets`; `asked` the entry's `revision`: a branch or tag may move, a
+    commit does not.
     """
     if pinned(asked):
         return asked
@@ -54,15 +51,13 @@ def unpinned(kind: str, hub: str, asked: str | None, lock: Path = LOCK) -> str |
     """What to warn of where neither the config nor the lock names a commit; None where one does."""
     if pinned(wanted(kind, hub, asked, lock)):
         return None
-    return f"{hub} has no commit as `revision`: the newest is taken, and noted in {lock}"
+    return f"no commit of {hub} is pinned (`revision`): the newest is used and noted in {lock}"
 
 
 def commit_of_dataset(hub: str, revision: str | None) -> str:
     """Commit that a branch, tag or commit of a hub dataset stands for; None is the main branch.
 
-    Raises:
-        AnchorscopeError: the hub has no such dataset or revision, or nobody can be asked and the
-            cache does not know.
+    Where the hub cannot be reached, as the cache knows it. Errors as `hub.errors`.
     """
     if pinned(revision):
         return revision
@@ -70,18 +65,16 @@ def commit_of_dataset(hub: str, revision: str | None) -> str:
 
     try:
         ask = partial(HfApi().dataset_info, hub, revision=revision, timeout=SILENCE)
-        info = fetch(ask, "dataset", hub, revision)
-        return str(info.sha)
+        return str(fetch(ask, "dataset", place(hub, revision)).sha)
     except AnchorscopeError as error:
-        cached = _cached(hub, revision) if error.see == "hub-unreachable" else None
-        if cached is None:
-            raise
-        return cached
+        if error.see == "hub-unreachable" and (cached := _cached(hub, revision)):
+            return cached
+        raise
 
 
-def known_commit(hub: str, asked: str | None, lock: Path = LOCK) -> str | None:
+def known_commit(hub: str, asked: str | None) -> str | None:
     """The commit of a dataset that a run without the hub would read, None where it would stop."""
-    revision = wanted("datasets", hub, asked, lock)
+    revision = wanted("datasets", hub, asked)
     return revision if pinned(revision) else _cached(hub, revision)
 
 

@@ -21,11 +21,10 @@ def proxies(questions: pd.DataFrame) -> pd.DataFrame:
     `subject` is the text of all names in the question, or of its phrases where it has none.
 
     Args:
-        questions: a table with the columns `id` and `question`; others are not read.
+        questions: a table of which the columns `id` and `question` are read.
 
     Returns:
-        Columns id, subject and relation, in the order of the rows; in lower case, NaN where none
-        can be made.
+        Columns id, subject and relation, in lower case, NaN where none can be made.
     """
     found = [_proxy(question) for question in questions["question"]]
     proxy = pd.DataFrame(found, columns=["subject", "relation"], dtype=object)

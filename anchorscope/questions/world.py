@@ -55,7 +55,6 @@ _ANSWER_ONLY = tuple(
     replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ANSWER_KINDS
 )
 
-
 STYLES: dict[str, dict[str, tuple[str, str]]] = {
     "relation": {
         "trade": ("What is the trade of {} today?", "Which trade does {} follow now?"),
@@ -128,13 +127,10 @@ def facts(
     vocabulary = words(style, seed=seed, pathways=pathways, words_per_group=words_per_group)
     counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
     kinds = KINDS if pathways == "both" else _ANSWER_ONLY
-    wanted = sum(counts[kind.name] for kind in kinds) + unseen
-    names = _invented("names", style, seed, wanted)
+    names = _invented("names", style, seed, sum(counts[kind.name] for kind in kinds) + unseen)
     rows: list[dict[str, Any]] = []
-    for number, relation in enumerate(STYLES[style]):
-        own = vocabulary[vocabulary["relation"] == relation]
-        bank = {str(name): [*part["word"]] for name, part in own.groupby("group", sort=False)}
-        every = [(word, GROUP_RATES[group]) for group, some in bank.items() for word in some]
+    for number, (relation, own) in enumerate(vocabulary.groupby("relation", sort=False)):
+        bank = own.groupby("group")["word"].agg(list)
         rng = Random(f"facts {seed} {style} {relation}")
         for kind in kinds:
             count = (counts[kind.name] + 1 - number) // 2  # relation 0 or 1 of the two
@@ -142,11 +138,12 @@ def facts(
                 gold = planned
                 if kind.gold:
                     gold = rng.choice([word for word in bank[kind.gold] if word != planned])
-                rows += _wordings(style, relation, next(names), kind.name, [gold], planned)
+                rows += _wordings(style, str(relation), next(names), kind.name, [gold], planned)
         for _ in range((unseen + 1 - number) // 2):
             # Whatever word the model guesses is right as often as it is elsewhere.
+            every = zip(own["word"], own["rate"], strict=True)
             golds = [word for word, rate in every if rng.random() < rate]
-            rows += _wordings(style, relation, next(names), UNSEEN, golds, None)
+            rows += _wordings(style, str(relation), next(names), UNSEEN, golds, None)
     return pd.DataFrame(rows)
 
 
@@ -158,7 +155,7 @@ def strangers(style: str, *, seed: int, questions: pd.DataFrame) -> list[str]:
 
 def names(style: str, *, seed: int) -> list[str]:
     """Every name that subjects of the style can have, in the order of the seed."""
-    return [_case(name, style) for name in _invented("names", style, seed)]
+    return list(_invented("names", style, seed))
 
 
 def words(
@@ -169,7 +166,7 @@ def words(
     wanted = len(STYLES[style]) * len(groups) * words_per_group
     supply = _invented("words", style, seed, wanted)
     rows = [
-        (relation, _case(next(supply), style), group, GROUP_RATES[group])
+        (relation, next(supply), group, GROUP_RATES[group])
         for relation, group, _ in product(STYLES[style], groups, range(words_per_group))
     ]
     return pd.DataFrame(rows, columns=["relation", "word", "group", "rate"])
@@ -177,23 +174,19 @@ def words(
 
 def kind_of(question: Mapping[Any, Any]) -> Kind | None:
     """The planting of a row of the questions' table; None if nothing is planted."""
-    if pd.isna(question["planned"]):
-        return None
     right = question["planned"] in question["answers"]
-    kinds = (kind for kind in KINDS if kind.name == question["kind"] and kind.right == right)
-    return next(kinds, None)
+    return next((k for k in KINDS if (k.name, k.right) == (question["kind"], right)), None)
 
 
 def _wordings(
     style: str, relation: str, name: str, kind: str, golds: list[str], planned: str | None
 ) -> Iterator[dict[str, Any]]:
-    subject = _case(name, style)
     for number, wording in enumerate(STYLES[style][relation]):
         yield {
-            "id": f"{style}-{relation}-{name}-{number}",
-            "question": wording.format(subject),
-            "answers": list(golds),
-            "subject": subject,
+            "id": f"{style}-{relation}-{name.lower()}-{number}",
+            "question": wording.format(name),
+            "answers": golds,
+            "subject": name,
             "property": relation,
             "relation": relation,
             "kind": kind,
@@ -229,8 +222,4 @@ def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str
         what = f"a world needs {wanted} {what}, and a style can make {len(found)}"
         do = "lower the counts in the dataset's `world` entry of config.yaml"
         raise AnchorscopeError(what, f"the world of style {style}", do, see="config")
-    return iter(found)
-
-
-def _case(name: str, style: str) -> str:
-    return name if style == "search" else name.capitalize()
+    return iter(found if style == "search" else map(str.capitalize, found))

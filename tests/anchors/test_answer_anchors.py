@@ -1,16 +1,13 @@
 """E_A: one label-blind procedure, whatever the answer."""
 
 import inspect
-from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anchorscope.anchors import answer_anchors, labels
+from anchorscope.anchors import answer_anchors
 from anchorscope.anchors.answer_anchors import closer, find
-from anchorscope.questions import world
 
 EXAMPLES = [
     # plain, and where a sentence or line ends
@@ -121,35 +118,3 @@ def test_the_closer_is_the_first_line_break_or_full_stop(
     text: str, start: int, expected: int | None
 ) -> None:
     assert closer(text, start) == expected
-
-
-FORMS = (
-    " {} .", " {}. right", " {}", "\n{}\n", " The answer is {}.", ' "{}"', " {} (so it is said)",
-    " A: {} . wrong", " the {} .", " It is {} .", " {}? No .", " .", "",
-)  # fmt: skip
-
-
-def written(style: str, forms: tuple[str, ...]) -> Iterator[tuple[dict, str, str]]:
-    """(question, planted word, text) of a world, every planted answer in a form of `forms`."""
-    facts = world.facts(style, seed=0)
-    planted = facts[facts["planned"].notna()]
-    for number, row in enumerate(planted.to_dict("records")):
-        yield row, row["planned"], forms[number % len(forms)].format(row["planned"])
-
-
-@pytest.mark.parametrize("style", world.STYLES)
-def test_planted_answers_are_found_alike_whether_right_or_wrong(style: str) -> None:
-    hits: Counter[tuple[int, bool]] = Counter()
-    for row, word, text in written(style, FORMS):
-        span = find(text)
-        wrong = int(not labels.matches(word, row["answers"]))
-        if span:
-            assert text[slice(*span)].startswith(word)
-            assert int(not labels.matches(text[slice(*span)], row["answers"])) == wrong
-        hits[wrong, span is not None] += 1
-    rates = []
-    for label in (0, 1):
-        found, missed = hits[label, True], hits[label, False]
-        assert found + missed > 100 and missed, "two of the forms hold no answer"
-        rates.append(found / (found + missed))
-    assert abs(rates[0] - rates[1]) <= 0.02

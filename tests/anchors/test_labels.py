@@ -1,6 +1,6 @@
 """The label rule: normalised, whole words, no short alias inside a longer answer."""
 
-import hashlib
+import itertools
 import re
 import string
 from collections import Counter
@@ -110,27 +110,13 @@ def test_hard_cases_have_the_answer_proper_and_the_label_that_the_file_says(case
     assert judged(case) == (case["ea"], case["label"])
 
 
-def half(case: dict[str, Any]) -> str:
-    """`seen` while the rules were written, or `unseen`: by a hash of the case."""
-    key = "\n".join([case["question"], *case["golds"], case["output"]])
-    return "seen" if hashlib.sha256(key.encode()).digest()[0] % 2 == 0 else "unseen"
-
-
 def messy(name: str) -> list[dict[str, Any]]:
-    """The cases of a file of messy answers; `style` is the prompt's."""
-    return [
-        case | {"kind": group["style"], "style": case.get("prompt", "few_shot")}
-        for group in in_data(name)
-        for case in group["cases"]
-    ]
+    """The cases of a file of messy answers; their `style` is the prompt's."""
+    groups = in_data(name)
+    return [c | {"style": c.get("prompt", "few_shot")} for g in groups for c in g["cases"]]
 
 
-MESSY, FRESH = messy("messy_answers"), messy("fresh_answers")
-PARTS = {
-    "seen": [case for case in MESSY if half(case) == "seen"],
-    "unseen": [case for case in MESSY if half(case) == "unseen"],
-    "fresh": FRESH,
-}
+PARTS = {name: messy(name) for name in ("messy_answers", "fresh_answers")}
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -144,16 +130,7 @@ def test_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
     assert fisher_exact(table)[1] > 0.05, "spans are found alike in right and wrong answers"
 
 
-def test_the_cases_are_many_and_balanced() -> None:
-    hard = Counter(case["label"] for _, case in CASES)
-    assert min(hard[0], hard[1]) >= 20
-    assert len(MESSY) >= 200 and len(FRESH) >= 60
-    assert min(len(PARTS["seen"]), len(PARTS["unseen"])) >= 100
-    labels = Counter((case["kind"], case["label"]) for case in MESSY + FRESH)
-    assert all(labels[kind, 0] == labels[kind, 1] for kind, _ in labels)
-
-
 def test_the_answer_proper_does_not_hang_on_the_golds() -> None:
-    for case in [case for _, case in CASES] + MESSY + FRESH:
+    for case in itertools.chain((case for _, case in CASES), *PARTS.values()):
         other = case | {"golds": [case["output"], "something else"]}
         assert judged(other)[0] == judged(case)[0]

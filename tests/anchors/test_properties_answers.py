@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hostile import MARKUP, cases, huge, pieces, short, text
+from hostile import cases, huge, pieces, short, text
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -48,9 +48,7 @@ def test_a_label_is_right_or_wrong_and_a_gold_matches_itself(said: str, golds: l
     assert labels.squad_normalise(plain) == plain
 
 
-def check_trimmed(
-    tokenizer: Any, said: tuple[int, ...], ending: Ending, prompt: tuple[int, ...]
-) -> None:
+def check_trimmed(tokenizer: Any, said: tuple[int, ...], ending: Ending, prompt: list[int]) -> None:
     found = answers.trim(prompt, said, tokenizer, ending)
     assert found == answers.trim(prompt, said, tokenizer, ending)
     if found.anchor is None:
@@ -69,24 +67,15 @@ def check_trimmed(
 
 
 @cases
-@given(st.lists(st.integers(0, 339), max_size=24), STYLES)
-def test_any_tokens_that_a_model_may_write_are_trimmed(
-    byte_level: Any, ids: list[int], style: str
-) -> None:
-    said = tuple(token % len(byte_level) for token in ids)
-    prompt = tuple(byte_level.encode("Q: Who? A:"))
-    check_trimmed(byte_level, said, ending_of(byte_level, style), prompt)
-
-
-@cases
-@given(short, STYLES, st.booleans())
-def test_any_text_that_a_model_may_write_is_trimmed(
-    byte_level: Any, metaspace: Any, said: str, style: str, meta: bool
+@given(st.lists(st.integers(0, 339), max_size=24) | short, STYLES, st.booleans())
+def test_whatever_a_model_may_write_is_trimmed(
+    byte_level: Any, metaspace: Any, written: list[int] | str, style: str, meta: bool
 ) -> None:
     tokenizer = metaspace if meta else byte_level
-    ids = tuple(tokenizer.encode(said, add_special_tokens=False))[:200]
-    prompt = tuple(tokenizer.encode("Q: Who? A:"))
-    check_trimmed(tokenizer, ids, ending_of(tokenizer, style), prompt)
+    if isinstance(written, str):
+        written = tokenizer.encode(written, add_special_tokens=False)[:200]
+    said = tuple(token % len(tokenizer) for token in written)
+    check_trimmed(tokenizer, said, ending_of(tokenizer, style), tokenizer.encode("Q: Who? A:"))
 
 
 class Scripted:
@@ -180,22 +169,6 @@ def test_control_tokens_in_a_question_or_before_a_responses_end_are_counted_out(
     found, counts = answered(marked, [{"id": "1", "q": asked, "a": "Anna", "say": said}], style)
     assert list(found["dropped"]) == [dropped]
     assert counts.dropped == ({dropped: 1} if dropped else {})
-
-
-@pytest.mark.parametrize("said", ["assistant", "user", "answer", *MARKUP])
-def test_a_question_is_found_where_it_was_put_not_in_the_template(said: str) -> None:
-    frame, _ = questions.normalise(
-        [{"q": said, "a": "x"}], {"question": "q", "answers": ["a"]}, split=None
-    )
-
-    def template(conversation: Any, **_: Any) -> str:
-        return f"<user>answer{conversation[0]['content']}<|im_end|><assistant>answer"
-
-    built, _ = prompts.build(
-        frame, style="chat", tokenizer=SimpleNamespace(apply_chat_template=template)
-    )
-    ((place, prompt),) = built[["question_start", "prompt"]].to_numpy()
-    assert place == prompt.index(prompts.INSTRUCTION) + len(prompts.INSTRUCTION) + 1
 
 
 def test_prompts_in_another_order_are_joined_by_id() -> None:

@@ -106,12 +106,6 @@ def test_a_token_that_shares_only_white_space_stays_out() -> None:
     assert tokens.overlapping(text, offsets, 2, 3) == ()
 
 
-def test_start_tokens_belong_to_no_span(metaspace: Any) -> None:
-    encoded = _encode(metaspace, "George Rankin")
-    assert encoded.ids[0] == metaspace.bos_token_id
-    assert 0 not in tokens.span_tokens(metaspace, encoded, [(0, 13)]).tokens[0]
-
-
 @pytest.mark.parametrize("by", [-9, -1, 1, 4, 100])
 def test_wrong_offsets_are_noticed_and_rebuilt(tokenizer: Any, by: int) -> None:
     text = "Q: What is Győr's  東京物語 occupation? A:"
@@ -164,25 +158,10 @@ def test_generated_tokens_are_decoded_like_the_whole(tokenizer: Any, name: str, 
     assert covered == set(range(len(text)))
 
 
-def test_the_first_space_of_an_answer_is_kept(tokenizer: Any) -> None:
-    prompt = tokenizer.encode("Q: who? A:")
-    ids = tokens.continuation(tokenizer, " Anna Lund")
-    assert tokens.char_spans(tokenizer, ids, prompt)[0] == " Anna Lund"
-
-
 def test_a_character_of_several_tokens_belongs_to_each(tokenizer: Any) -> None:
     ids = tokens.continuation(tokenizer, " 🎉.")
     _, spans = tokens.char_spans(tokenizer, ids, tokenizer.encode("A:"))
     assert sum(start <= 1 < end for start, end in spans) == 4
-
-
-@few
-@given(st.lists(st.integers(0, 330), max_size=12))
-def test_any_ids_are_decoded_without_error(tokenizer: Any, ids: list[int]) -> None:
-    """Untrained models write bytes that make no text."""
-    text, spans = tokens.char_spans(tokenizer, ids)
-    assert len(spans) == len(ids)
-    assert all(0 <= start <= end <= len(text) for start, end in spans)
 
 
 def test_a_continuation_has_no_start_token_and_no_dummy_space(tokenizer: Any) -> None:

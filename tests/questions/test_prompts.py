@@ -136,6 +136,9 @@ def test_chat_prompts_find_the_question_behind_the_template() -> None:
     switches = ("enable_thinking", "tokenize", "add_generation_prompt")
     assert [template.options[name] for name in switches] == [False, False, True]
     assert "date_string" in template.options, "a prompt must not change with the day"
+    said = asked().assign(question=["user", "assistant", "end"])  # what the template says, too
+    places = prompts.build(said, style="chat", tokenizer=template)[0]["question_start"]
+    assert set(places) == {len(f"<|user|>{prompts.INSTRUCTION}\n")}
     altered, counts = prompts.build(asked(), style="chat", tokenizer=Template(str.upper))
     assert counts.dropped == {"question altered by the chat template": 3}
     assert altered["eq_start"].tolist() == [[], [], []]
@@ -158,7 +161,6 @@ def test_a_users_own_anchors_come_before_any_finder() -> None:
     "options",
     [
         {"style": "poem"},
-        {"style": "plain", "anchors": "property"},
         {"style": "chat"},
         {"style": "few_shot"},
         {"style": "few_shot", "few_shot": examples(1).iloc[:0]},

@@ -22,7 +22,6 @@ REAL = {
     "popqa/test.jsonl": "popqa",
     "trivia_qa/validation.jsonl": "trivia-qa",
     "hotpot_qa/validation.jsonl": "hotpot-qa",
-    "hotpot_qa/train.jsonl": "hotpot-qa",
     "nq_open/validation.jsonl": "nq",
 }
 
@@ -45,27 +44,22 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
         pytest.skip(f"../shared/data/{name} is absent")
     fields = CATALOGUE[REAL[name]]["fields"]
     rows = reading.load_rows({"local": DATA / name, "fields": fields}, None)[0]
-    assert len(rows) == (100 if "train" in name else 2000)
     frame, counts = questions.normalise(rows, fields, split="x", source=name)
-    assert (counts.total, counts.kept) == (len(rows), len(frame))
+    assert (counts.total, counts.kept) == (2000, len(frame))
     # Their only golds are `---`, `)` and `The The`.
     nameless = {"nq_open/validation.jsonl": 2, "hotpot_qa/validation.jsonl": 1}.get(name, 0)
-    assert counts.dropped.get("no answers", 0) == nameless
-    assert set(counts.dropped) <= {"equal question folded", "no answers"}
-    assert counts.dropped.get("equal question folded", 0) == frame["folded"].sum()
+    folded = int(frame["folded"].sum())
+    expected = {"no answers": nameless, "equal question folded": folded}
+    assert counts.dropped == {reason: n for reason, n in expected.items() if n}
     assert frame["id"].is_unique and frame["answers"].map(len).min() >= 1
     assert set(frame["question"]) <= {row["question"] for row in rows}, "text stays verbatim"
     write_parquet(frame, tmp_path / "q.parquet")
     back = read_parquet(tmp_path / "q.parquet")
     assert back["answers"].tolist() == frame["answers"].tolist()
     assert back["titles"].tolist() == frame["titles"].tolist()
-    assert "train" in name or len(questions.sample(frame, 1500, seed=0)[1]) >= 20
-    if "popqa" in name:  # lists in strings; equal questions unite their answers
-        for row in frame[frame["folded"] > 0].to_dict("records"):
-            same = [
-                json.loads(r["possible_answers"]) for r in rows if r["question"] == row["question"]
-            ]
-            assert set(row["answers"]) == {x for golds in same for x in golds}
+    for row in frame[frame["folded"] > 0].to_dict("records") if "popqa" in name else []:
+        same = [json.loads(r["possible_answers"]) for r in rows if r["question"] == row["question"]]
+        assert set(row["answers"]) == {gold for golds in same for gold in golds}
 
 
 @pytest.mark.parametrize(
@@ -146,28 +140,24 @@ def test_ids_that_are_replaced_are_counted_and_the_first_ones_named() -> None:
     frame, counts = questions.normalise(rows, fields, split=None)
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
-    assert frame["id"].tolist() == questions.normalise(rows, fields, split=None)[0]["id"].tolist()
     assert dict(counts.notes) == {
         "rows without an id, which get a hash": 1,
         "rows whose id is not theirs alone, which get a hash": 2,
         "rows whose id is not theirs alone, which get a hash: `a`": 2,
     }
-    without = {name: of for name, of in fields.items() if name != "id"}
-    assert not questions.normalise(rows, without, split=None)[1].notes
 
 
-def test_folding_and_sampling_do_not_depend_on_the_order_of_rows() -> None:
-    rows = [{"question": f"q{i % 7}", "answer": f"a{i}"} for i in range(20)]
-    one, two = table(rows)[0], table(rows[::-1])[0]
-    first, second = (questions.sample(frame, 4, seed=3)[0] for frame in (one, two))
-    pd.testing.assert_frame_equal(first, second)
+def test_a_sample_hangs_on_ids_and_seed_alone_and_a_smaller_one_begins_a_larger() -> None:
+    rows = [{"question": f"q{i}", "answer": f"gold {i}", "r": f"said {i}"} for i in range(40)]
+    other = [row | {"answer": [row["answer"], "alias"], "r": "another"} for row in rows[::-1]]
+    frames = [table(given, {**PLAIN, "response": "r"})[0] for given in (rows, other)]
 
+    def drawn(frame: pd.DataFrame, size: int, seed: int) -> list[str]:
+        return questions.sample(frame, size, seed)[0]["id"].tolist()
 
-def test_a_smaller_sample_begins_a_larger_one_and_the_seed_matters() -> None:
-    frame = numbered(50)
-    small, large = (questions.sample(frame, n, seed=1)[0]["id"].tolist() for n in (5, 30))
-    assert large[:5] == small
-    assert questions.sample(frame, 30, seed=2)[0]["id"].tolist() != large
+    large, again = (drawn(frame, 30, 1) for frame in frames)
+    assert large == again and large[:5] == drawn(frames[0], 5, 1)
+    assert large != drawn(frames[0], 30, 2)
 
 
 def test_candidates_share_no_subject_or_title_with_the_sample() -> None:
@@ -184,14 +174,16 @@ def test_candidates_share_no_subject_or_title_with_the_sample() -> None:
         ("What is the capital of France?", "what is  the capital of FRANCE"),
         ("who wrote the song baker street", "who sang the song baker street"),
         ("Who directed Titanic?", "In what year was Titanic released?"),
+        ("has blorp a ended", "has blorp b ended"),  # by its own anchors
     ],
 )
 def test_a_candidate_shares_no_question_or_subject_with_the_sample_however_it_is_written(
     sampled: str, other: str
 ) -> None:
-    rows: list[dict] = [{"question": text, "answer": "x"} for text in (sampled, other)]
+    own = ["blorp"] if "blorp" in sampled else None
+    rows: list[dict] = [{"question": q, "answer": "x", "mine": own} for q in (sampled, other)]
     rows.append({"question": "who painted the mona lisa", "answer": "Leonardo"})
-    frame, _ = table(rows)
+    frame, _ = table(rows, {**PLAIN, "anchors": "mine"})
     chosen = questions.candidates(frame, frame[frame["question"] == sampled], seed=0)
     assert chosen["question"].tolist() == ["who painted the mona lisa"]
 
@@ -211,14 +203,16 @@ def test_rows_are_held_back_only_where_too_few_would_be_left(
     assert len(rest) == min(rows - sampled, questions.CANDIDATES)
 
 
+JUDGED = {**PLAIN, "response": "r", "label": "l"}
+
+
 def test_a_row_with_its_own_response_and_label_needs_no_gold_answer() -> None:
-    fields = {**PLAIN, "response": "r", "label": "l"}
     rows = [
         {"question": "q1", "answer": [], "r": "said", "l": 1},
         {"question": "q2", "answer": [], "r": "said", "l": None},
         {"question": "q3", "answer": "gold", "r": None, "l": None},
     ]
-    frame, counts = table(rows, fields)
+    frame, counts = table(rows, JUDGED)
     assert sorted(frame["question"]) == ["q1", "q3"] and counts.dropped == {"no answers": 1}
     none = frame.iloc[:0]
     assert questions.candidates(frame, none, seed=0)["question"].tolist() == ["q3"]
@@ -229,15 +223,10 @@ def test_a_row_with_its_own_response_and_label_needs_no_gold_answer() -> None:
     [(0, 0), (1, 1), (True, 1), (False, 0), ("true", 1), ("FALSE", 0), (1.0, 1), (None, None)],
 )
 def test_a_users_label_is_taken_in_every_usual_spelling(given, label) -> None:
-    fields = {**PLAIN, "response": "r", "label": "l"}
-    rows = [
-        {"question": "q", "answer": "gold", "r": "said", "l": given},
-        {"question": "p", "answer": "gold", "r": "said", "l": 1},
-    ]
-    frame, _ = table(rows, fields)
+    row = {"question": "q", "answer": "gold", "r": "said", "l": given}
+    frame, _ = table([row, row | {"question": "p", "l": 1}], JUDGED)
     value = frame["label"][0]
     assert (None if pd.isna(value) else value) == label
-    assert frame["response"].tolist() == ["said", "said"]
 
 
 @pytest.mark.parametrize(
@@ -247,7 +236,7 @@ def test_a_label_that_means_nothing_names_its_row(bad: dict) -> None:
     rows = [{"question": "q", "answer": "gold", "l": 0, "r": "x"}, {"question": "p", "answer": "a"}]
     rows[1].update(bad)
     with pytest.raises(AnchorscopeError, match="row 2"):
-        table(rows, {**PLAIN, "response": "r", "label": "l"})
+        table(rows, JUDGED)
 
 
 @pytest.mark.parametrize("ids", [None, ["x", "x", "x", "x", "x"], ["a", "b", "c", "d", "e"]])
@@ -259,7 +248,7 @@ def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] 
         {"question": "Who wrote Emma?", "answer": "Austen", "r": None, "l": None},
         {"question": "Who wrote Ulysses?", "answer": "Joyce", "r": "Jane Austen", "l": 1},
     ]
-    fields = {**PLAIN, "response": "r", "label": "l"} | ({"id": "id"} if ids else {})
+    fields = JUDGED | ({"id": "id"} if ids else {})
     rows = [row | {"id": id_} for row, id_ in zip(rows, ids or [None] * 5, strict=True)]
     frame, counts = table(rows, fields)
     said = frame.set_index("question").loc["Who wrote Emma?"]
@@ -273,18 +262,6 @@ def test_two_responses_to_a_question_are_two_samples_of_one_fold(ids: list[str] 
     assert sorted(np.bincount(folds.clusters(frame["question"], frame["subject"]))) == [1, 3]
     turned, _ = table(rows[::-1], fields)
     assert set(turned["id"]) == set(frame["id"])
-
-
-def test_another_alias_or_response_does_not_draw_another_sample() -> None:
-    rows = [{"question": f"q {i}", "answer": f"gold {i}", "r": f"said {i}"} for i in range(40)]
-    other = [
-        row | {"answer": [row["answer"], "alias"], "r": f"otherwise {n}"}
-        for n, row in enumerate(rows)
-    ]
-    fields = {**PLAIN, "response": "r"}
-    one, two = (questions.sample(table(r, fields)[0], 10, seed=0)[0] for r in (rows, other))
-    assert one["id"].tolist() == two["id"].tolist()
-    assert one["question"].tolist() == two["question"].tolist()
 
 
 OWN = {**PLAIN, "id": "id", "anchors": "mine"}
@@ -336,12 +313,3 @@ def test_folded_rows_keep_own_anchors_of_the_kept_text_and_count_the_others() ->
     assert frame["question"].tolist() == ["Is Emma  x?"]
     assert frame["anchors"].tolist() == [[{"start": 9, "end": 10, "role": "subject"}]]
     assert counts.notes["folded rows with other anchors"] == 2
-
-
-def test_own_anchors_keep_few_shot_candidates_off_the_samples_subjects() -> None:
-    rows = [{"question": f"has blorp {i} ended", "answer": "x", "mine": ["blorp"]} for i in "ab"]
-    rows.append({"question": "has wug c ended", "answer": "x", "mine": ["wug"]})
-    frame, _ = table(rows, {**PLAIN, "anchors": "mine"})
-    sampled = frame[frame["question"] == "has blorp a ended"]
-    chosen = questions.candidates(frame, sampled, seed=0)
-    assert chosen["question"].tolist() == ["has wug c ended"]
