@@ -86,12 +86,8 @@ def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     Raises:
         AnchorscopeError: nothing measured there.
     """
-    here = rows_at(table, readout)
-    if here.empty:
-        do = "name one of these in the figure, or add the read-out to `readouts` and measure it"
-        held = table["site"] + "/" + table["position"]
-        raise _unmeasured(f"read-out {'/'.join(readout)}", held, do)
-    return here
+    held = table["site"] + "/" + table["position"]
+    return _measured(rows_at(table, readout), f"read-out {'/'.join(readout)}", held)
 
 
 def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
@@ -105,19 +101,17 @@ def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame
     Raises:
         AnchorscopeError: nothing measured with it.
     """
-    groupings = sorted(set(table["grouping"]))
-    chosen = grouping or ("per_layer" if "per_layer" in groupings else groupings[0])
-    if chosen not in groupings:
-        do = "name one of these, or measure this one"
-        raise _unmeasured(f"grouping {chosen}", groupings, do)
-    return table[table["grouping"] == chosen], chosen
+    held = table["grouping"]
+    chosen: str = grouping or ("per_layer" if "per_layer" in set(held) else min(held))
+    return _measured(table[held == chosen], f"grouping {chosen}", held), chosen
 
 
-def _unmeasured(what: str, held: Iterable[str], do: str) -> AnchorscopeError:
-    known = ", ".join(sorted(set(held))) or "nothing"
-    return AnchorscopeError(
-        f"no rows of the {what}", f"the table holds: {known}", do, see="not-measured"
-    )
+def _measured(rows: pd.DataFrame, what: str, held: Iterable[str]) -> pd.DataFrame:
+    if rows.empty:
+        known = f"the table holds: {', '.join(sorted(set(held))) or 'nothing'}"
+        do = "name one of these, or add this one to the config and measure it"
+        raise AnchorscopeError(f"no rows of the {what}", known, do, see="not-measured")
+    return rows
 
 
 def select(
@@ -156,12 +150,8 @@ def panel_rows(
 ) -> pd.DataFrame:
     """The lines of one panel of a model: one for each dataset, condition and group.
 
-    Args:
-        rows: as `select` returns them.
-        model, datasets: keys with their labels.
-        anchors: groups; `all` is drawn as Q-Anchored.
-        conditions: what is drawn, and behind it its controls, marked `chance`.
-        numbers: what a row holds.
+    `rows` are as `select` returns them; the group `all` is drawn as Q-Anchored; of the conditions
+    those behind the first are its controls, marked `chance`.
     """
     mine = rows[rows["model"] == model[0]]
     step, labels = marker_step(layer_count(mine)), dict(datasets)

@@ -61,13 +61,10 @@ class Choice:
 
 
 def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str:
-    """The figure as one HTML file.
+    """The figure as one HTML file, from its specification and its picture, which tells the width.
 
-    Args:
-        spec: the figure's specification, with its data.
-        svg: its picture, for the width.
-        name: of the files that a reader exports, without ending.
-        choices: what a reader can switch to, the one in `spec` first; none: there is no switch.
+    `name` is that of the files that a reader exports; `choices` what a reader can switch to, the
+    one in `spec` first.
     """
     live = interactive(spec, choices, size_of(svg)[0])
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)

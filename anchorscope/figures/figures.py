@@ -226,12 +226,9 @@ def told(
     level: float,
     condition: str = "knockout",
 ) -> list[str]:
-    """The caption: read-out, grouping, n and interval; what is grey, thin or missing.
+    """The caption: `subject`, grouping, n and interval; what is grey, thin or missing.
 
-    Args:
-        cells: what is drawn, as `data.select` returns it, by name; empty where not measured.
-        subject: what begins the caption, as `Read-out mlp/final`.
-        grouping, level, condition: of what is drawn.
+    `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
     """
     groups = GROUPINGS.get(grouping, grouping)
     if condition in ARMS:
