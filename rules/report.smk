@@ -24,7 +24,7 @@ rule report_page:
         parts=expand(
             f"{paths.resources}/report/{{part}}",
             part="macros.html summary.html figures.html tables.html calibration.html run.html "
-            "report.css tables.js samples.js".split(),
+            "cell.txt report.css tables.js samples.js".split(),
         ),
     output:
         page=f"{ROOT}/report/index.html",

@@ -1,7 +1,5 @@
 """Write the report of a run: one page."""
 
-from pathlib import Path
-
 from anchorscope.config.settings import Config
 from anchorscope.storage import provenance
 from anchorscope.storage.files import atomic
@@ -10,11 +8,8 @@ from anchorscope.workflow.stage import log, stage
 with stage(snakemake):
     from anchorscope.report.report import build
 
-    page, facts = build(
-        Config.model_validate(snakemake.params.config),
-        resources=Path(snakemake.input.page).parent,
-        options=snakemake.params.options,
-    )
+    config = Config.model_validate(snakemake.params.config)
+    page, facts = build(config, options=snakemake.params.options)
     with atomic(snakemake.output.page) as draft:
         draft.write_text(page, encoding="utf-8", errors="replace")
     provenance.of_stage(snakemake, snakemake.output.page, shown=facts)

@@ -16,7 +16,6 @@ from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import write_csv, write_json, write_parquet
 
-RESOURCES = Path(__file__).resolve().parents[1] / "resources" / "report"
 LAYERS, SAMPLES = 5, 72
 HOSTILE = (
     "<script>document.title='owned'</script>",

@@ -1,7 +1,6 @@
 """The figure `calibration`: at which read-outs the instrument recovers a known truth."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import altair as alt
@@ -64,7 +63,7 @@ def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
     rows = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
     across = draw.columns_across(len(panels), look.columns)
     width = draw.width_of(across, look)
-    small = replace(look, panel_height=round(0.6 * look.panel_height))
+    small = look.model_copy(update={"panel_height": round(0.6 * look.panel_height)})
     series = [
         draw.Series(
             label, draw.COLOURS[2 * i % len(draw.COLOURS)], [1, 0], draw.marker_of(i), line=False

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from anchorscope.config.catalogue import Dataset, Figure, Model
 from anchorscope.config.sections import (
@@ -129,31 +129,48 @@ class Bootstrap(Section):
     """Points with fewer clusters are left out of the line."""
 
 
-class Chart(Section):
+PAPER: dict[str, Any] = {
+    "panel_width": 236, "panel_height": 160, "share_height": 46, "columns": 2, "spacing": 18,
+    "title_size": 12, "panel_title_size": 11.5, "label_size": 10, "caption_size": 9,
+    "line_width": 1.4, "marker_size": 22,
+}  # fmt: skip
+"""What the theme `paper` changes of the look."""
+
+
+class Style(Section):
     """The look of the figures; changes no number. Sizes are in CSS pixels."""
 
     theme: Literal["screen", "paper"] = "screen"
-    """Defaults of the keys below: `paper` fits a printed column."""
+    """Defaults of the keys below: here those of `screen`; `paper` fits a printed column."""
     width_mm: Amount | None = None
     """Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 for one panel,
     180 for more."""
-    panel_width: Count | None = Field(None, description="Width of a panel.")
-    panel_height: Count | None = Field(None, description="Height of a ΔP panel.")
-    share_height: Count | None = Field(None, description="Height of a panel of flips.")
-    columns: Count | None = Field(None, description="Most panels in a row.")
-    spacing: Amount | None = Field(None, description="Space between panels.")
-    font: Text | None = Field(None, description="Font family.")
-    title_size: Positive | None = Field(None, description="Title.")
-    panel_title_size: Positive | None = Field(None, description="Panel titles.")
-    label_size: Positive | None = Field(None, description="Axis and legend labels.")
-    caption_size: Positive | None = Field(None, description="Caption.")
-    line_width: Positive | None = Field(None, description="Curves.")
-    band_opacity: Share | None = Field(None, description="Intervals.")
-    marker_size: Positive | None = Field(None, description="Area of the markers.")
-    legend_columns: Amount | None = Field(None, description="0: as many as fit.")
-    wrap: Amount | None = Field(None, description="Characters per caption line; 0: as many as fit.")
+    panel_width: Count = Field(340, description="Width of a panel.")
+    panel_height: Count = Field(230, description="Height of a ΔP panel.")
+    share_height: Count = Field(62, description="Height of a panel of flips.")
+    columns: Count = Field(3, description="Most panels in a row.")
+    spacing: Amount = Field(26, description="Space between panels.")
+    font: Text = Field("Arial, Helvetica, Liberation Sans, sans-serif", description="Font family.")
+    title_size: Positive = Field(15, description="Title.")
+    panel_title_size: Positive = Field(14, description="Panel titles.")
+    label_size: Positive = Field(12, description="Axis and legend labels.")
+    caption_size: Positive = Field(11.5, description="Caption.")
+    line_width: Positive = Field(2, description="Curves.")
+    band_opacity: Share = Field(0.15, description="Intervals.")
+    marker_size: Positive = Field(34, description="Area of the markers.")
+    legend_columns: Amount = Field(0, description="0: as many as fit.")
+    wrap: Amount = Field(0, description="Characters per caption line; 0: as many as fit.")
     title: Literal["none"] | None = Field(None, description="`none`: figures without a title.")
     caption: Literal["none"] | None = Field(None, description="`none`: without a caption.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _by_theme(cls, given: Any) -> Any:
+        """What is given, over the theme's own; null is the same as left out."""
+        if not isinstance(given, Mapping):
+            return given
+        chosen = {key: value for key, value in given.items() if value is not None}
+        return PAPER | chosen if chosen.get("theme") == "paper" else chosen
 
 
 class Null(Section):
@@ -225,7 +242,7 @@ class Config(Section):
     headline layer; or its flip behind a second prompt. Tables hold every grouping that was
     measured."""
     bootstrap: Bootstrap = Field(default_factory=Bootstrap, description="Intervals.")
-    chart: Chart = Field(default_factory=Chart, description="The look of the figures.")
+    chart: Style = Field(default_factory=Style, description="The look of the figures.")
     calibration: Calibration = Field(default_factory=Calibration)
     """Cells measured against known truth."""
     sensitivity: Cells | None = None

@@ -86,13 +86,8 @@ def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     Raises:
         AnchorscopeError: nothing measured there.
     """
-    here = rows_at(table, readout)
-    if here.empty:
-        do = "name one of these in the figure, or add the read-out to `readouts` and measure it"
-        raise _unmeasured(
-            f"read-out {'/'.join(readout)}", table["site"] + "/" + table["position"], do
-        )
-    return here
+    held = table["site"] + "/" + table["position"]
+    return _measured(rows_at(table, readout), f"read-out {'/'.join(readout)}", held)
 
 
 def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
@@ -106,19 +101,17 @@ def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame
     Raises:
         AnchorscopeError: nothing measured with it.
     """
-    groupings = sorted(set(table["grouping"]))
-    chosen = grouping or ("per_layer" if "per_layer" in groupings else groupings[0])
-    if chosen not in groupings:
-        do = "name one of these, or measure this one"
-        raise _unmeasured(f"grouping {chosen}", groupings, do)
-    return table[table["grouping"] == chosen], chosen
+    held = table["grouping"]
+    chosen: str = grouping or ("per_layer" if "per_layer" in set(held) else min(held))
+    return _measured(table[held == chosen], f"grouping {chosen}", held), chosen
 
 
-def _unmeasured(what: str, held: Iterable[str], do: str) -> AnchorscopeError:
-    known = ", ".join(sorted(set(held))) or "nothing"
-    return AnchorscopeError(
-        f"no rows of the {what}", f"the table holds: {known}", do, see="not-measured"
-    )
+def _measured(rows: pd.DataFrame, what: str, held: Iterable[str]) -> pd.DataFrame:
+    if rows.empty:
+        known = f"the table holds: {', '.join(sorted(set(held))) or 'nothing'}"
+        do = "name one of these, or add this one to the config and measure it"
+        raise AnchorscopeError(f"no rows of the {what}", known, do, see="not-measured")
+    return rows
 
 
 def select(
@@ -157,12 +150,8 @@ def panel_rows(
 ) -> pd.DataFrame:
     """The lines of one panel of a model: one for each dataset, condition and group.
 
-    Args:
-        rows: as `select` returns them.
-        model, datasets: keys with their labels.
-        anchors: groups; `all` is drawn as Q-Anchored.
-        conditions: what is drawn, and behind it its controls, marked `chance`.
-        numbers: what a row holds.
+    `rows` are as `select` returns them; the group `all` is drawn as Q-Anchored; of the conditions
+    those behind the first are its controls, marked `chance`.
     """
     mine = rows[rows["model"] == model[0]]
     step, labels = marker_step(layer_count(mine)), dict(datasets)
@@ -226,23 +215,21 @@ def _in_runs(
         rows[name] = rows[name] if digits else rows[name].astype("Int64")
     rows["signal"] = true(lines["signal"])
     rows["thin"] = true(lines["thin"]) if "thin" in lines else False
+    drawn = rows[next(iter(numbers))].notna()
     sort = rows["signal"].astype(int).mask(rows["thin"], 2)
     each = (line.ne(line.shift()) | sort.ne(sort.shift())).cumsum()
-    drawn = rows[next(iter(numbers))].notna()
-    lone = ~drawn.groupby(each).shift(1, fill_value=False)
-    lone &= ~drawn.groupby(each).shift(-1, fill_value=False)
+    before, after = (drawn.groupby(each).shift(side, fill_value=False) for side in (1, -1))
     often = ~rows["signal"] & (rows["layer"] % max(1, step // 4) == 0)
     staggered = rows["layer"] % step == lines["offset"] % step
-    run = each - each.groupby(line).transform("first")
-    rows = rows.assign(run=run, mark=drawn & (lone | often | staggered), edge=False)
+    rows["run"] = each - each.groupby(line).transform("first")
+    rows["mark"] = drawn & (~(before | after) | often | staggered)
     grey = rows.assign(signal=False, mark=False, edge=True)
-    kept = drawn.groupby(line).transform("any")
-    beside = sort.groupby(line)
+    kept, beside = drawn.groupby(line).transform("any"), sort.groupby(line)
     ends = [
-        grey.assign(run=run - side)[kept & sort.eq(1) & beside.shift(side).eq(0)]
+        grey.assign(run=rows["run"] - side)[kept & sort.eq(1) & beside.shift(side).eq(0)]
         for side in (1, -1)
     ]
-    found = pd.concat([rows[kept], *ends]).sort_values(["line", "run", "layer"])
+    found = pd.concat([rows[kept].assign(edge=False), *ends]).sort_values(["line", "run", "layer"])
     return found.drop(columns="line")
 
 
@@ -271,11 +258,8 @@ def true(column: pd.Series) -> pd.Series:
 
 def sample_size(cell: pd.DataFrame, cut: str) -> int:
     """Samples of a cell, at the layer that has most."""
-    measured = cell[cell["condition"] == cut]
-    everyone = measured[measured["anchor"] == "all"]
-    groups = measured[measured["anchor"].isin(ANCHORS)]
-    counts = everyone["n"] if len(everyone) else groups.groupby("layer")["n"].sum()
-    return int(counts.max()) if len(counts) and counts.notna().any() else 0
+    counts = cell["n"][(cell["condition"] == cut) & (cell["anchor"] == "all")].dropna()
+    return int(counts.max()) if len(counts) else 0
 
 
 def is_preview(cells: Mapping[str, pd.DataFrame], condition: str) -> bool:
@@ -291,14 +275,12 @@ def thin_note(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
     said = []
     for (name, rows), anchor in product(cells.items(), ANCHORS):
         curve = rows[(rows["condition"] == condition) & (rows["anchor"] == anchor)]
-        layers = sorted(int(layer) for layer in curve["layer"][curve["thin"]])
-        if layers:
-            where = EVERYWHERE if len(layers) == len(curve) else f"at {layer_list(layers)}"
-            said.append(f"{name}, {anchor}-Anchored {where}")
+        if curve["thin"].any():
+            said.append(f"{name}, {anchor}-Anchored {_where(curve, curve['thin'])}")
     if not said:
         return []
-    told = f"Crosses with their n: too few samples to rely on, {few(said)}."
     more = f" Preview: draw at least {ENOUGH} samples a cell."
+    told = f"Crosses with their n: too few samples to rely on, {few(said)}."
     return [told + more if is_preview(cells, condition) else told]
 
 
@@ -307,11 +289,10 @@ def unseen_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     known = {name: rows for name, rows in cells.items() if len(rows)}
     by_place: dict[str, list[str]] = {}
     for name, rows in known.items():
-        layers = rows.drop_duplicates("layer").sort_values("layer")
-        weak = [int(layer) for layer in layers["layer"][~true(layers["signal"])]]
-        if weak:
-            where = EVERYWHERE if len(weak) == len(layers) else f"at {layer_list(weak)}"
-            by_place.setdefault(where, []).append(name)
+        layers = rows.drop_duplicates("layer")
+        weak = ~true(layers["signal"])
+        if weak.any():
+            by_place.setdefault(_where(layers, weak), []).append(name)
     places = sorted(by_place.items(), key=lambda item: len(item[1]))
     said = [f"{few(names)} {where}" for where, names in places]
     if places and sum(map(len, by_place.values())) == len(known) and len(places[-1][1]) > 1:
@@ -320,6 +301,12 @@ def unseen_note(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     blank = [name for name, rows in known.items() if not true(rows["cell_signal"]).any()]
     others = [name for name in blank if name not in by_place.get(EVERYWHERE, [])]
     return told + ([f"{UNSEEN} in the cell as a whole: {few(others)}."] if others else [])
+
+
+def _where(rows: pd.DataFrame, chosen: pd.Series) -> str:
+    """At which layers the chosen ones of the rows lie, in words."""
+    layers = sorted(rows["layer"][chosen].astype(int))
+    return EVERYWHERE if chosen.all() else f"at {layer_list(layers)}"
 
 
 def cells_of(

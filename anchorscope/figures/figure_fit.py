@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from anchorscope.config.settings import PAPER
 from anchorscope.figures.figure_data import Pair, distinct
 from anchorscope.figures.figure_style import Figure, Style, style_of
 
@@ -107,12 +108,12 @@ def fitted(draw: Callable[..., Figure]) -> Callable[..., Figure]:
     @wraps(draw)
     def drawn(*tables: pd.DataFrame, **keywords: Any) -> Figure:
         asked = asked_of(**keywords)
-        width = asked.look.width_mm
-        if width is None:
+        look, width = asked.look, asked.look.width_mm
+        if width is None and (look.theme, look.panel_width) == ("paper", PAPER["panel_width"]):
             width = COLUMN_MM if len(asked.panels) == 1 else PAGE_MM
-        if width == 0:
+        if not width:
             return draw(*tables, asked)
-        return _fit(lambda look: draw(*tables, replace(asked, look=look)), asked.look, width)
+        return _fit(lambda look: draw(*tables, replace(asked, look=look)), look, width)
 
     return drawn
 
@@ -122,17 +123,17 @@ def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figur
 
     Where they would be too narrow to read, fewer stand side by side.
     """
-    wanted, seen = width_mm * PX_PER_MM, []
-    panel = look.panel_width
+    panel, before = look.panel_width, (0, 0.0)
     for _ in range(TRIES):
-        figure = draw(replace(look, panel_width=panel))
+        figure = draw(look.model_copy(update={"panel_width": panel}))
         figure["usermeta"] = {"width_mm": width_mm}
-        seen.append((panel, size_of(as_svg(figure.to_dict()))[0]))
-        before = seen[-2] if seen[1:] and seen[-2][0] != panel else (0, 0.0)
-        slope = max(1.0, (seen[-1][1] - before[1]) / (panel - before[0]))
-        panel = max(NARROWEST, panel + round((wanted - seen[-1][1]) / slope))
+        width = size_of(as_svg(figure.to_dict()))[0]
+        slope = max(1.0, (width - before[1]) / (panel - before[0]))
+        more = round((width_mm * PX_PER_MM - width) / slope)
+        panel, before = max(NARROWEST, panel + more), (panel, width)
         if panel < READABLE and look.columns > 1:
-            return _fit(draw, replace(look, columns=look.columns - 1), width_mm)
-        if panel == seen[-1][0]:
+            fewer = look.model_copy(update={"columns": look.columns - 1})
+            return _fit(draw, fewer, width_mm)
+        if panel == before[0]:
             break
     return figure

@@ -24,7 +24,9 @@ Spec = dict[str, Any]
 Axis = tuple[tuple[float, float], list[float]]
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
 FADED = 0.1
-POINTED = {"fields": ["layer"], "nearest": True, "on": "pointermove", "clear": "pointerout"}
+SINGLED = {"type": "point", "fields": ["series"]}
+POINTED = {"type": "point", "fields": ["layer"], "nearest": True}
+POINTED |= {"on": "pointermove", "clear": "pointerout"}
 WHEEL = "wheel![event.ctrlKey || event.metaKey]"  # the wheel alone scrolls the page
 IN_SIGHT = {"type": "interval", "encodings": ["x"], "zoom": WHEEL}
 ZOOMED = "isArray(zoom.layer)"
@@ -59,13 +61,10 @@ class Choice:
 
 
 def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str:
-    """The figure as one HTML file.
+    """The figure as one HTML file, from its specification and its picture, which tells the width.
 
-    Args:
-        spec: the figure's specification, with its data.
-        svg: its picture, for the width.
-        name: of the files that a reader exports, without ending.
-        choices: what a reader can switch to, the one in `spec` first; none: there is no switch.
+    `name` is that of the files that a reader exports; `choices` what a reader can switch to, the
+    one in `spec` first.
     """
     live = interactive(spec, choices, size_of(svg)[0])
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
@@ -95,28 +94,23 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
     """
     live = copy.deepcopy(spec) | {"autosize": {"type": "pad", "resize": True}}
     panels = list(_panels(live))
-    for p, panel in enumerate(panels):
-        _enliven(panel, p)
-    named = [view for panel in panels for view in panel["layer"] if "name" in view]
-    if not named:
+    reached = [view for p, panel in enumerate(panels) for view in _enliven(panel, p)]
+    if not reached:
         return live  # nothing was measured
-    key = next(view for view in named if "color" in view["encoding"])
-    panels[0]["layer"].insert(0, _legend(key))
-    live["params"] = [_selection("singled", ["legend"], {"fields": ["series"]}, bind="legend")]
-    layered = [view["name"] for view in named if view["name"].startswith("layer")]
-    if layered:
+    key = {"name": "legend", "data": {"values": [{}]}}
+    key |= {"mark": {"type": "point", "filled": True, "opacity": 0}}
+    channels = {"color", "strokeDash", "shape"} & set(reached[0]["encoding"])
+    key["encoding"] = {name: reached[0]["encoding"][name] for name in channels}
+    panels[0]["layer"].insert(0, key)  # Vega-Lite ties a legend to the first view
+    live["params"] = [{"name": "singled", "views": ["legend"], "select": SINGLED, "bind": "legend"}]
+    if layered := [view["name"] for view in reached if view["name"].startswith("layer")]:
         live["params"] += [
-            _selection("at", layered, POINTED),
-            _selection("zoom", layered, IN_SIGHT, bind="scales"),
+            {"name": "at", "views": layered, "select": POINTED},
+            {"name": "zoom", "views": layered, "select": IN_SIGHT, "bind": "scales"},
         ]
     if len(choices) > 1:
         _switch(live, panels, choices, width)
     return live
-
-
-def _selection(name: str, views: Sequence[str], select: Row, **more: str) -> Row:
-    """A selection made in these views."""
-    return {"name": name, "views": views, "select": {"type": "point"} | select} | more
 
 
 def _panels(node: Any) -> Iterator[Spec]:
@@ -128,55 +122,35 @@ def _panels(node: Any) -> Iterator[Spec]:
             yield from _panels(child)
 
 
-def _enliven(panel: Spec, p: int) -> None:
+def _enliven(panel: Spec, p: int) -> list[Spec]:
     """Series that fade, unseen points that can be reached, a line at the layer pointed at.
 
-    A panel without such points keeps its own ways.
+    Returns those points' views; a panel without any keeps its own ways.
     """
-    views = panel["layer"]
-    reached = [v for v in views if "tooltip" in v.get("encoding", {}) and not _opacity(v)]
-    for view in reached:
-        view["name"] = f"{'layer' if _by_layer(view) else 'point'}{p}"
-        view.setdefault("transform", []).append({"filter": {"param": "singled"}})
-        for tip in view["encoding"]["tooltip"]:
-            # Vega-Lite 6.4 looks for texts without a format in the wrong place
-            tip.setdefault("format", "")
-    for view in views if reached else ():
+    views: list[Spec] = panel["layer"]
+    reached = [v for v in views if "tooltip" in v["encoding"] and v["mark"].get("opacity") == 0]
+    for view in list(views) if reached else ():
         encoding, mark = view["encoding"], view["mark"]
-        if "series" in str(encoding) and view not in reached:
-            full = _opacity(view)
-            mark.pop("opacity", None)
-            shown = {"param": "singled", "value": full}
-            encoding["opacity"] = {"condition": shown, "value": FADED * full}
-        if _by_layer(view):
+        by_layer = encoding.get("x", {}).get("field") == "layer"
+        if by_layer:
             _free_ticks(encoding["x"]["axis"])
             mark["clip"] = {"expr": ZOOMED}
             if "sequence" in view.get("data", {}):  # ticks below the panel
                 mark["clip"] = False
                 view["transform"] = [{"filter": f"!{ZOOMED} || inrange(datum.layer, zoom.layer)"}]
-    for view in filter(_by_layer, reached):
-        views.insert(0, _cursor(view["encoding"]["x"]))
-
-
-def _opacity(view: Spec) -> float:
-    """Of a view's mark."""
-    return view["mark"].get("opacity", 1)
-
-
-def _by_layer(view: Spec) -> bool:
-    """Whether a view's x axis is that of layers."""
-    return view["encoding"].get("x", {}).get("field") == "layer"
-
-
-def _legend(key: Spec) -> Spec:
-    """An unseen view that comes before all others: Vega-Lite ties a legend to the first one's."""
-    channels = ("color", "strokeDash", "shape")
-    return {
-        "name": "legend",
-        "data": {"values": [{}]},
-        "mark": {"type": "point", "filled": True, "opacity": 0},
-        "encoding": {k: key["encoding"][k] for k in channels if k in key["encoding"]},
-    }
+        if view in reached:
+            view["name"] = f"{'layer' if by_layer else 'point'}{p}"
+            view.setdefault("transform", []).append({"filter": {"param": "singled"}})
+            for tip in encoding["tooltip"]:
+                # Vega-Lite 6.4 looks for texts without a format in the wrong place
+                tip.setdefault("format", "")
+            if by_layer:
+                views.insert(0, _cursor(encoding["x"]))
+        elif "series" in str(encoding):
+            full = mark.pop("opacity", 1)
+            shown = {"param": "singled", "value": full}
+            encoding["opacity"] = {"condition": shown, "value": FADED * full}
+    return reached
 
 
 def _free_ticks(axis: Spec) -> None:
@@ -202,18 +176,21 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
     title = live.get("title", {"fontSize": 1, "subtitleFontSize": 1, "text": "", "subtitle": []})
     most = width / (0.6 * title["fontSize"]), width / (0.5 * title["subtitleFontSize"])
     texts = [
-        {"title": balanced(one.title, int(most[0])), "note": one.note, "axes": one.axes}
-        | {"caption": [line for part in one.caption for line in balanced(part, int(most[1]))]}
-        | {"colours": one.colours}
+        {
+            "title": balanced(one.title, int(most[0])),
+            "caption": [line for part in one.caption for line in balanced(part, int(most[1]))],
+            "note": one.note,
+            "axes": one.axes,
+            "colours": one.colours,
+        }
         for one in choices
     ]
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
-    absent = texts[0] | {"caption": [ABSENT]}
     keys = ["|".join((one.readout, one.condition, one.grouping)) for one in choices]
     chosen = " + '|' + ".join(SWITCHES)
     live["params"] += [_select(choices, name) for name in SWITCHES] + [
         {"name": "view", "expr": f"indexof({keys}, {chosen})"},
-        {"name": "texts", "value": [*texts, absent]},
+        {"name": "texts", "value": [*texts, texts[0] | {"caption": [ABSENT]}]},
         {"name": "shown", "expr": f"texts[view < 0 ? {len(texts)} : view]"},
     ]
     for name, said in (("text", "title"), ("subtitle", "caption")):
@@ -222,10 +199,8 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
     each = len(panels) // len(choices[0].rows)
     for p, panel in enumerate(panels):
         model, part = divmod(p, each)
-        _switch_panel(live, panel, [one.rows[model][part] for one in choices], f"rows{p}")
-        if part == 0:
-            _switch_axis(panel, f"shown.axes[{model}]")
-        _switch_colours(panel)
+        _switch_rows(live, panel, [one.rows[model][part] for one in choices], f"rows{p}")
+        _switch_scales(panel, f"shown.axes[{model}]" if part == 0 else "")
         if _words(panel.get("title")) == choices[0].note:
             panel["title"]["text"] = {"expr": "shown.note"}
 
@@ -238,7 +213,7 @@ def _select(choices: Sequence[Choice], name: str) -> Row:
     return {"name": name, "value": values[0]} | ({"bind": bind} if len(values) > 1 else {})
 
 
-def _switch_panel(live: Spec, panel: Spec, views: Sequence[pd.DataFrame], name: str) -> None:
+def _switch_rows(live: Spec, panel: Spec, views: Sequence[pd.DataFrame], name: str) -> None:
     """One panel's data: an object a line, whose points are flattened once it is chosen."""
     table = pd.concat([rows.assign(view=k) for k, rows in enumerate(views)])
     if table.empty:
@@ -247,31 +222,26 @@ def _switch_panel(live: Spec, panel: Spec, views: Sequence[pd.DataFrame], name: 
     series = [column for column in SERIES if column in table]
     points = [column for column in table if column not in series]
     lines = table.groupby(series, sort=False).agg(list).reset_index()
+    panel["layer"] = [view for view in panel["layer"] if "text" not in view["mark"]]
+    for part in (panel, *panel["layer"]):
+        if "name" in part.get("data", {}):
+            live["datasets"].pop(part.pop("data")["name"], None)
     live["datasets"][name] = lines.to_dict("records")
     panel["data"] = {"name": name}
     panel["transform"] = [{"filter": "datum.view === view"}, {"flatten": points}]
-    panel["layer"] = [view for view in panel["layer"] if "text" not in view["mark"]]
-    for view in panel["layer"]:
-        if "name" in view.get("data", {}):
-            live["datasets"].pop(view.pop("data")["name"], None)
 
 
-def _switch_axis(panel: Spec, axis: str) -> None:
-    """The value axis takes range and ticks from an expression."""
+def _switch_scales(panel: Spec, axis: str) -> None:
+    """The value axis takes range and ticks from an expression; the legend greys what is unseen."""
     ticks = {"values": {"expr": f"{axis}[1]"}, "tickCount": {"expr": f"length({axis}[1])"}}
-    for view in panel["layer"]:
-        y = view["encoding"].get("y", {})
-        if "scale" in y:
+    for encoding in (view["encoding"] for view in panel["layer"]):
+        y = encoding.get("y", {})
+        if axis and "scale" in y:
             y["scale"]["domain"] = {"expr": f"{axis}[0]"}
-        if "values" in y.get("axis", {}):
+        if axis and "values" in y.get("axis", {}):
             y["axis"] |= ticks
-
-
-def _switch_colours(panel: Spec) -> None:
-    """The legend follows the chosen view: what has no signal there is grey."""
-    for view in panel["layer"]:
-        for channel in {"color", "fill"} & set(view["encoding"]):
-            found = view["encoding"][channel]
+        for channel in {"color", "fill"} & set(encoding):
+            found = encoding[channel]
             if scale := found.get("condition", found).get("scale"):
                 places = range(len(scale["range"]))
                 scale["range"] = [{"expr": f"shown.colours[{k}]"} for k in places]

@@ -48,13 +48,6 @@ def value_axis(
     return alt.Y(f"{name}:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis)
 
 
-def key_layer(data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Style) -> alt.Chart:
-    """Invisible points that carry the legend; the caller adds its tooltips."""
-    own = data.transform_filter("!datum.edge")
-    points = own.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
-    return points.encode(x, y, color=shared.legend, strokeDash=shared.dash, shape=shared.shape)
-
-
 def marker_layer(
     data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, size: float, *, hollow: bool = False
 ) -> alt.Chart:
@@ -68,17 +61,6 @@ def marker_layer(
     return drawn if hollow else drawn.encode(fill=shared.fill)
 
 
-def thin_layers(
-    data: alt.Chart, x: alt.X, y: alt.Y, shared: Encodings, look: Style
-) -> list[alt.Chart]:
-    """Groups of too few samples: small crosses, with their n beside some of them."""
-    thin = data.transform_filter("datum.thin").encode(x, y, color=shared.colour)
-    cross = thin.mark_point(shape=CROSS, size=0.5 * look.marker_size, strokeWidth=1, opacity=1)
-    told = thin.transform_filter("datum.mark")
-    words = told.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size)
-    return [cross, words.encode(text=alt.Text("n:Q", format=",d"))]
-
-
 def line_panel(
     rows: pd.DataFrame | Sequence[Mapping[Any, Any]],
     x: alt.X,
@@ -87,7 +69,6 @@ def line_panel(
     look: Style,
     tips: Mapping[str, tuple[str, str]],
     *,
-    also: Sequence[dict[str, Any]] = (),
     under: Sequence[alt.Chart] = (),
     height: float = 0,
     weight: float = 0.75,
@@ -102,7 +83,6 @@ def line_panel(
         shared: channels of all panels.
         look: sizes.
         tips: what a tooltip tells, see `tooltips`.
-        also: rows that have tooltips alone.
         under: layers below all others.
         height: of the panel, if not the look's own.
         weight: of lines and markers, beside the look's own.
@@ -114,21 +94,29 @@ def line_panel(
     table = pd.DataFrame(rows)
     data = alt.Chart(table).encode(detail=["series:N", "condition:N", "run:N"])
     low = alt.Y("low:Q", scale=y["scale"], title=y["axis"]["title"])
-    thick = data.transform_filter("!datum.thin")
-    over = thin_layers(data, x, y, shared, look)[: 1 if chance else 2] if crosses else []
+    thin = data.transform_filter("datum.thin").encode(x, y, color=shared.colour)
+    thick = data.transform_filter("!datum.thin").encode(x, y, color=shared.colour)
     band = thick.mark_area(opacity=look.band_opacity)
-    line = thick.mark_line(strokeWidth=stroke).encode(x, y, color=shared.colour)
-    views = [*under, band.encode(x, low, y2="high:Q", color=shared.colour)]
+    line = thick.mark_line(strokeWidth=stroke)
+    views = [*under, band.encode(y=low, y2="high:Q")]
     if chance:
         dotted = line.transform_filter("datum.chance")
         views.append(dotted.mark_line(strokeWidth=stroke, strokeDash=DOTTED, opacity=0.65))
         points = data.transform_filter("datum.chance")
         views.append(marker_layer(points, x, y, shared, size, hollow=True))
         line, data = (one.transform_filter("!datum.chance") for one in (line, data))
-    views.append(line.encode(strokeDash=shared.dash))
-    views += [marker_layer(data, x, y, shared, size), *over]
-    told = alt.Chart(pd.concat([table, pd.DataFrame(also)]))
-    views.append(key_layer(told, x, y, shared, look).encode(tooltip=tooltips(**tips)))
+    views += [line.encode(strokeDash=shared.dash), marker_layer(data, x, y, shared, size)]
+    if crosses:
+        small = 0.5 * look.marker_size
+        views.append(thin.mark_point(shape=CROSS, size=small, strokeWidth=1, opacity=1))
+    if crosses and not chance:
+        told = thin.transform_filter("datum.mark").encode(text=alt.Text("n:Q", format=",d"))
+        views.append(told.mark_text(dy=-0.6 * look.label_size, fontSize=0.7 * look.label_size))
+    # invisible points that carry the legend and the tooltips
+    own = alt.Chart(table).transform_filter("!datum.edge")
+    key = own.mark_point(filled=True, opacity=0, size=3 * look.marker_size)
+    channels = {"color": shared.legend, "strokeDash": shared.dash, "shape": shared.shape}
+    views.append(key.encode(x, y, tooltip=tooltips(**tips), **channels))
     if table.empty:
         views.append(empty_note("not measured", width, height, look))
     return alt.LayerChart(layer=views, width=width, height=height)

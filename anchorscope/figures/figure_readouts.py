@@ -1,7 +1,6 @@
 """The overview of read-outs: sites below one another, positions side by side, for each model."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import altair as alt
 import pandas as pd
@@ -37,33 +36,35 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
     """
     look, datasets = asked.look, asked.datasets
     rows, grouping = data.select(curve, None, asked.grouping)
-    sites = [site for site in SITES if site in set(rows["site"])]
-    across = [position for position in POSITIONS if position in set(rows["position"])]
-    grid = {(site, at): data.rows_at(rows, (site, at)) for site in sites for at in across}
-    small = replace(
-        look,
-        panel_width=round(0.6 * look.panel_width),
-        panel_height=round(0.5 * look.panel_height),
-        share_height=round(0.5 * look.share_height),
-        marker_size=0.6 * look.marker_size,
-        line_width=0.75 * look.line_width,
-        panel_title_size=look.label_size,
+    sites, across = (
+        [name for name in known if name in set(rows[column])]
+        for column, known in (("site", SITES), ("position", POSITIONS))
+    )
+    grid = {f"{site}/{at}": data.rows_at(rows, (site, at)) for site in sites for at in across}
+    small = look.model_copy(
+        update={
+            "panel_width": round(0.6 * look.panel_width),
+            "panel_height": round(0.5 * look.panel_height),
+            "share_height": round(0.5 * look.share_height),
+            "marker_size": 0.6 * look.marker_size,
+            "line_width": 0.75 * look.line_width,
+            "panel_title_size": look.label_size,
+        }
     )
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
-    found: dict[str, dict[str, list[pd.DataFrame]]] = {}
+    found: list[dict[str, list[pd.DataFrame]]] = []
     cells: dict[str, pd.DataFrame] = {}
     for model, label in asked.panels:
-        found[label] = {}
-        for (site, at), here in grid.items():
-            named = model, f"{label} at {site}/{at}"
-            found[label][f"{site}/{at}"] = panel_parts(here, named, datasets)
-            cells |= data.cells_of(here, [named], datasets)
-    curves = pd.concat([curves for parts in found.values() for curves, *_ in parts.values()])
+        panels = {at: (model, f"{label} at {at}") for at in grid}
+        found.append({at: panel_parts(grid[at], panels[at], datasets) for at in grid})
+        for at, here in grid.items():
+            cells |= data.cells_of(here, [panels[at]], datasets)
+    curves = pd.concat([curves for parts in found for curves, *_ in parts.values()])
     shared = draw.encodings(draw.paper_series(datasets, curves), look, width)
     views = []
-    for model, label in asked.panels:
+    for (model, label), parts in zip(asked.panels, found, strict=True):
         layers = data.layer_count(rows[rows["model"] == model])
-        views.append(_model(label, found[label], len(across), layers, shared, small))
+        views.append(_model(label, parts, len(across), layers, shared, small))
     measured = sum(len(here) > 0 for here in grid.values())
     said = f"{measured} read-out{'s' if measured != 1 else ''}; {flip_note(rows).lower()}"
     caption = [*told(cells, said, grouping, asked.level), *asked.notes]
@@ -89,7 +90,7 @@ def _model(
         ]
         headings = [draw.panel_heading(name, look), None]
         views.append(column(panels, axis, xs, headings, shared, look, labels=k % across == 0))
-    whole = replace(look, panel_width=across * look.panel_width)
+    whole = look.model_copy(update={"panel_width": across * look.panel_width})
     return alt.ConcatChart(
         concat=views,
         columns=across,

@@ -2,14 +2,16 @@
 
 import math
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
 import altair as alt
 import pandas as pd
+from pydantic import ValidationError
 
+from anchorscope.config.settings import Style as Style
 from anchorscope.storage.errors import AnchorscopeError
 
 ANCHORS = ("Q", "A")
@@ -21,96 +23,41 @@ COLOURS = [f"#{code}" for code in f"{CATEGORY10} {FURTHER}".split()]
 DASHES: dict[str, list[float]] = {"Q": [1, 0], "A": [6, 4]}
 DOTTED = [1.5, 2.5]
 CROSS = "M-1,-1L1,1M-1,1L1,-1"
-MARKERS = "circle square triangle-up diamond cross triangle-down triangle-right triangle-left"
+# a legend entry's dash pattern runs along its marker too, and would look torn if outlined once:
+# the later rounds fill the gaps of the first
+ROUNDS = 11
+CORNERS = {
+    "square": "-0.25,-0.25 0.25,-0.25 0.25,0.25 -0.25,0.25",
+    "triangle-up": "0,-0.25 0.25,0.25 -0.25,0.25",
+    "diamond": "0,-0.25 0.25,0 0,0.25 -0.25,0",
+    "cross": "-0.083,-0.25 0.083,-0.25 0.083,-0.083 0.25,-0.083 0.25,0.083 0.083,0.083 "
+    "0.083,0.25 -0.083,0.25 -0.083,0.083 -0.25,0.083 -0.25,-0.083 -0.083,-0.083",
+    "triangle-down": "0,0.25 -0.25,-0.25 0.25,-0.25",
+    "triangle-right": "0.25,0 -0.25,0.25 -0.25,-0.25",
+    "triangle-left": "-0.25,0 0.25,-0.25 0.25,0.25",
+}
+MARKERS = {"circle": "M-0.25,0" + "A0.25,0.25,0,1,1,0.25,0A0.25,0.25,0,1,1,-0.25,0" * ROUNDS + "Z"}
+MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNERS.items()}
+"""Marker in Vega's names → its outline around (0, 0), an SVG path."""
+
 NO_SIGNAL = "#bdbdbd"
+Figure = alt.ConcatChart
 INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 
 
-@dataclass(frozen=True)
-class Style:
-    """The look of a figure; nothing here changes a number. Sizes are in CSS pixels.
-
-    `columns` is the largest number of panels side by side; `legend_columns` and `wrap`
-    (characters a line of the caption) follow from the width where they are 0. `width_mm` is that
-    of the whole figure: 0 leaves it to `panel_width`; None is a printed column or page.
-    `title` and `caption` may be `none`.
-    """
-
-    width_mm: float | None = 0
-    panel_width: int = 340
-    panel_height: int = 230
-    share_height: int = 62
-    columns: int = 3
-    spacing: int = 26
-    font: str = "Arial, Helvetica, Liberation Sans, sans-serif"
-    title_size: float = 15
-    panel_title_size: float = 14
-    label_size: float = 12
-    caption_size: float = 11.5
-    line_width: float = 2
-    band_opacity: float = 0.15
-    marker_size: float = 34
-    legend_columns: int = 0
-    wrap: int = 0
-    title: str | None = None
-    caption: str | None = None
-
-
-THEMES: dict[str, Style] = {
-    "screen": Style(),
-    "paper": Style(
-        width_mm=None,
-        panel_width=236,
-        panel_height=160,
-        share_height=46,
-        columns=2,
-        spacing=18,
-        title_size=12,
-        panel_title_size=11.5,
-        label_size=10,
-        caption_size=9,
-        line_width=1.4,
-        marker_size=22,
-    ),
-}
-
-
-def style_of(settings: Any = None) -> Style:
-    """The style that `settings` ask for: a `Style`, a mapping, a settings object, or None.
-
-    `theme` names the style to start from; every other key overrides one field of it.
+def style_of(settings: Style | Mapping[str, Any] | None = None) -> Style:
+    """A style, or the style of these keys of the config's `chart`.
 
     Raises:
-        AnchorscopeError: a theme or a key that does not exist.
+        AnchorscopeError: a key or a value that `chart` does not take.
     """
-    if settings is None or isinstance(settings, Style):
-        return settings or Style()
-    given = settings.model_dump() if hasattr(settings, "model_dump") else dict(settings)
-    given = {key: value for key, value in given.items() if value is not None}
-    if "panel_width" in given:
-        given.setdefault("width_mm", 0)
     try:
-        return replace(THEMES[given.pop("theme", "screen")], **given)
-    except (KeyError, TypeError) as error:
-        known = ", ".join(["theme", *Style.__dataclass_fields__])
-        do = f"use theme: {' or '.join(THEMES)}, and of the others: {known}"
-        what = f"no such setting of the chart: {error}"
+        return settings if isinstance(settings, Style) else Style(**(settings or {}))
+    except ValidationError as error:
+        wrong = [f"{one['loc'][0]}: {one['input']} ({one['msg']})" for one in error.errors()]
+        do = f"correct it; the keys are {', '.join(Style.model_fields)}"
+        what = f"no such setting of the chart: {'; '.join(wrong)}"
         raise AnchorscopeError(what, "chart", do, see="config") from error
-
-
-class Figure(alt.ConcatChart):
-    """A chart whose legend is centred under all panels.
-
-    Vega reads `config.legend.layout`, but Vega-Lite's schema, and so Altair, does not know it:
-    it is added to the finished specification.
-    """
-
-    def to_dict(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """The specification, Vega-Lite JSON as a dictionary."""
-        spec = super().to_dict(*args, **kwargs)
-        legend = spec.setdefault("config", {}).setdefault("legend", {})
-        legend["layout"] = {"bottom": {"anchor": "middle"}}
-        return spec
 
 
 def columns_across(count: int, most: int) -> int:
@@ -123,31 +70,9 @@ def width_of(across: int, look: Style) -> float:
     return across * (look.panel_width + look.spacing + 40)
 
 
-def _outline(marker: str, r: float) -> str:
-    """The marker as an SVG path around (0, 0), its outline traced many times in one stroke.
-
-    A legend entry's dash pattern runs along its marker too: traced once, the outline looks torn;
-    the later rounds fill the gaps of the first.
-    """
-    if marker == "circle":
-        return f"M{-r},0" + f"A{r},{r},0,1,1,{r},0A{r},{r},0,1,1,{-r},0" * 11 + "Z"
-    t = round(r / 3, 3)
-    half = [(-t, -r), (t, -r), (t, -t), (r, -t), (r, t), (t, t)]
-    corners = {
-        "square": [(-r, -r), (r, -r), (r, r), (-r, r)],
-        "diamond": [(0, -r), (r, 0), (0, r), (-r, 0)],
-        "triangle-up": [(0, -r), (r, r), (-r, r)],
-        "triangle-down": [(0, r), (-r, -r), (r, -r)],
-        "triangle-right": [(r, 0), (-r, r), (-r, -r)],
-        "triangle-left": [(-r, 0), (r, -r), (r, r)],
-        "cross": [*half, *((-x, -y) for x, y in half)],
-    }[marker]
-    return "M" + "L".join(f"{x},{y}" for x, y in corners * 11) + "Z"
-
-
 @dataclass(frozen=True)
 class Series:
-    """An entry of the legend; `marker` in Vega's names, None for a bare line; or no `line`."""
+    """An entry of the legend; without a `marker` a bare line, or without a `line` a bare marker."""
 
     name: str
     colour: str
@@ -178,9 +103,8 @@ def series_name(anchor: str, dataset: str) -> str:
 
 
 def marker_of(i: int) -> str:
-    """The marker shape, in Vega's names, of the `i`-th dataset."""
-    shapes = MARKERS.split()
-    return shapes[i % len(shapes)]
+    """The marker of the `i`-th dataset."""
+    return list(MARKERS)[i % len(MARKERS)]
 
 
 @dataclass(frozen=True)
@@ -215,6 +139,10 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         scale = {"domain": names, "range": values}
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend.to_dict()}
 
+    lines = ["M-1,0L1,0" if one.line else "" for one in series]
+    symbols = [
+        line + MARKERS.get(one.marker or "", "") for line, one in zip(lines, series, strict=True)
+    ]
     colour = channel([one.colour for one in series])
     seen: dict[str, Any] = {"test": "datum.signal", **colour}
     return Encodings(
@@ -222,14 +150,8 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         alt.ColorValue(NO_SIGNAL, condition=seen),
         alt.FillValue("white", condition=seen),
         alt.StrokeDash(**channel([list(one.dash) for one in series])),
-        alt.Shape(**channel([_symbol(one) for one in series])),
+        alt.Shape(**channel(symbols)),
     )
-
-
-def _symbol(series: Series) -> str:
-    """A piece of line with its marker, or one of both, as the SVG path of a legend entry."""
-    line = "M-1,0L1,0" if series.line else ""
-    return line + (_outline(series.marker, 0.25) if series.marker else "")
 
 
 def _legend_columns(names: Sequence[str], look: Style, width: float) -> int:
@@ -316,25 +238,21 @@ def config_of(look: Style) -> dict[str, Any]:
     size = {"labelFontSize": look.label_size, "labelColor": INK}
     axis = size | {"titleFontSize": look.label_size, "titleFontWeight": "normal"}
     axis |= {"titleColor": INK, "gridColor": FAINT, "labelFlush": False}
+    centred = {"layout": {"expr": "{bottom: {anchor: 'middle'}}"}}
     return {
         "font": look.font,
         "axis": axis | {"domainColor": SOFT, "tickColor": SOFT},
-        "legend": size | {"offset": 8},
+        "legend": size | {"offset": 8} | centred,
         "title": {"color": INK},
         "view": {"stroke": "#cccccc"},
     }
-
-
-def heading_of(title: str, caption: Sequence[str], look: Style) -> tuple[str, list[str]]:
-    """Title and caption, blank where the look is `none`."""
-    return "" if look.title else title, [] if look.caption else list(caption)
 
 
 def figure_of(
     views: Sequence[Any], across: int, width: float, title: str, caption: Sequence[str], look: Style
 ) -> Figure:
     """The views in rows of `across`, under one title and above one legend."""
-    title, caption = heading_of(title, caption, look)
+    title, caption = "" if look.title else title, [] if look.caption else caption
     return Figure(
         concat=list(views),
         columns=across,

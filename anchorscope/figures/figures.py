@@ -8,7 +8,7 @@ share of Q-Anchored right answers that follow a matched question.
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +44,15 @@ FOLLOWED = (
     "Lower row: the same answer behind a matched question, for which it is wrong "
     "(dotted: behind a placebo, for which it stays right)"
 )
-# conditions that few samples, or some alone, are measured under: offered after all others
-LAST = [one.name for one in REGISTRY if one.partial]
+CUTS = {one.name: f"ΔP when {one.when}" for one in REGISTRY}
 # range and ticks of the panels of flips, in percent
 SHARES: Axis = ((0, 100), [0, 50, 100])
-CUTS = {one.name: f"ΔP when {one.when}" for one in REGISTRY}
+# by panel of a model: title of the value axis, groups, numbers of a row and what a tooltip tells
+PARTS = (
+    ("ΔP (points)", draw.ANCHORS, data.CURVE, DELTA_TIPS),
+    ("Flips (%)", ("all",), data.SHARES, FLIP_TIPS),
+    ("Follow (%)", ("Q",), data.SHARES, FOLLOW_TIPS),
+)
 
 
 @fitted
@@ -66,12 +70,11 @@ def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     look = asked.look
     rows, grouping = data.select(table, asked.readout, asked.grouping)
     view = _view(rows, asked, asked.readout, "knockout", grouping)
-    follows = any(len(rows) for *_, rows in view.rows)
     across = draw.columns_across(len(asked.panels), look.columns)
     width = draw.width_of(across, look)
     curves = pd.concat([curves for curves, *_ in view.rows])
     shared = draw.encodings(draw.paper_series(asked.datasets, curves), look, width)
-    notes = [view.note, FOLLOWS] if follows else [view.note]
+    notes = [view.note, FOLLOWS] if any(len(rows) for *_, rows in view.rows) else [view.note]
     views = []
     for i, ((model, label), parts) in enumerate(zip(asked.panels, view.rows, strict=True)):
         layers = data.layer_count(rows[rows["model"] == model])
@@ -94,37 +97,28 @@ def column(
 ) -> alt.VConcatChart:
     """ΔP above flips above what follows, as many of them as there are headings.
 
-    Args:
-        parts: rows of each panel.
-        axis: range and ticks of ΔP.
-        xs: the layer axis of each panel.
-        headings: title of each panel.
-        shared: channels of all panels.
-        look: sizes.
-        labels: whether the value axes are labelled.
+    `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is range and ticks of ΔP;
+    `labels` whether the value axes are labelled.
     """
-    titles = ("ΔP (points)", "Flips (%)", "Follow (%)")
-    tips = (DELTA_TIPS, FLIP_TIPS, FOLLOW_TIPS)
-    views = []
-    for k, (rows, x, heading) in enumerate(zip(parts, xs, headings, strict=False)):
-        domain, ticks = SHARES if k else axis
-        title = titles[k] if labels else None
-        y = figure_panel.value_axis("value", title, domain, ticks, look, labels=labels)
-        under: list[alt.Chart] = []
-        if k == 0:
-            under = [figure_panel.zero_rule(y), *figure_panel.minor_ticks(x, look.panel_height)]
-        height, weight = (look.share_height, 0.75) if k else (look.panel_height, 1)
+    views: list[alt.LayerChart] = []
+    for (title, *_, tips), rows, x, heading in zip(PARTS, parts, xs, headings, strict=False):
+        first = not views
+        domain, ticks = axis if first else SHARES
+        y = figure_panel.value_axis(
+            "value", title if labels else None, domain, ticks, look, labels=labels
+        )
+        zero = [figure_panel.zero_rule(y), *figure_panel.minor_ticks(x, look.panel_height)]
         view = figure_panel.line_panel(
             rows,
             x,
             y,
             shared,
             look,
-            tips[k],
-            under=under,
-            height=height,
-            weight=weight,
-            chance=k > 0,
+            tips,
+            under=zero if first else (),
+            height=look.panel_height if first else look.share_height,
+            weight=1 if first else 0.75,
+            chance=not first,
             crosses=True,
         )
         views.append(view.properties(title=heading) if heading else view)
@@ -134,24 +128,20 @@ def column(
 def keywords(params: Any) -> Row:
     """What a chart function is given, from the parameters of a rule that draws one."""
     labels = params.label
-    given: Row = {
+    return {
         "style": params.chart,
         "level": params.level,
         "panels": [(key, labels["models"][key]) for key in params.models],
         "datasets": [(key, labels["datasets"][key]) for key in params.datasets],
+        "readout": tuple(params.get("readout", "mlp/final").split("/")),
+        "grouping": params.get("grouping"),
     }
-    if hasattr(params, "readout"):
-        given["readout"] = tuple(params.readout.split("/"))
-    if hasattr(params, "grouping"):
-        given["grouping"] = params.grouping
-    return given
 
 
 def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
-    The figure itself comes first, then what shares most with it; nothing measured at 64 samples
-    stands before what was measured at all.
+    The figure itself comes first, conditions follow in the order of the registry.
 
     Args: as of `chart`, whose figure this goes with.
 
@@ -160,47 +150,36 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     """
     asked = asked_of(**keywords)
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
-    grouping = data.select(table, asked.readout, asked.grouping)[1]
-    keys = ["site", "position", "condition", "grouping"]
-    first = (*asked.readout, "knockout", grouping)
-    known = table[table["condition"].isin(CUTS)]
-    found = sorted(
-        dict.fromkeys([first, *known[keys].itertuples(index=False, name=None)]),
-        key=lambda one: (
-            one != first, one[3] != grouping, one[2] in LAST, one[:2] != asked.readout
-        ),
-    )  # fmt: skip
-    selected = {
-        (site, position, grouped): data.select(table, (site, position), grouped)[0]
-        for site, position, _, grouped in found
-    }
+    first = (*asked.readout, data.select(table, asked.readout, asked.grouping)[1], "knockout")
+    held = table[["site", "position", "grouping", "condition"]].drop_duplicates()
+    found = [one for one in held.itertuples(index=False, name=None) if one[-1] in CUTS]
+    found.sort(key=lambda one: list(CUTS).index(one[-1]))
+    selected = {at: data.select(table, at[:2], at[2])[0] for at in {one[:3] for one in found}}
     return [
-        _view(selected[site, position, grouped], asked, (site, position), condition, grouped)
-        for site, position, condition, grouped in found
+        _view(selected[site, position, grouping], asked, (site, position), condition, grouping)
+        for site, position, grouping, condition in dict.fromkeys([first, *found])
     ]
 
 
 def _view(rows: pd.DataFrame, asked: Asked, readout: Pair, condition: str, grouping: str) -> Choice:
     """What is drawn of a condition; `rows` are those of the read-out and grouping."""
     parts = [panel_parts(rows, model, asked.datasets, condition) for model in asked.panels]
-    at = "/".join(readout)
+    curves = [curves for curves, *_ in parts]
     cells = data.cells_of(rows, asked.panels, asked.datasets)
     title = asked.title if condition == "knockout" else CUTS[condition]
     preview = " (preview)" if data.is_preview(cells, condition) else ""
+    at = "/".join(readout)
     basics, *notes = told(cells, f"Read-out {at}", grouping, asked.level, condition)
-    caption = [basics, *_followed(cells.values()), *notes, *asked.notes]
-    title, caption = draw.heading_of(f"{title}{preview}", caption, asked.look)
-    curves = pd.concat([curves for curves, *_ in parts])
     return Choice(
         readout=at,
         condition=condition,
         grouping=grouping,
-        title=title,
-        caption=caption,
+        title=f"{title}{preview}",
+        caption=[basics, *_followed(pd.concat(list(cells.values()))), *notes, *asked.notes],
         note=flip_note(rows, condition),
         rows=parts,
-        axes=[delta_axis(curves) for curves, *_ in parts],
-        colours=[one.colour for one in draw.paper_series(asked.datasets, curves)],
+        axes=[delta_axis(each) for each in curves],
+        colours=[one.colour for one in draw.paper_series(asked.datasets, pd.concat(curves))],
     )
 
 
@@ -210,11 +189,9 @@ def panel_parts(
     """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
     beside = list(dict.fromkeys((condition, BY_NAME[condition].control or condition)))
     return [
-        data.panel_rows(rows, model, datasets, *spec)
-        for spec in (
-            (draw.ANCHORS, [condition], data.CURVE),
-            (("all",), beside, data.SHARES),
-            (("Q",), ARMS, data.SHARES),
+        data.panel_rows(rows, model, datasets, anchors, conditions, numbers)
+        for (_, anchors, numbers, _), conditions in zip(
+            PARTS, ([condition], beside, ARMS), strict=True
         )
     ]
 
@@ -249,12 +226,9 @@ def told(
     level: float,
     condition: str = "knockout",
 ) -> list[str]:
-    """The caption: read-out, grouping, n and interval; what is grey, thin or missing.
+    """The caption: `subject`, grouping, n and interval; what is grey, thin or missing.
 
-    Args:
-        cells: what is drawn, as `data.select` returns it, by name; empty where not measured.
-        subject: what begins the caption, as `Read-out mlp/final`.
-        grouping, level, condition: of what is drawn.
+    `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
     """
     groups = GROUPINGS.get(grouping, grouping)
     if condition in ARMS:
@@ -262,43 +236,36 @@ def told(
     sizes = [data.sample_size(cell, condition) for cell in cells.values() if len(cell)]
     whole = pd.concat(list(cells.values()))
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
-    paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna().astype(int)
+    paired = everyone.groupby(["model", "dataset"])["n_paired"].max().dropna()
     lower = f", flips: {data.size_note(paired)} paired samples" if len(paired) else ""
     refitted = "inflation" not in whole or (whole["inflation"] > 1).any()
     bands = data.BANDS if refitted else data.AUC_BANDS
+    missing = []
+    for name, cell in cells.items():
+        held = set(cell["anchor"][cell["condition"] == condition])
+        absent = [f"{name}, {anchor}-Anchored" for anchor in draw.ANCHORS if anchor not in held]
+        missing += [name] if len(absent) == len(draw.ANCHORS) else absent
     return [
         f"{subject}; {groups}; {data.size_note(sizes)} samples a cell{lower}; "
         f"bands: pointwise {100 * level:g}\u00a0% {bands}.",
         *data.unseen_note(cells),
         *data.thin_note(cells, condition),
-        *data.missing_note(_missing(cells, condition)),
+        *data.missing_note(missing),
     ]
 
 
-def _missing(cells: Mapping[str, pd.DataFrame], condition: str) -> list[str]:
-    """Cells and groups without a row of the condition."""
-    found = []
-    for name, cell in cells.items():
-        held = set(cell["anchor"][cell["condition"] == condition])
-        absent = [anchor for anchor in draw.ANCHORS if anchor not in held]
-        whole = len(absent) == len(draw.ANCHORS)
-        found += [name] if whole else [f"{name}, {anchor}-Anchored" for anchor in absent]
-    return found
-
-
-def _followed(cells: Iterable[pd.DataFrame]) -> list[str]:
+def _followed(rows: pd.DataFrame) -> list[str]:
     """What the row of following answers shows, and of how many; nothing where not measured."""
-    whole = pd.concat(list(cells))
-    rows = whole[(whole["condition"] == "matched") & (whole["anchor"] == "Q")]
+    rows = rows[(rows["condition"] == "matched") & (rows["anchor"] == "Q")]
     if rows["flip_share"].isna().all():
         return []
     head = rows[data.true(rows["headline"])].dropna(subset=["n_paired", "of"])
     if head.empty:
         return [f"{FOLLOWED}."]
-    shares = (100 * head["n_paired"] / head["of"]).dropna().round().astype(int)
     return [
-        f"{FOLLOWED}; headline layer: {data.size_note(head['n_paired'].astype(int))} pairs, "
-        f"{data.span(shares)}\u00a0% of the Q-Anchored right answers."
+        f"{FOLLOWED}; headline layer: {data.size_note(head['n_paired'])} pairs, "
+        f"{data.span((head['n_paired'] / head['of']).dropna(), 100)}\u00a0% of the Q-Anchored "
+        "right answers."
     ]
 
 
@@ -325,16 +292,14 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
             f"cannot draw the figure: {error}", f"{stem}.vl.json", see="drawing"
         ) from error
     printed = printed_width(spec)
-    made: dict[str, str | bytes] = {
-        ".vl.json": text,
-        ".html": page(spec, svg, Path(stem).name, views),
-        ".svg": svg,
+    made = {
+        ".vl.json": text.encode(),
+        ".html": page(spec, svg, Path(stem).name, views).encode(),
+        ".svg": svg.encode(),
         ".pdf": as_pdf(svg, printed),
         ".png": vl_convert.svg_to_png(svg, scale=300 / 96 if printed else 2),
     }
-    paths = []
     for ending, content in made.items():
-        paths.append(Path(f"{stem}{ending}"))
-        with atomic(paths[-1]) as draft:
-            draft.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8"))
-    return paths
+        with atomic(f"{stem}{ending}") as draft:
+            draft.write_bytes(content)
+    return [Path(f"{stem}{ending}") for ending in made]

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -15,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 import yaml
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from anchorscope.calibration.requirements import in_words
@@ -26,7 +25,7 @@ from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figures import GROUPINGS
 from anchorscope.report import report_samples, run_facts
 from anchorscope.report.cell_summary import summary
-from anchorscope.report.cell_words import figures, sentences
+from anchorscope.report.cell_words import RESOURCES, templates
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
@@ -45,14 +44,11 @@ TABLES = ("contrasts", "controls", "curve", "interchange", "refits")
 FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 
 
-def build(
-    config: Config, *, resources: str | Path, options: str = ""
-) -> tuple[str, dict[str, Any]]:
+def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
     """The page of a finished run, and what it holds, for its provenance.
 
     Args:
         config: the checked config; its targets are shown, from the products under its root.
-        resources: folder of the templates, the style sheet and the scripts.
         options: what the run was called with, for the commands shown.
 
     Raises:
@@ -63,7 +59,7 @@ def build(
         summary(config, model, dataset, readout=readout)
         for model, dataset, readout in run_facts.cells(config)
     ]
-    template = _environment(Path(resources)).get_template("page.html")
+    template = _environment().get_template("page.html")
     content = _content(config, found, options)
     for cap in CAPS:
         shown = [report_samples.cell(config, cell, cap=cap) for cell in found]
@@ -80,17 +76,16 @@ def build(
     )
 
 
-def _environment(resources: Path) -> Environment:
+def _environment() -> Environment:
     """Jinja with autoescape: whatever a model, a dataset or a user wrote becomes text."""
-    loader = FileSystemLoader(resources)
-    made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+    made = templates(autoescape=True)
     made.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    made.filters |= {one.__name__: one for one in (figures, span, duration, sentences, median)}
-    made.tests["known"] = known
-    scripts = [(resources / name).read_text(encoding="utf-8") for name in SCRIPTS]
+    made.filters |= {"span": span, "median": median}
+    made.tests["known"] = lambda value: not pd.isna(value) and value != ""
+    scripts = [(RESOURCES / name).read_text(encoding="utf-8") for name in SCRIPTS]
     digests = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
     made.globals |= {
-        "style": Markup((resources / "report.css").read_text(encoding="utf-8")),
+        "style": Markup((RESOURCES / "report.css").read_text(encoding="utf-8")),
         "scripts": [Markup(script) for script in scripts],
         "policy": " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests),
     }
@@ -157,37 +152,26 @@ def _pictures(config: Config, cells: Sequence[Mapping[str, Any]]) -> list[dict[s
         drawn: str = config.figures[figure].readout
         counts = [sizes[cell] for cell in config.cells(figure)]
         shared = {"figure": figure, "grouping": GROUPINGS[config.grouping], "counts": counts}
-        views = {"": drawn, "controls": drawn, "probes": drawn}
+        views = dict.fromkeys(("", "controls", "probes"), drawn)
         views["readouts"] = ", ".join(config.answer_readouts)
         views |= {name.replace("/", "-"): name for name in config.readouts}
-        for view, readout in views.items():
-            stem = f"{figure}.{view}" if view else figure
-            found.append(shared | {"stem": stem, "view": view, "readout": readout, "about": ""})
+        found += [
+            shared | {"view": view, "readout": readout, "about": ""}
+            for view, readout in views.items()
+        ]
         for experiment in EXPERIMENTS.values():
             for view, stem in experiment.stems().items():
                 said = {"title": experiment.views[view], "about": experiment.about}
-                named = {"stem": f"{figure}.{stem}", "view": stem, "readout": drawn}
-                found.append(shared | named | said)
-    found.append({"stem": "calibration", "figure": "calibration"})
+                found.append(shared | said | {"view": stem, "readout": drawn})
+    found.append({"figure": "calibration", "view": ""})
     embedded, left = [], PICTURES
     for one in found:
-        path = Path(config.root) / "figures" / f"{one['stem']}.svg"
+        stem = ".".join(filter(None, (one["figure"], one["view"])))
+        path = Path(config.root) / "figures" / f"{stem}.svg"
         if path.is_file():
-            data = base64.b64encode(path.read_bytes()).decode("ascii")
-            width = size_of(path.read_text(encoding="utf-8"))[0]
-            embedded.append(one | {"svg": data if len(data) <= left else "", "width": width})
-            left -= len(embedded[-1]["svg"])
+            text = path.read_text(encoding="utf-8")
+            data = base64.b64encode(text.encode("utf-8")).decode("ascii")
+            svg = data if len(data) <= left else ""
+            embedded.append(one | {"stem": stem, "svg": svg, "width": size_of(text)[0]})
+            left -= len(svg)
     return embedded
-
-
-def duration(seconds: float) -> str:
-    """Seconds in words: `4.2 s`, `3 min 20 s`, `2 h 5 min`."""
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
-
-
-def known(value: object) -> bool:
-    """Whether there is something to show: not None, NaN or an empty text."""
-    return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))

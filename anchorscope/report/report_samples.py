@@ -28,10 +28,7 @@ def cell(config: Config, found: Mapping[str, Any], *, cap: int) -> dict[str, Any
     knockout and the first random draw at each layer in thousandths, on the side of 500 that the
     predicted class is on.
 
-    Args:
-        config: the checked config; the products lie under its root.
-        found: the cell, from `cell_summary.summary`.
-        cap: most samples.
+    `found` is the cell, from `cell_summary.summary`.
 
     Raises:
         AnchorscopeError: the tables are not of the same samples.
@@ -70,13 +67,7 @@ def cell(config: Config, found: Mapping[str, Any], *, cap: int) -> dict[str, Any
 
 
 def evenly(groups: Sequence[str], most: int, seed: int) -> list[int]:
-    """At most `most` places, as many of each group as can be; a small group is taken whole.
-
-    Args:
-        groups: the group of each place.
-        most: how many places at most.
-        seed: decides which places of a group are taken.
-    """
+    """At most `most` places, as many of each group as can be; a small group is taken whole."""
     order = np.random.default_rng(seed).permutation(len(groups))
     places = pd.DataFrame({"group": [groups[i] for i in order], "place": order})
     places["turn"] = places.groupby("group").cumcount()

@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from anchorscope.config.catalogue import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.figures.figure_data import span
 from anchorscope.storage import provenance
@@ -44,9 +45,7 @@ def cells(config: Config) -> list[tuple[str, str, str]]:
 def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
     """The settings of a run as plain data, with the catalogue entries that it uses.
 
-    Args:
-        config: all settings.
-        calibration: whether the calibration is shown, and with it the entries of its cells.
+    `calibration`: whether that is shown, and with it the entries of its cells.
     """
     used = [(model, dataset) for model, dataset, _ in cells(config)]
     known = config.calibration
@@ -63,24 +62,14 @@ def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
 
 
 def labels(stem: str, record: str | Path) -> dict[str, str]:
-    """What Snakemake's own report says beside a picture: its name, and n where that is recorded.
-
-    Args:
-        stem: the picture's name.
-        record: its provenance.
-    """
+    """What Snakemake's own report says beside a picture: its name, and n where recorded."""
     by_cell = read_json(Path(record)).get("counts_by_cell", {}) if Path(record).is_file() else {}
     counts = [int(cell["kept"]) for cell in by_cell.values()]
     return {"picture": stem} | ({"samples a cell": span(counts)} if counts else {})
 
 
 def options(files: Iterable[str | Path], given: Mapping[str, Any]) -> str:
-    """The options that a run was called with, to come after its target.
-
-    Args:
-        files: of `--configfile`.
-        given: of `--config`.
-    """
+    """The options that a run was called with: files of `--configfile`, keys of `--config`."""
     here, named = Path.cwd(), map(Path, files)
     places = [file.relative_to(here) if file.is_relative_to(here) else file for file in named]
     keys = [f"{key}={_typed(value)}" for key, value in given.items()]
@@ -124,11 +113,11 @@ def model_facts(config: Config, model: str) -> dict[str, str]:
     entry, path = config.models[model], Path(config.results) / "models" / f"{model}.json"
     found = read_json(path) if path.is_file() else {}
     trained = f"trained here ({entry.train.architecture})" if entry.train else ""
-    revision = found.get("revision") or entry.revision
+    revision = found.get("revision") or entry.revision or ""
     return {
         "key": model,
-        "source": trained or (f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"),
-        "revision": f"recipe {revision}" if entry.train and revision else str(revision or ""),
+        "source": trained or _source(entry),
+        "revision": f"recipe {revision}" if entry.train and revision else str(revision),
         "content": str(found.get("content", ""))[:12],
         "dtype": entry.dtype,
         "prompt": entry.prompt,
@@ -144,10 +133,14 @@ def dataset_facts(config: Config, dataset: str) -> dict[str, str]:
     world = f"invented world ({entry.world.style}, seed {entry.world.seed})" if entry.world else ""
     return {
         "key": dataset,
-        "source": world or (f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"),
+        "source": world or _source(entry),
         "revision": str(record.get("revision") or entry.revision or ""),
         "split": entry.split or "",
     }
+
+
+def _source(entry: Model | Dataset) -> str:
+    return f"hub: {entry.hub}" if entry.hub else f"local: {entry.local}"
 
 
 def timings(root: str | Path) -> list[dict[Any, Any]]:

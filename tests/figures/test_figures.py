@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 from figure_tables import READOUTS, caption, curve_of, drawing, points, views
 
-from anchorscope.config.settings import Chart
 from anchorscope.figures.figure_data import thinking_notes
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import NO_SIGNAL, Style, style_of
@@ -338,9 +337,10 @@ def test_only_the_chosen_rows_are_drawn() -> None:
     assert drawn == {1.0} and "second prompt" in caption(spec)
 
 
-def test_settings_of_the_config_are_the_styles_fields_and_change_looks_alone() -> None:
-    assert set(Chart.model_fields) == {"theme", *Style.__dataclass_fields__}
-    assert style_of(Chart()) == Style()
+def test_settings_of_the_chart_override_their_theme_and_change_looks_alone() -> None:
+    look = style_of({"theme": "paper", "label_size": 9, "columns": None})
+    assert (look.label_size, look.columns, look.panel_width) == (9, 2, 236)
+    assert Style(**look.model_dump()) == look, "as a rule's parameters hand it on"
     paper = draw(table_of(), style={"theme": "paper", "panel_height": 100})
     assert {p["height"] for p, _ in columns(paper)} == {100}
     assert paper["datasets"] == usual()["datasets"]

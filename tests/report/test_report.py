@@ -12,9 +12,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from browser import ABSENT, CHROMIUM, looked
-from report_run import CELLS, HOSTILE, RESOURCES, SAMPLES, finished, question
+from report_run import CELLS, HOSTILE, SAMPLES, finished, question
 
 from anchorscope.config.settings import Config
+from anchorscope.experiments.knockout import curve
 from anchorscope.report import cell_words, report, report_samples, run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_csv
@@ -64,7 +65,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Config:
 
 @pytest.fixture(scope="module")
 def page(run: Config) -> Page:
-    return Page(report.build(run, resources=RESOURCES, options=" --config limit=50")[0])
+    return Page(report.build(run, options=" --config limit=50")[0])
 
 
 def test_page_holds_every_section_and_asks_for_nothing(page: Page) -> None:
@@ -119,16 +120,16 @@ def test_a_page_stays_below_its_size_or_says_that_it_cannot(
     run: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(report, "PICTURES", 150)
-    whole, facts = report.build(run, resources=RESOURCES)
+    whole, facts = report.build(run)
     assert (whole.count("<img "), whole.count("Not embedded")) == (1, 2)
     monkeypatch.setattr(report, "MOST", facts["bytes"] - 20_000)
-    smaller, facts = report.build(run, resources=RESOURCES)
+    smaller, facts = report.build(run)
     most = facts["most_samples"]
     assert len(smaller.encode()) < report.MOST and most < SAMPLES
     assert f"holds {most} of {SAMPLES} samples a cell" in Page(smaller).text
     monkeypatch.setattr(report, "MOST", 1000)
     with pytest.raises(AnchorscopeError, match="in tables alone\n.*pair\n.*fewer figures"):
-        report.build(run, resources=RESOURCES)
+        report.build(run)
 
 
 def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> None:
@@ -137,7 +138,7 @@ def test_cells_without_a_signal_are_named_and_not_interpreted(page: Page) -> Non
     tables = page.text[page.text.index("The comparisons that") :].split("What the columns mean")
     for rows in tables[:5]:
         assert "hard ✗ no signal" in rows and "Easy ✗ no signal" not in rows
-    assert tables[0].count(cell_words.NOT_INTERPRETABLE) == 12  # six contrasts, two quantities
+    assert tables[0].count(curve.NOT_INTERPRETABLE) == 12  # six contrasts, two quantities
     assert [page.json[f"samples-{i}"]["signal"] for i in range(4)] == [True, True, True, False]
 
 
@@ -158,7 +159,8 @@ def test_the_summary_says_what_flips_and_what_follows(page: Page) -> None:
 def test_no_signal_is_said_with_its_reason(value: float, low: float, why: str) -> None:
     auc = {"value": 0.62, "low": 0.55, "high": 0.69}
     found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
-    said = cell_words.signal(found | {"gain": {"value": value, "low": low, "high": 1}})
+    words = cell_words.templates(autoescape=False).get_template("cell.txt").module
+    said = words.signal(found | {"gain": {"value": value, "low": low, "high": 1}})
     assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69], ") and why in said
 
 
@@ -174,7 +176,7 @@ def test_calibration_and_null_controls_are_shown_where_measured(page: Page, tmp_
     null |= {"site": "mlp", "position": "final", "empty": True, "floor": "text"}
     null |= {"matched_follows": 0.04, "matched_n": 25}
     write_csv(pd.DataFrame([null]), tmp_path / "results/tables/null-controls.csv")
-    found = Page(report.build(config, resources=RESOURCES)[0]).text
+    found = Page(report.build(config)[0]).text
     assert "Not everywhere" in found and "Missed: seal, First <b>model</b> on Easy: 0.500" in found
     assert "1 of 1 read-outs came out empty" in found and "0.70 text" in found
     assert "4 % of 25" in found and "random_draws: 5" in found and "random_draws" not in page.text
@@ -208,7 +210,7 @@ def test_options_can_be_pasted(given: dict[str, Any]) -> None:
 def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
     run: Config, tmp_path: Path
 ) -> None:
-    made = report.build(run, resources=RESOURCES)[0]
+    made = report.build(run)[0]
     seen = looked(made, LOOK, tmp_path, width=600)
     assert seen["wrong"] == seen["asked"] == []
     assert seen["title"] == "Anchorscope: pair"

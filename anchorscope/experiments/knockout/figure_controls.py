@@ -1,7 +1,6 @@
 """The figure `controls`: what flips by itself, and what the probes still know, cell by cell."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from itertools import product
 
 import altair as alt
@@ -83,11 +82,10 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
     side_by_side = len(datasets) if len(datasets) > 1 else len(panels)
     across = draw.columns_across(side_by_side, 2 * asked.look.columns)
-    look = replace(
-        asked.look,
-        panel_width=asked.look.panel_width // (2 if across > 2 else 1),
-        panel_height=round(0.45 * asked.look.panel_height),
-    )
+    panel_width = asked.look.panel_width // (2 if across > 2 else 1)
+    panel_height = round(0.45 * asked.look.panel_height)
+    sizes = {"panel_width": panel_width, "panel_height": panel_height}
+    look = asked.look.model_copy(update=sizes)
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     known = {name for name in rows if rows[name].notna().any()} | set(follow["contrast"])
     shown = [series for name, series in (FLIPS | FOLLOWS | AUCS).items() if name in known]

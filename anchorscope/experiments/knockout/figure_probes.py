@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import product
 
 import altair as alt
@@ -85,7 +84,7 @@ def probes_chart(
     curves = pd.DataFrame([row for rows in columns for row in (*rows["auc"], *rows["accuracy"])])
     series = draw.paper_series(datasets, curves if len(curves) else None)
     shared = draw.encodings(series, look, width)
-    small = replace(look, panel_height=round(0.45 * look.panel_height))
+    small = look.model_copy(update={"panel_height": round(0.45 * look.panel_height)})
     drawn = [name for name in MEASURES if any(rows[name] for rows in columns)]
     shown = list(dict.fromkeys(["auc", *drawn, "density"]))
     views = []
