@@ -99,19 +99,17 @@ def index(planned: Plan) -> pd.DataFrame:
     the sample whose prompt stood before the answer, `few-shot` for other worked examples, None
     where there is none; partner_source, see `anchorscope.passes.partners.Interchange`.
     """
-    rows = [
-        (row.sample, row.condition, len(row.tokens), row.complete)
-        for batch in planned.batches
-        for row in batch.rows
-    ]
-    table = pd.DataFrame(rows, columns=["sample", "condition", "tokens", "complete"])
+    every = (row for batch in planned.batches for row in batch.rows)
+    rows = [(row.sample, row.condition, len(row.tokens)) for row in every]
+    table = pd.DataFrame(rows, columns=["sample", "condition", "tokens"])
     cut = table.pivot_table("tokens", "sample", "condition", aggfunc="mean")
     found = pd.DataFrame({"id": [sample.id for sample in planned.samples]})
     found["noop"] = cut["noop"].notna() if "noop" in cut else False
     for name in ("knockout", "random", "question"):
         found[f"n_blocked_{name}"] = cut.get(name, float("nan"))
-    random = table[table["condition"] == "random"].groupby("sample")["complete"].all()
-    found["random_complete"] = random.reindex(found.index, fill_value=True)
+    least = table[table["condition"] == "random"].groupby("sample")["tokens"].min()
+    exact = [len({*sample.eq_tokens}) for sample in planned.samples]
+    found["random_complete"] = ~(least.reindex(found.index) < exact)
     for name in planned.prompts:
         behind = [sample.others.get(name) for sample in planned.samples]
         partners = [None if one is None else one.partner for one in behind]

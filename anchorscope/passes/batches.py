@@ -51,14 +51,12 @@ class Row:
 
     Attributes:
         tokens: those that are cut.
-        complete: False if `random` found fewer than E_Q has.
     """
 
     sample: int
     intervention: Intervention
     draw: int
     tokens: tuple[int, ...]
-    complete: bool
 
     @property
     def condition(self) -> str:
@@ -203,7 +201,7 @@ def _batches(
         numbers, rows = tuple(chosen[place] for place in group), []
         for (one, draw), number in itertools.product(columns, numbers):
             passed, key = samples[number].under(one), f"{seed}/{samples[number].id}"
-            acts = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
-            rows.append(Row(number, one, draw, *acts))
+            tokens = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
+            rows.append(Row(number, one, draw, tokens))
         found.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
     return found

@@ -114,28 +114,23 @@ def cut(
     *,
     key: str,
     draw: int = 0,
-) -> tuple[tuple[int, ...], bool]:
-    """The tokens that an intervention cuts in one sample, and False if `random` found too few.
+) -> tuple[int, ...]:
+    """The tokens that an intervention cuts in one sample.
 
     All are indices in the model's input. The random placement depends on `key`, seed and sample id,
     and on the number of the draw.
     """
     if one.tokens is None:
-        return (), True
-    tokens, complete = TOKENS[one.tokens](question_tokens, eq_tokens, f"{draw}/{key}")
-    return tuple(tokens), complete
+        return ()
+    return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, f"{draw}/{key}"))
 
 
-def random_tokens(
-    question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str
-) -> tuple[list[int], bool]:
+def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str) -> list[int]:
     """As many question tokens outside E_Q as E_Q has, in runs of E_Q's lengths, at random places.
 
     The longest run is placed first, apart from the others where there is room. One that fits
-    nowhere fills the longest free stretch, and what is left of it is placed likewise.
-
-    Returns:
-        The indices in rising order, and whether they are as many as E_Q's.
+    nowhere fills the longest free stretch, and what is left of it is placed likewise; where the
+    question has too few tokens, all are taken. In rising order.
     """
     draws = seeded(key)
     free = set(question_tokens) - set(eq_tokens)
@@ -147,7 +142,7 @@ def random_tokens(
             free -= placed
             chosen |= placed
             left -= len(placed)
-    return sorted(chosen), len(chosen) == len(set(eq_tokens))
+    return sorted(chosen)
 
 
 def seeded(key: str) -> random.Random:
@@ -178,9 +173,9 @@ def _place(length: int, free: set[int], taken: set[int], draws: random.Random) -
     return set(draws.choice([run for run in stretches if len(run) == longest]))
 
 
-TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], tuple[list[int], bool]]] = {
-    "exact": lambda question, exact, key: (sorted(set(exact)), True),
-    "question": lambda question, exact, key: (sorted(set(question)), True),
+TOKENS: dict[str, Callable[[Sequence[int], Sequence[int], str], list[int]]] = {
+    "exact": lambda question, exact, key: sorted(set(exact)),
+    "question": lambda question, exact, key: sorted(set(question)),
     "random": random_tokens,
 }
-"""Name → the tokens and whether all are there, from the question's tokens, E_Q and a key."""
+"""Name → the tokens, from the question's tokens, E_Q and a key."""

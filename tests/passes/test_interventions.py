@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from anchorscope.config.settings import Conditions
 from anchorscope.passes import interventions
+from anchorscope.passes.interventions import random_tokens, runs
 from anchorscope.passes.mask import mask
 
 QUESTIONS = st.integers(1, 24).flatmap(
@@ -48,50 +49,41 @@ def test_mask_equals_the_pair_by_pair_oracle_for_any_queries_and_keys(dtype):
 @given(QUESTIONS, st.text(max_size=5), st.integers(0, 3))
 def test_random_tokens_are_as_many_other_question_tokens_as_there_are(case, key, draw):
     question, eq = case
-    tokens, complete = interventions.random_tokens(question, sorted(eq), f"{draw}/{key}")
+    tokens = random_tokens(question, sorted(eq), f"{draw}/{key}")
     others = set(question) - eq
     assert set(tokens) <= others and tokens == sorted(set(tokens))
     assert len(tokens) == min(len(eq), len(others))
-    assert complete == (len(others) >= len(eq))
 
 
 def test_random_tokens_are_the_same_on_every_machine():
-    found = [interventions.random_tokens(range(30), [2, 3, 6], f"{n}/id")[0] for n in range(3)]
+    found = [random_tokens(range(30), [2, 3, 6], f"{n}/id") for n in range(3)]
     assert found == [[16, 22, 23], [11, 19, 20], [19, 21, 22]]
 
 
 @given(st.sets(st.integers(0, 8), min_size=1), st.text(max_size=5))
 def test_random_runs_have_the_lengths_of_the_exact_ones_where_there_is_room(eq, key):
-    tokens, complete = interventions.random_tokens(range(60), sorted(eq), key)
-    lengths = sorted(len(run) for run in interventions.runs(tokens))
-    assert complete and lengths == sorted(len(run) for run in interventions.runs(sorted(eq)))
+    found = runs(random_tokens(range(60), sorted(eq), key))
+    assert sorted(map(len, found)) == sorted(map(len, runs(sorted(eq))))
 
 
-def test_random_places_cover_all_free_places():
-    seen = {
-        tuple(interventions.random_tokens(range(10), [4, 5], f"{draw}/x")[0]) for draw in range(300)
-    }
-    assert seen == {(n, n + 1) for n in (0, 1, 2, 6, 7, 8)}
-
-
-def test_a_run_that_fits_nowhere_is_split_over_the_longest_free_stretches():
-    # Free: 0, 1 | 6, 7, 8; the run of 4 takes 6, 7, 8 whole and one of 0, 1.
-    question, eq = [0, 1, 2, 3, 4, 5, 6, 7, 8], [2, 3, 4, 5]
-    found = {tuple(interventions.random_tokens(question, eq, f"{draw}/x")[0]) for draw in range(20)}
-    assert found == {(0, 6, 7, 8), (1, 6, 7, 8)}
-
-
-def test_the_longest_run_is_placed_first():
-    # Free: 10, 11, 12 | 20; placed in reading order, the single one could break up 10, 11, 12.
-    question = [0, 2, 3, 4, 10, 11, 12, 20]
-    for draw in range(30):
-        tokens, complete = interventions.random_tokens(question, [0, 2, 3, 4], f"{draw}/x")
-        assert complete and tokens == [10, 11, 12, 20]
+@pytest.mark.parametrize(
+    ("question", "eq", "expected"),
+    [
+        # Every free place comes up.
+        (range(10), [4, 5], {(n, n + 1) for n in (0, 1, 2, 6, 7, 8)}),
+        # Free: 0, 1 | 6, 7, 8; the run of 4 takes 6, 7, 8 whole and one of 0, 1.
+        (range(9), [2, 3, 4, 5], {(0, 6, 7, 8), (1, 6, 7, 8)}),
+        # Free: 10, 11, 12 | 20; were the longest run not first, 10, 11, 12 could be broken up.
+        ([0, 2, 3, 4, 10, 11, 12, 20], [0, 2, 3, 4], {(10, 11, 12, 20)}),
+    ],
+)
+def test_random_places_are_all_that_fit(question, eq, expected):
+    assert {tuple(random_tokens(question, eq, f"{draw}/x")) for draw in range(300)} == expected
 
 
 def test_each_condition_cuts_what_its_name_says():
     cuts = {
-        one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")[0]
+        one.name: interventions.cut(one, [3, 4, 5, 6, 7], [4, 5], key="a")
         for one in interventions.REGISTRY
     }
     exact, as_many = (4, 5), (6, 7)

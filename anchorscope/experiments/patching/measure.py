@@ -61,7 +61,7 @@ def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
     Returns:
         The sample, and the share of the replaced ids that are not what they were.
     """
-    places, _ = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
+    places = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
     first = seeded(key).randrange(len(outside))
     tokens = [outside[(first + n) % len(outside)] for n in range(len(places))]
