@@ -9,6 +9,7 @@ these where a dataset has neither.
 from __future__ import annotations
 
 import itertools
+import logging
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -44,6 +45,8 @@ RULES = {
 LEAST_COVERAGE = 0.2
 """Share of the right answers that must find a matched partner by the questions' wording."""
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True)
 class Asked:
@@ -77,12 +80,10 @@ class Interchange:
         source: what subjects and relations are: the dataset's own (`relations`), or read off the
             questions (`wording`); None where too few right answers find a matched partner by these,
             and the arms are empty.
-        coverage: share of the right answers that have a matched partner.
     """
 
     arms: Mapping[str, Mapping[str, str]]
     source: str | None
-    coverage: float
 
 
 def interchange(
@@ -118,9 +119,14 @@ def interchange(
                 found[arm][one.id] = seeded(f"{seed}/{one.id}").choice(candidates)
     right = [one.id in found["matched"] for one in asked if one.label == 0]
     coverage = sum(right) / len(right) if right else 0.0
-    if source == "wording" and coverage < LEAST_COVERAGE:
-        return Interchange({arm: {} for arm in arms}, None, coverage)
-    return Interchange(found, source, coverage)
+    if source == "relations" or coverage >= LEAST_COVERAGE:
+        return Interchange(found, source)
+    log.warning(
+        "%s: not run; %.0f %% of the right answers find a matched partner by the wording of the "
+        "questions, and %.0f %% must",
+        *(" and ".join(arms), 100 * coverage, 100 * LEAST_COVERAGE),
+    )
+    return Interchange({arm: {} for arm in arms}, None)
 
 
 def _candidates(

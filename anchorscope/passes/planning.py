@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -24,8 +23,6 @@ NOT_ANCHORED = "no exact question tokens"
 
 Limits = Mapping[str, int | None]
 """Reason to drop a sample → the most tokens that it may have."""
-
-log = logging.getLogger(__name__)
 
 
 def plan(
@@ -61,7 +58,10 @@ def plan(
     table, counts = _kept(answers, limits)
     samples = [sample_of(record) for record in table.to_dict("records")]
     prompts = tuple(dict.fromkeys(one.prompt for one, _ in chosen if one.prompt))
-    exchanged = _interchange(prompts, table, seed, fold)
+    exchanged = Interchange({}, None)
+    if {*prompts} & {*ARMS}:
+        folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
+        exchanged = partners.interchange(table, seed, folds_of)
     notes: Counter[str] = Counter()
     for name in prompts:
         behind = _behind_other(name, samples, table, exchanged, limits, notes)
@@ -139,26 +139,6 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
 
 def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
-
-
-def _interchange(
-    prompts: Sequence[str],
-    table: pd.DataFrame,
-    seed: int,
-    fold: Callable[[pd.DataFrame], np.ndarray] | None,
-) -> Interchange:
-    """The partners of the arms, where an arm is asked for."""
-    if not {*prompts} & {*ARMS}:
-        return Interchange({}, None, 0.0)
-    folds_of = dict(zip(table["id"].astype(str), fold(table), strict=True)) if fold else None
-    found = partners.interchange(table, seed, folds_of)
-    if found.source is None:
-        log.warning(
-            "%s: not run; %.0f %% of the right answers find a matched partner by the wording of "
-            "the questions, and %.0f %% must",
-            *(" and ".join(ARMS), 100 * found.coverage, 100 * partners.LEAST_COVERAGE),
-        )
-    return found
 
 
 def _behind_other(

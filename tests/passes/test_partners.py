@@ -200,22 +200,23 @@ def test_without_relations_the_wording_tells_what_is_alike() -> None:
     table = pd.DataFrame([town(i, cities[i % 3]) for i in range(12)])
     odd = row("odd", None, None, "Bly", ["Bly"], question="Who wrote The Red House?")
     found = partners.interchange(pd.concat([table, pd.DataFrame([odd])]), 0)
-    assert found.source == "wording" and found.coverage == 12 / 13
+    assert found.source == "wording"
     assert "odd" not in found.arms["matched"]
     city = dict(zip(table["id"], table["ea_text"], strict=True))
     assert all(city[one] != city[other] for one, other in found.arms["matched"].items())
     assert all(city[one] == city[other] for one, other in found.arms["placebo"].items())
 
 
-def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording() -> None:
+def test_the_arms_are_off_where_too_few_right_answers_find_a_partner_by_wording(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     alike = [town(i, f"City{i}") for i in range(2)]
     unlike = [
         row(f"u{i}", None, None, "x", ["x"], question=f"Who {verb} The Red House?")
         for i, verb in enumerate("wrote painted built sold filmed bought burnt owned found".split())
     ]
     found = partners.interchange(pd.DataFrame([*alike, *unlike]), 0)
-    assert found.coverage == 2 / 11
-    assert found.source is None
+    assert found.source is None and "18 % of the right answers" in caplog.text
     assert found.arms == {"matched": {}, "placebo": {}}
 
 
