@@ -123,7 +123,8 @@ def answer(
         BEYOND_POSITIONS: (families.positions(model.config), needed),
     }
     rows, notes, room = _joined(prompts, questions), Counter[str](), Room()
-    asked = inputs.tokenised(rows, tokenizer, ending, limits, notes)
+    reader = inputs.Reader(tokenizer, ending, limits, notes)
+    asked = reader.prompts(rows)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
     written = iter(
         generate(
@@ -147,8 +148,7 @@ def answer(
             said = next(written) if prompt.response is None else prompt.response
             records[-1] |= _answered(prompt, trim(prompt.ids, said, tokenizer, ending), notes)
     if "replicate_prompt" in prompts:
-        seconds = inputs.second_prompts(rows, tokenizer, ending, limits, notes)
-        for record, second in zip(records, seconds, strict=True):
+        for record, second in zip(records, reader.second_prompts(rows), strict=True):
             record |= _replicate(record, second, notes)
     return _table(records), _counts(records, notes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
@@ -28,9 +28,6 @@ NO_SECOND = "no second prompt"
 
 _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
-Limits = Mapping[str, tuple[int | None, int]]
-"""Reason to drop a prompt → most tokens, and how many of them its answer needs."""
-
 
 @dataclass(frozen=True)
 class Prompt:
@@ -52,45 +49,94 @@ class Prompt:
     dropped: str | None = None
 
 
-def tokenised(
-    rows: Sequence[Mapping[str, Any]],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    limits: Limits,
-    notes: Counter[str],
-) -> list[Prompt]:
-    """Every prompt as tokens; one dropped before, or without room for its answer, is dropped.
+@dataclass(frozen=True)
+class Reader:
+    """Reads prompts as tokens.
 
-    `rows` are those of the prompts and the questions table, merged; `notes` count the spans rebuilt
-    and failed.
+    Attributes:
+        tokenizer, ending: of one checkpoint, and how an answer ends.
+        limits: reason to drop a prompt → most tokens, and how many of them its answer needs.
+        notes: count the spans rebuilt and failed.
     """
-    control = control_tokens(tokenizer)
-    texts = [row["prompt"] for row in rows if not given(row["dropped"])]
-    encodings = iter(tokens.encode(tokenizer, texts, add_special_tokens=ending.style != "chat"))
-    return [
-        Prompt(row, dropped=str(row["dropped"]))
-        if given(row["dropped"])
-        else _prompt(row, next(encodings), tokenizer, ending, control, limits, notes)
-        for row in rows
-    ]
 
+    tokenizer: PreTrainedTokenizerFast
+    ending: Ending
+    limits: Mapping[str, tuple[int | None, int]]
+    notes: Counter[str]
 
-def second_prompts(
-    rows: Sequence[Mapping[str, Any]],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    limits: Limits,
-    notes: Counter[str],
-) -> list[Prompt]:
-    """Every row's second prompt as tokens, see `tokenised`; dropped where there is none."""
-    own, seconds = Counter[str](), []
-    for row in rows:
-        places = {name: row[f"replicate_{name}"] for name in PLACES}
-        dropped = None if given(row["replicate_prompt"]) else NO_SECOND
-        seconds.append({**row, **places, "dropped": dropped})
-    found = tokenised(seconds, tokenizer, ending, limits, own)
-    notes.update({f"second prompt, {name}": number for name, number in own.items()})
-    return found
+    def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
+        """Every prompt; one dropped before, or without room for its answer, is dropped.
+
+        `rows` are those of the prompts and the questions table, merged.
+        """
+        texts = [row["prompt"] for row in rows if not given(row["dropped"])]
+        encodings, control = iter(self._encoded(texts)), control_tokens(self.tokenizer)
+        return [
+            Prompt(row, dropped=str(row["dropped"]))
+            if given(row["dropped"])
+            else self._prompt(row, next(encodings), control)
+            for row in rows
+        ]
+
+    def second_prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
+        """Every row's second prompt; dropped where there is none."""
+        own, seconds = replace(self, notes=Counter()), []
+        for row in rows:
+            places = {name: row[f"replicate_{name}"] for name in PLACES}
+            dropped = None if given(row["replicate_prompt"]) else NO_SECOND
+            seconds.append({**row, **places, "dropped": dropped})
+        found = own.prompts(seconds)
+        self.notes.update({f"second prompt, {name}": n for name, n in own.notes.items()})
+        return found
+
+    def _encoded(self, texts: Sequence[str]) -> list[tokens.Encoded]:
+        special = self.ending.style != "chat"  # a chat's text holds its own
+        return tokens.encode(self.tokenizer, texts, add_special_tokens=special)
+
+    def _prompt(self, row: Mapping[str, Any], encoded: tokens.Encoded, control: set[int]) -> Prompt:
+        """One prompt, dropped where its spans are lost or markup stands where text should.
+
+        Markup of a chat template inside a question would end the turn, and be no question any more.
+        """
+        anchors = zip(row["eq_start"], row["eq_end"], strict=True)
+        spans = [(row["question_start"], row["question_end"]), *anchors]
+        found = tokens.span_tokens(self.tokenizer, encoded, spans)
+        self.notes["spans rebuilt"] += found.rebuilt - found.failed
+        self.notes["spans failed"] += found.failed
+        question, *anchored = found.tokens
+        # But for those that the tokenizer puts before the text itself.
+        text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
+        spelled = {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
+        unclear, unknown = spelled & set(question), self.tokenizer.unk_token_id
+        if self.ending.style != "chat":
+            unclear |= {i for i in spelled if encoded.ids[i] != unknown}
+        response = self._response(row, encoded)
+        said = takewhile(lambda token: token not in self.ending.eos, response or ())
+        reasons = {
+            SPANS_LOST: found.failed > 0,
+            CONTROL: bool(unclear),
+            CONTROL_SAID: not (control - {unknown}).isdisjoint(said),
+        }
+        for reason, (most, needed) in self.limits.items():
+            if needed and response is not None:
+                needed = len(response) + len(self.ending.closing)
+            reasons[reason] = most is not None and len(encoded.ids) + needed > most
+        dropped = next((reason for reason, holds in reasons.items() if holds), None)
+        exact = tuple(sorted({token for span in anchored for token in span}))
+        return Prompt(row, encoded.ids, exact, question, response, dropped)
+
+    def _response(self, row: Mapping[str, Any], prompt: tokens.Encoded) -> tuple[int, ...] | None:
+        """Token ids of the user's own response; the prompt's ids stay what they are."""
+        if not given(row.get("response")):
+            return None
+        said = row["response"].lstrip().rstrip(" \t")
+        if not said:
+            return ()
+        said = said if self.ending.style == "chat" else f" {said}"
+        (whole,) = self._encoded([prompt.text + said])
+        if whole.ids[: len(prompt.ids)] == prompt.ids:
+            return whole.ids[len(prompt.ids) :]
+        return tokens.continuation(self.tokenizer, said)
 
 
 def given(value: Any) -> bool:
@@ -102,60 +148,3 @@ def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
     """Ids that stand for no text; some tokenizers count the bytes they fall back to among them."""
     added = tokenizer.added_tokens_decoder.items()
     return {at for at, one in added if one.special and not _BYTE.fullmatch(one.content)}
-
-
-def _prompt(
-    row: Mapping[str, Any],
-    encoded: tokens.Encoded,
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
-    control: set[int],
-    limits: Limits,
-    notes: Counter[str],
-) -> Prompt:
-    """One prompt, dropped where its spans are lost or markup stands where text should.
-
-    Markup of a chat template inside a question would end the turn, and be no question any more.
-    """
-    anchors = zip(row["eq_start"], row["eq_end"], strict=True)
-    spans = [(row["question_start"], row["question_end"]), *anchors]
-    found = tokens.span_tokens(tokenizer, encoded, spans)
-    notes["spans rebuilt"] += found.rebuilt - found.failed
-    notes["spans failed"] += found.failed
-    question, *anchored = found.tokens
-    # But for those that the tokenizer puts before the text itself.
-    text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
-    spelled = {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
-    unclear = spelled & set(question)
-    if ending.style != "chat":
-        unclear |= {i for i in spelled if encoded.ids[i] != tokenizer.unk_token_id}
-    response = _response(row, encoded, tokenizer, ending.style)
-    said = takewhile(lambda token: token not in ending.eos, response or ())
-    reasons = {
-        SPANS_LOST: found.failed > 0,
-        CONTROL: bool(unclear),
-        CONTROL_SAID: not (control - {tokenizer.unk_token_id}).isdisjoint(said),
-    }
-    for reason, (most, needed) in limits.items():
-        if needed and response is not None:
-            needed = len(response) + len(ending.closing)
-        reasons[reason] = most is not None and len(encoded.ids) + needed > most
-    dropped = next((reason for reason, holds in reasons.items() if holds), None)
-    exact = tuple(sorted({token for span in anchored for token in span}))
-    return Prompt(row, encoded.ids, exact, question, response, dropped)
-
-
-def _response(
-    row: Mapping[str, Any], prompt: tokens.Encoded, tokenizer: PreTrainedTokenizerFast, style: str
-) -> tuple[int, ...] | None:
-    """Token ids of the user's own response; the prompt's ids stay what they are."""
-    if not given(row.get("response")):
-        return None
-    said = row["response"].lstrip().rstrip(" \t")
-    if not said:
-        return ()
-    said = said if style == "chat" else f" {said}"
-    whole = tokens.encode(tokenizer, [prompt.text + said], add_special_tokens=style != "chat")[0]
-    if whole.ids[: len(prompt.ids)] == prompt.ids:
-        return whole.ids[len(prompt.ids) :]
-    return tokens.continuation(tokenizer, said)

@@ -38,9 +38,7 @@ def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> 
     _check_device(device)
     tokenizer = vocabulary.load(folder)
     vocabulary.differences(tokenizer, folder)
-    loaded = _ready(_weights(folder, dtype, device), tokenizer, family, folder)
-    vocabulary.check_begin(tokenizer, folder)
-    return loaded
+    return _ready(_weights(folder, dtype, device), tokenizer, family, folder)
 
 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:

@@ -118,24 +118,6 @@ def test_a_tokenizer_with_more_ids_than_embedding_rows_is_refused(folder):
     assert f"ids up to {rows}, the embedding {rows} rows" in message
 
 
-@pytest.mark.parametrize(
-    ("config", "generation", "fits"),
-    [(5, None, False), (0, None, True), (None, 0, True), (7, 0, True)],
-)
-def test_a_tokenizer_that_begins_otherwise_than_the_models_configs_is_refused(
-    checkpoint, tmp_path, metaspace, config, generation, fits
-):
-    """The size of the vocabulary would not tell; distilled models keep an older config."""
-    folder = shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "beginning")
-    for name, shift in (("config", config), ("generation_config", generation)):
-        token = None if shift is None else metaspace.bos_token_id + shift
-        edit(folder / f"{name}.json", bos_token_id=token)
-    if fits:
-        loading.load(folder)
-    else:
-        assert "begins a text with '<s>'" in refused(folder)
-
-
 def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkeypatch):
     placed = {}
 
