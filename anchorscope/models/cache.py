@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from typing import Any
 
 import torch
@@ -88,12 +88,7 @@ class Cache:
 
 def common(rows: Iterable[Sequence[int]]) -> int:
     """How many tokens all rows begin with."""
-    ordered = [tuple(row) for row in rows]
-    if not ordered:
-        return 0
-    first, last = min(ordered), max(ordered)  # all others lie between these two
-    differ = (n for n, (one, other) in enumerate(zip(first, last, strict=False)) if one != other)
-    return next(differ, min(len(first), len(last)))
+    return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
 
 
 def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
@@ -101,10 +96,9 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
     `widths` are the tokens of each row; a run costs rows × widest, and the price of a call.
     """
-    best: list[tuple[float, int]] = [(0, 0)]
+    best: list[tuple[float, int]] = [(0, 0)]  # cost up to here, and where the last run starts
     for end in range(1, len(widths) + 1):
-        found: list[tuple[float, int]] = []
-        widest = 0
+        widest, found = 0, []
         for start in reversed(range(end)):
             widest = max(widest, widths[start])
             found.append((best[start][0] + widest * (end - start) + price, start))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,11 +35,10 @@ def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> 
         AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
-    family = check(folder)
-    _check_device(device)
+    family, placed = check(folder), _placed(device)
     tokenizer = vocabulary.load(folder)
     vocabulary.differences(tokenizer, folder)
-    return _ready(_weights(folder, dtype, device), tokenizer, family, folder)
+    return _ready(_weights(folder, dtype, placed), tokenizer, family, folder)
 
 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
@@ -117,14 +117,8 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """
     from huggingface_hub import snapshot_download
 
-    def download() -> str:
-        return snapshot_download(
-            hub_id,
-            revision=revision,
-            allow_patterns=list(WANTED_FILES),
-            ignore_patterns=list(UNWANTED_FILES),
-        )
-
+    files: Any = {"allow_patterns": [*WANTED_FILES], "ignore_patterns": [*UNWANTED_FILES]}
+    download = partial(snapshot_download, hub_id, revision=revision, **files)
     path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
     _check_safetensors(path, hub_id)
     return path, path.name
@@ -168,7 +162,7 @@ def _check_safetensors(folder: Path, where: object) -> None:
         raise AnchorscopeError(what, where, do, see="no-safetensors")
 
 
-def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
+def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -181,7 +175,7 @@ def _weights(folder: Path, dtype: str, device: str) -> PreTrainedModel:
             trust_remote_code=False,
             local_files_only=True,
             output_loading_info=True,
-            **_placed(device),
+            **placed,
             **_text_inside(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
@@ -215,14 +209,6 @@ def _text_inside(folder: Path) -> dict[str, Any]:
     return {"config": config.get_text_config(), "key_mapping": names}
 
 
-def _check_device(device: str) -> None:
-    import torch
-
-    if device != "cpu" and not torch.cuda.is_available():
-        do = "run with device cpu, or on a GPU node"
-        raise AnchorscopeError("there is no usable GPU", f"device {device}", do, see="no-gpu")
-
-
 def _placed(device: str) -> dict[str, Any]:
     """What accelerate is told: where the layers go, and how many bytes some places hold.
 
@@ -234,6 +220,9 @@ def _placed(device: str) -> dict[str, Any]:
     kind, _, numbers = device.partition(":")
     if kind == "cpu":
         return {}
+    if not torch.cuda.is_available():
+        do = "run with device cpu, or on a GPU node"
+        raise AnchorscopeError("there is no usable GPU", f"device {device}", do, see="no-gpu")
     if kind != "auto":
         return {"device_map": {"": device}}
     gpus = [int(n) for n in numbers.split(",")] if numbers else range(torch.cuda.device_count())

@@ -135,6 +135,7 @@ def test_a_model_that_does_not_fit_on_the_gpu_is_refused_in_words(folder, monkey
 def test_layers_are_spread_over_the_chosen_gpus_with_a_share_of_each_kept_free(monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda gpu: ((gpu + 1) * 1000, 9000))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     spread = {"device_map": "auto", "max_memory": {0: 850, 2: 2550}}
     assert loading._placed("auto:0,2") == spread
     assert {*loading._placed("auto")["max_memory"]} == {0, 1}
