@@ -7,7 +7,6 @@ predicts whatever the words predict. Each floor reads some of the text that the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -47,12 +46,12 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings) -> pd.DataFrame:
     """
     answers = kept(answers)
     # Inner folds are of no use here, and may not exist where the outer ones do.
-    plan = fitting.design(answers, replace(settings, scoring="published"), "floors")
-    grid = settings.penalties
+    outer = settings.model_copy(update={"scoring": "published"})
+    plan = fitting.design(answers, outer, "floors")
     fixed = pd.DataFrame({"id": answers["id"].astype(str), "fold": plan.fold})
     frames = []
     for name, features in FLOORS.items():
-        c, s = _strongest(features(answers), plan, grid)
+        c, s = _strongest(features(answers), plan, settings.penalties)
         frames.append(fixed.assign(floor=name, c=c, s=s))
     return pd.concat(frames, ignore_index=True)
 

@@ -147,7 +147,7 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
     assert (back.weights[:, ::-1] == found.weights).all()
     # Six subjects are wrong, two in each fold: some draws leave a fold without any.
     rare = answers["subject"].isin([f"s{i}" for i in range(0, 60, 10)]).astype(int)
-    few = scores.drawn(answers.assign(label=rare), replace(settings, refits=40))
+    few = scores.drawn(answers.assign(label=rare), settings.model_copy(update={"refits": 40}))
     assert 0 < len(few) < 40
     assert f"{40 - len(few)} of 40 draws leave a fold one class only" in caplog.text
 
