@@ -37,7 +37,7 @@ class Means:
         return intervals.mean_members(self.values, self.members)
 
     def replicates(self, drawn: Bootstrap, placements: int = 1) -> np.ndarray:
-        """The means in each draw, [draws, layers]; where there are several placements, each draws them."""
+        """The means in each draw, [draws, layers]; it also draws among several placements."""
         return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
 

@@ -34,14 +34,14 @@ log = logging.getLogger(__name__)
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
     """Make the folder where a job's batches wait; those made under other settings are dropped.
 
-    The product lies inside the job's root. Numbers differ a little from device to device; `batches`
-    is what makes them up, and what was read that no identity tells.
+    Numbers differ a little from device to device; `batches` is what makes them up, and what was
+    read that no identity tells.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
         "libraries": provenance.libraries(),
         "device": str(device),
-        "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
+        "batches": repr(batches),
     }
     root = Path(snakemake.wildcards.root)
     name = "+".join(Path(product).relative_to(root).parts)
@@ -133,9 +133,8 @@ def once(
 
     Without a path nothing is kept.
     """
-    if path is not None and finished(path, samples):
-        return read(path)
-    found = make()
-    if path is not None:
-        save(found, path, samples=samples)
-    return found
+    if path is None:
+        return make()
+    if not finished(path, samples):
+        save(make(), path, samples=samples)
+    return read(path)
