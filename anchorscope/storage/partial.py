@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -55,20 +54,9 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Put what waits in a folder into a finished product, by links.
-
-    The batches wait on: a job that is killed in its last moment loses its product, not them.
-    """
+    """Make what waits in a folder the finished product."""
     with atomic(product) as draft:
-        shutil.copytree(folder, draft, copy_function=_link)
-
-
-def _link(source: str, target: str) -> None:
-    """A hard link, or a copy where the file system has none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+        shutil.move(folder, draft)
 
 
 def drop(products: Iterable[str | Path]) -> None:
