@@ -144,9 +144,8 @@ def fit(
     """
     weights = np.ones((1, len(plan.z))) if weights is None else weights
     own = plan.uncalibrated if across else plan
-    penalties = plan.settings.penalties
-    shape = (len(x), len(plan.inner), len(penalties))
-    grid = np.broadcast_to(penalties, shape) if c is None else c[..., None]
+    penalties = np.tile(plan.settings.penalties, (len(x), len(plan.inner), 1))
+    grid = penalties if c is None else c[..., None]
     masks, of_fold = training_rows(own)
     drawn = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))

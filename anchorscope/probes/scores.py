@@ -28,6 +28,7 @@ COLUMNS = (
     "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset",
     "inner_auc", "s", "p",
 )  # fmt: skip
+LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
 CLEAN = ("clean", 0)
 REFITTED = (("knockout", 0), ("random", 0))
@@ -253,10 +254,8 @@ def _frame(
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),
-        "t": fitted.t[:, fold].astype(np.float32).ravel(),
-        "offset": fitted.offset[:, fold].astype(np.float32).ravel(),
-        "inner_auc": fitted.inner_auc[:, fold].astype(np.float32).ravel(),
+        **{name: getattr(fitted, name)[:, fold].astype(np.float32).ravel() for name in LEARNED},
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }
-    return pd.DataFrame(columns)[list(COLUMNS)]
+    return pd.DataFrame(columns, columns=list(COLUMNS))

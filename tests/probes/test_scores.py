@@ -154,7 +154,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     answers, x = cell()
     settings, path = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
     made = scores.drawn(answers, settings)
-    given = (source(answers, x), answers, "mlp/final", [("noop", 0)], settings)
+    given = source(answers, x), answers, "mlp/final", [("noop", 0)], settings
     table = scores.score(*given, extras=False, draws=made)
     made.write(path)
     back = draws.read(path)
@@ -179,45 +179,28 @@ def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
     assert np.allclose(p[1:], 0.5, atol=1e-3)
 
 
-def test_published_scores_are_scikit_learns_out_of_fold() -> None:
-    settings = Settings(scoring="published")
-    answers, x = cell()
-    table = scored(settings, [("knockout", 0)])
-    fold, z = fitting.design(answers, settings).fold, answers["label"].to_numpy()
-    exact = x.double().numpy()[1]
-    both = np.concatenate([exact, exact - 2])
-    s = np.empty(2 * N)
-    for k in range(5):
-        here = np.tile(fold == k, 2)
-        s[here] = logits(both, np.tile(z, 2), np.r_[fold != k, np.zeros(N, dtype=bool)], here)
-    for name, expected in zip(
-        ("clean", "knockout"), 1 / (1 + np.exp(-s.reshape(2, N))), strict=True
-    ):
-        found = table[(table["layer"] == 1) & (table["condition"] == name)]
-        assert found["id"].tolist() == answers["id"].tolist()
-        assert np.abs(found["p"].to_numpy() - expected).max() < 1e-3
-        assert (found[["c", "t"]] == 1).all(axis=None)
-
-
-def test_calibrated_scores_are_a_slow_loops() -> None:
-    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3)
+@pytest.mark.parametrize("scoring", ["calibrated", "published"])
+def test_scores_are_a_slow_loops(scoring: Literal["calibrated", "published"]) -> None:
+    settings = Settings(grid=[0.01, 1.0], folds=3, inner_folds=3, scoring=scoring)
     answers, x = cell()
     table = scored(settings).set_index(["layer", "id"]).loc[1]
     plan = fitting.design(answers, settings)
     exact, z = x.double().numpy()[1], plan.z
     for k in range(3):
-        train = plan.fold != k
-        held = np.empty((2, N))
-        for j, c in enumerate(settings.grid):
-            for i in range(3):
-                here = train & (plan.inner[k] == i)
-                held[j, here] = logits(exact, z, train & (plan.inner[k] != i), here, c)
-        j = platt.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
-        slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
-        logit = logits(exact, z, train, ~train, settings.grid[j])
-        expected = slope * logit + offset - log_odds(z[train])
+        train, c, slope, offset = plan.fold != k, 1.0, [1.0], 0.0
+        if scoring == "calibrated":
+            held = np.empty((2, N))
+            for j, c in enumerate(settings.grid):
+                for i in range(3):
+                    here = train & (plan.inner[k] == i)
+                    held[j, here] = logits(exact, z, train & (plan.inner[k] != i), here, c)
+            j = platt.choose(held[None][..., train], z[train], plan.inner[k][train])[0]
+            c = settings.grid[j]
+            slope, offset = platt.calibrate(held[j : j + 1, train], z[train])
+            offset = offset - log_odds(z[train])
+        expected = slope[0] * logits(exact, z, train, ~train, c) + offset
         found = table.loc[answers["id"][~train]]
-        assert (found["c"] == settings.grid[j]).all()
+        assert (found["c"] == c).all() and np.allclose(found["t"], slope[0])
         assert np.abs(found["s"].to_numpy() - expected).max() < 5e-3
         assert np.allclose(found["p"], 1 / (1 + np.exp(-found["s"])), atol=1e-6)
 
