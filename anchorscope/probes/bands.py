@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pandas as pd
 
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
@@ -35,13 +36,9 @@ class Means:
         """The means, [layers]; NaN where the group is empty."""
         return intervals.mean_members(self.values, self.members)
 
-    def replicates(self, drawn: Bootstrap) -> np.ndarray:
-        """The means in each draw, of placements drawn with it, [draws, layers]."""
-        return drawn.of_placements(drawn.means(self.values, self.members), self.placements)
-
-    def of_all_placements(self, drawn: Bootstrap) -> np.ndarray:
-        """The means in each draw, of every placement, [draws, layers]."""
-        return intervals.mean_known(drawn.means(self.values, self.members), 1)
+    def replicates(self, drawn: Bootstrap, placements: int = 1) -> np.ndarray:
+        """The means in each draw, [draws, layers]; it also draws among several placements."""
+        return drawn.of_placements(drawn.means(self.values, self.members), placements)
 
 
 @dataclass(frozen=True)
@@ -80,17 +77,17 @@ def spreads(
     factors = np.ones((len(found), len(readout.clean)))
     if refits is not None:
         learned_from, readouts = refits
-        fixed = np.stack([means.of_all_placements(learned_from) for means in found], axis=1)
+        fixed = np.stack([means.replicates(learned_from) for means in found], axis=1)
         moved = []
         for weights, again in zip(learned_from.weights, readouts, strict=True):
             one = replace(learned_from, weights=weights[None])
-            moved.append([means.of_all_placements(one)[0] for means in measure(again)])
+            moved.append([means.replicates(one)[0] for means in measure(again)])
         factors = inflation(fixed, np.array(moved))
-    estimates = [means.estimate() for means in found]
-    return [
-        Spread(estimate, estimate + factor * (means.replicates(drawn) - estimate), factor)
-        for means, estimate, factor in zip(found, estimates, factors, strict=True)
-    ]
+    spreads = []
+    for means, factor in zip(found, factors, strict=True):
+        estimate, replicates = means.estimate(), means.replicates(drawn, means.placements)
+        spreads.append(Spread(estimate, estimate + factor * (replicates - estimate), factor))
+    return spreads
 
 
 def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
@@ -108,7 +105,6 @@ def inflation(fixed: np.ndarray, refitted: np.ndarray) -> np.ndarray:
 
 
 def _sd(values: np.ndarray) -> np.ndarray:
-    """Standard deviations over draws of what is not NaN, [...]; 0 with fewer than two."""
-    count = (~np.isnan(values)).sum(0)
-    away = np.nan_to_num(values - intervals.mean_known(values, 0))
-    return np.sqrt(np.square(away).sum(0) / np.maximum(count - 1, 1))
+    """Standard deviations over draws of what is not NaN, [...]; NaN with fewer than two."""
+    by_draw = pd.DataFrame(values.reshape(len(values), -1))
+    return by_draw.std().to_numpy().reshape(values.shape[1:])

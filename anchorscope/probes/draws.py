@@ -56,26 +56,20 @@ class Draws:
         """
         places = samples.places(pd.DataFrame({"id": self.ids}), answers)
         if places is None:
-            raise samples.mismatch(
-                "refitted probes scored other samples", f"read-out {readout.name}"
-            )
+            where = f"read-out {readout.name}"
+            raise samples.mismatch("refitted probes scored other samples", where)
         wanted = {"clean", *readout.effects.keys() & conditions}
         wanted |= {f"replicate-{condition}" for condition in wanted}
         found: dict[tuple[str, int], np.ndarray] = {}
         for key, s in self.scores.items():
             of, condition, draw = key.rsplit("/", 2)
             if of == readout.name and condition in wanted:
-                found[condition, int(draw)] = s
+                found[condition, int(draw)] = s[..., places].astype(np.float64)
         if not found:
             return None
-
-        def seen(number: int) -> Readout:
-            return readout.seen_by(
-                {key: s[number][:, places].astype(np.float64) for key, s in found.items()}
-            )
-
         weights = self.weights[:, places].astype(np.float64)
-        return Bootstrap(np.arange(len(places)), weights), map(seen, range(len(self)))
+        every = ({key: s[number] for key, s in found.items()} for number in range(len(self)))
+        return Bootstrap(np.arange(len(places)), weights), map(readout.seen_by, every)
 
 
 def none() -> Draws:

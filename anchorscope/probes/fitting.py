@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 import torch
 
 from anchorscope.anchors import labels
+from anchorscope.config.settings import Probe
 from anchorscope.passes.features import Features
 from anchorscope.probes import platt, probes
 from anchorscope.probes.intervals import auc
@@ -24,21 +24,9 @@ ARRAYS = ("c", "t", "offset", "shift", "inner_auc")
 """The fields of `Fitted` beside the probes."""
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How probes are fitted and scored: the config's `probe` section, which describes each.
+class Settings(Probe):
+    """How probes are fitted and scored: the config's `probe` section, and the seed of the folds."""
 
-    `published` scoring is C = 1, no calibration and natural prior.
-    """
-
-    folds: int = 5
-    inner_folds: int = 5
-    grid: Sequence[float] = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-    penalty: float = 1.0
-    scoring: Literal["calibrated", "published"] = "calibrated"
-    prior: Literal["balanced", "natural"] = "balanced"
-    disjoint: Literal["subject", "subject+answer"] = "subject"
-    refits: int = 20
     seed: int = 0
 
     @property
@@ -90,10 +78,9 @@ def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") ->
     inner = np.full((settings.folds, len(z)), -1)
     if settings.scoring == "calibrated":
         for k in range(settings.folds):
-            train = fold != k
-            place = f"{where}, training fold {k}"
-            given = linked[train], z[train], settings.inner_folds, settings.seed, place
-            inner[k, train] = folds.assign(*given)
+            train, place = fold != k, f"{where}, training fold {k}"
+            given = settings.inner_folds, settings.seed, place
+            inner[k, train] = folds.assign(linked[train], z[train], *given)
     ids = answers["id"].astype(str).to_numpy(dtype=object)
     return Design(where, ids, z, fold, inner, settings)
 
@@ -157,9 +144,8 @@ def fit(
     """
     weights = np.ones((1, len(plan.z))) if weights is None else weights
     own = plan.uncalibrated if across else plan
-    penalties = plan.settings.penalties
-    shape = (len(x), len(plan.inner), len(penalties))
-    grid = np.broadcast_to(penalties, shape) if c is None else c[..., None]
+    penalties = np.tile(plan.settings.penalties, (len(x), len(plan.inner), 1))
+    grid = penalties if c is None else c[..., None]
     masks, of_fold = training_rows(own)
     drawn = np.repeat(weights[:, None] * masks, grid.shape[-1], axis=1)
     each_c = np.tile(grid[:, of_fold].reshape(len(x), -1), len(weights))

@@ -7,13 +7,14 @@ predicts whatever the words predict. Each floor reads some of the text that the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.preprocessing import StandardScaler
 
 from anchorscope.probes import fitting
 from anchorscope.probes.intervals import auc
@@ -47,12 +48,12 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings) -> pd.DataFrame:
     """
     answers = kept(answers)
     # Inner folds are of no use here, and may not exist where the outer ones do.
-    plan = fitting.design(answers, replace(settings, scoring="published"), "floors")
-    grid = settings.penalties
+    outer = settings.model_copy(update={"scoring": "published"})
+    plan = fitting.design(answers, outer, "floors")
     fixed = pd.DataFrame({"id": answers["id"].astype(str), "fold": plan.fold})
     frames = []
     for name, features in FLOORS.items():
-        c, s = _strongest(features(answers), plan, grid)
+        c, s = _strongest(features(answers), plan, settings.penalties)
         frames.append(fixed.assign(floor=name, c=c, s=s))
     return pd.concat(frames, ignore_index=True)
 
@@ -85,9 +86,7 @@ def _features(texts: pd.Series) -> sparse.csr_matrix:
     ).fit_transform(texts)
     shared = np.asarray(grams.sum(0)).ravel() >= 2
     lengths = np.log1p([[len(text), len(text.split())] for text in texts])
-    centred = lengths - lengths.mean(0)
-    spread = centred.std(0)
-    scaled = centred / np.where(spread > 0, spread, 1.0)
+    scaled = StandardScaler().fit_transform(lengths)
     return sparse.hstack([grams[:, shared], scaled, scaled**2], format="csr")
 
 
@@ -95,15 +94,11 @@ def _strongest(
     x: sparse.csr_matrix, plan: fitting.Design, grid: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """The C of highest out-of-fold AUC, and the scores [n] that it gives."""
-    scored = {float(c): _out_of_fold(x, plan, float(c)) for c in grid}
+    share = np.array([plan.z[rows].mean() for rows in plan.outer])[plan.fold]
+    how = {"cv": PredefinedSplit(plan.fold), "method": "decision_function"}
+    scored = {}
+    for c in map(float, grid):
+        probe = LogisticRegression(C=c, max_iter=1000)
+        scored[c] = cross_val_predict(probe, x, plan.z, **how) - np.log(share / (1 - share))
     best = max(scored, key=lambda c: auc(scored[c], plan.z))
     return best, scored[best]
-
-
-def _out_of_fold(x: sparse.csr_matrix, plan: fitting.Design, c: float) -> np.ndarray:
-    s = np.empty(len(plan.z))
-    for train in plan.outer:
-        probe = LogisticRegression(C=c, max_iter=1000).fit(x[train], plan.z[train])
-        share = plan.z[train].mean()
-        s[~train] = probe.decision_function(x[~train]) - np.log(share / (1 - share))
-    return s

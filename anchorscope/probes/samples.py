@@ -194,11 +194,10 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
         if ("clean", 0) not in own:
             raise mismatch("the clean pass has no scores", where)
         clean = own["clean", 0]
-        fold, inner = _folds(part, ids)
-        chosen = layer_of_fold(_outside(clean, z, fold) if inner is None else inner)
+        fold, choosing = _folds(part, clean, ids, z)
         by_layer = np.array([intervals.auc(layer, z) for layer in clean])
         site, position = str(name).split("/")
-        effects = _all_effects(own, where)
+        chosen, effects = layer_of_fold(choosing), _all_effects(own, where)
         yield Readout(site, position, clean, by_layer, fold, chosen, *effects, others)
 
 
@@ -225,26 +224,23 @@ def _matrix(part: pd.DataFrame, ids: pd.Index, condition: str, where: str) -> np
     return s
 
 
-def _folds(scores: pd.DataFrame, ids: pd.Index) -> tuple[np.ndarray, np.ndarray | None]:
-    """Outer fold of each sample, int64 [n], and inner AUCs, float64 [layers, folds] or None.
+def _folds(
+    scores: pd.DataFrame, clean: np.ndarray, ids: pd.Index, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Outer fold of each sample, int64 [n], and AUCs that may choose its layer, [layers, folds].
 
-    Scores without a column `fold` are of one fold.
+    These are inner out-of-fold AUCs; where there are no inner folds, those of the samples outside
+    the fold. Scores without a column `fold` are of one fold.
     """
-    clean = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
+    rows = scores[(scores["condition"] == "clean") & (scores["probe"] == "clean")]
     fold = np.zeros(len(ids), dtype=np.int64)
-    if "fold" not in clean:
-        return fold, None
-    fold[ids.get_indexer(pd.Index(clean["id"].astype(str)))] = clean["fold"].to_numpy()
-    if "inner_auc" not in clean or clean["inner_auc"].isna().any():
-        return fold, None
-    inner = clean.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
-    return fold, inner.to_numpy(dtype=np.float64)
-
-
-def _outside(clean: np.ndarray, z: np.ndarray, fold: np.ndarray) -> np.ndarray:
-    """AUC of the samples outside each fold, [layers, folds]: where there are no inner folds."""
-    rows = [fold != k if fold.any() else fold == k for k in range(fold.max() + 1)]
-    return np.array([[intervals.auc(layer[some], z[some]) for some in rows] for layer in clean])
+    if "fold" in rows:
+        fold[ids.get_indexer(pd.Index(rows["id"].astype(str)))] = rows["fold"].to_numpy()
+        if "inner_auc" in rows and rows["inner_auc"].notna().all():
+            inner = rows.pivot_table("inner_auc", "layer", "fold", aggfunc="first")
+            return fold, inner.to_numpy(dtype=np.float64)
+    outside = [fold != k if fold.any() else fold == k for k in range(fold.max() + 1)]
+    return fold, np.array([[intervals.auc(s[some], z[some]) for some in outside] for s in clean])
 
 
 def _all_effects(

@@ -28,6 +28,7 @@ COLUMNS = (
     "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset",
     "inner_auc", "s", "p",
 )  # fmt: skip
+LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
 CLEAN = ("clean", 0)
 REFITTED = (("knockout", 0), ("random", 0))
@@ -75,20 +76,17 @@ def frames(
         device: where probes are fitted.
 
     Yields:
-        For each condition and probe a row for each sample and layer with the columns `COLUMNS`:
-        fold, c, t and offset are those of the probe, `inner_auc` the AUC of the logits held out
-        inside its training fold; s the score and p = σ(s), float32. A sample is scored by the probe
-        of its own fold, whatever its prompt was. `refit` is fitted to the activations of knockout
-        and draw 0 of random, C of the clean probe; `offset` is of those and question; `shuffled` is
-        fitted to shuffled labels on the clean pass with C of the clean probe, at balanced prior,
-        not calibrated (p is NaN); not with `published`.
+        For each condition and probe a row for each sample and layer with the columns `COLUMNS`, see
+        docs/products.md; a sample is scored by the probe of its own fold, whatever its prompt was.
+        `refit` is of knockout and draw 0 of random, `offset` of these and question. `shuffled` is
+        at balanced prior and not calibrated (p is NaN), and not with `published`. Both are fitted
+        with C of the clean probe.
 
     Raises:
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
     plan = design(kept(answers), settings, readout)
     everyone = np.arange(len(plan.ids))
-    draws = draws if draws is not None and len(draws) else None
     null = _null(plan) if extras else None
     learn = partial(_learn, plan, null, draws, device)
     own = _by_block(of_everyone(activations, CLEAN, plan), learn)
@@ -96,7 +94,7 @@ def frames(
     if fitted is not None:
         fitted[readout] = clean
     yield _frame(clean, s, everyone, plan, CLEAN)
-    if draws is not None:
+    if draws:
         draws.add(readout, CLEAN, everyone, own["draws"][1])
     if null is not None:
         frame = _frame(*own["shuffled"], everyone, plan, CLEAN, "shuffled")
@@ -104,14 +102,14 @@ def frames(
     for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
         rows, x = _rows(activations, condition, plan)
         found = {"clean": (clean, plan.fold[rows])}
-        if draws is not None:
+        if draws:
             found["draws"] = own["draws"][0], plan.of_draws(len(draws))[:, rows]
         again = extras and condition in REFITTED
         whole = _complete(rows, x, plan, condition) if again else None
         moved = _by_block(x, partial(_say, found, plan, whole, device))
         s = moved["clean"][1]
         yield _frame(clean, s, rows, plan, condition)
-        if draws is not None:
+        if draws:
             draws.add(readout, condition, rows, moved["draws"][1])
         if extras and condition in OFFSET_REFITTED:
             yield _offset(clean, s, rows, plan, condition)
@@ -157,7 +155,7 @@ def _learn(
     """The clean probes, those of the draws, and those of shuffled labels if there is a design."""
     own = fitting.fit(x, plan, device=device)
     found = {"clean": (own, out_of_fold(own, x, plan.fold))}
-    if draws is not None:
+    if draws:
         again = fitting.fit(x, plan, own.c, draws.weights, across=True, device=device)
         found["draws"] = again, out_of_fold(again, x, plan.of_draws(len(draws)))
     if null is not None:
@@ -195,7 +193,8 @@ def _null(plan: Design) -> Design | None:
     if any(len(np.unique(z[rows])) < 2 for rows in plan.outer):
         log.warning("shuffled labels leave a fold one class only: no probe is fitted to them")
         return None
-    return replace(plan.uncalibrated, z=z, settings=replace(plan.settings, prior="balanced"))
+    settings = plan.settings.model_copy(update={"prior": "balanced"})
+    return replace(plan.uncalibrated, z=z, settings=settings)
 
 
 def _offset(
@@ -255,10 +254,8 @@ def _frame(
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),
-        "t": fitted.t[:, fold].astype(np.float32).ravel(),
-        "offset": fitted.offset[:, fold].astype(np.float32).ravel(),
-        "inner_auc": fitted.inner_auc[:, fold].astype(np.float32).ravel(),
+        **{name: getattr(fitted, name)[:, fold].astype(np.float32).ravel() for name in LEARNED},
         "s": s.ravel(),
         "p": sigmoid(s).astype(np.float32).ravel(),
     }
-    return pd.DataFrame(columns)[list(COLUMNS)]
+    return pd.DataFrame(columns, columns=list(COLUMNS))

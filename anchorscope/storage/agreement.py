@@ -35,7 +35,8 @@ def check_inputs(paths: Iterable[str | Path]) -> None:
         made_from = {path: whole, **whole.get("inputs", {})}
         trained = any(found.get("rule") == "train" for found in made_from.values())
         for product, found in made_from.items():
-            if trained and _of_a_world(found):
+            dataset = found.get("settings", {}).get("dataset")
+            if trained and isinstance(dataset, Mapping) and dataset.get("world"):
                 continue  # a world is learned whole: another sample of it trains nothing anew
             identity, other = known.setdefault(product, (found["identity"], path))
             if identity != found["identity"]:
@@ -45,11 +46,6 @@ def check_inputs(paths: Iterable[str | Path]) -> None:
                     f"delete {path} and {other}, then run snakemake again",
                     see="stale-product",
                 )
-
-
-def _of_a_world(record_: Mapping[str, Any]) -> bool:
-    dataset = record_.get("settings", {}).get("dataset")
-    return isinstance(dataset, Mapping) and bool(dataset.get("world"))
 
 
 def check_settings(products: Iterable[str | Path]) -> None:
@@ -63,16 +59,16 @@ def check_settings(products: Iterable[str | Path]) -> None:
         for rule, found, path in settings_of(product):
             first, other = known.setdefault(rule, (found, path))
             for key in {**first, **found}:
-                if first.get(key) == found.get(key):
-                    continue
-                raise AnchorscopeError(
-                    f"the cells were made with different settings: `{key}` of {rule} is "
-                    f"{first.get(key)!r} and {found.get(key)!r}",
-                    f"{other} and {path}",
-                    "delete the one that is not of this config and run snakemake again; results "
-                    "of another config belong into a root of their own",
-                    see="stale-product",
-                )
+                one, two = first.get(key), found.get(key)
+                if one != two:
+                    raise AnchorscopeError(
+                        f"the cells were made with different settings: `{key}` of {rule} is "
+                        f"{one!r} and {two!r}",
+                        f"{other} and {path}",
+                        "delete the one that is not of this config and run snakemake again; "
+                        "results of another config belong into a root of their own",
+                        see="stale-product",
+                    )
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:

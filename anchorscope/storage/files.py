@@ -69,8 +69,7 @@ def readable(path: str | Path, what: str) -> Iterator[None]:
 
 def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
     """Write a table; list columns stay lists."""
-    with atomic(path) as draft:
-        pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), draft)
+    write_parquet_parts([frame], path)
 
 
 def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:

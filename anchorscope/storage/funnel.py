@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -26,21 +27,21 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
     """
     left, told = 1.0, []
     for stage in stages:
-        lost = {why: n for why, n in stage["dropped"].items() if why not in BY_CHOICE and n}
+        lost = Counter(
+            {why: n for why, n in stage["dropped"].items() if why not in BY_CHOICE and n}
+        )
         if lost:
             given = stage["in"] - stage["dropped"].get(BEYOND_LIMIT, 0)
-            left *= 1 - sum(lost.values()) / given
-            most_first = sorted(lost.items(), key=lambda one: -one[1])
-            reasons = ", ".join(f"{why} {n}" for why, n in most_first)
-            told.append(f"{sum(lost.values())} of {given} at {stage['rule']} ({reasons})")
-    if left >= 1 - most - 1e-9:
-        return
-    raise AnchorscopeError(
-        f"{1 - left:.1%} of the samples are lost, more than {most:.0%}: {'; '.join(told)}",
-        where,
-        "mend the reasons, or allow more if this is what you expect",
-        see="too-many-dropped",
-    )
+            left *= 1 - lost.total() / given
+            reasons = ", ".join(f"{why} {n}" for why, n in lost.most_common())
+            told.append(f"{lost.total()} of {given} at {stage['rule']} ({reasons})")
+    if left < 1 - most - 1e-9:
+        raise AnchorscopeError(
+            f"{1 - left:.1%} of the samples are lost, more than {most:.0%}: {'; '.join(told)}",
+            where,
+            "mend the reasons, or allow more if this is what you expect",
+            see="too-many-dropped",
+        )
 
 
 def funnel(product: str | Path) -> list[dict[str, Any]]:
@@ -69,33 +70,32 @@ def funnel(product: str | Path) -> list[dict[str, Any]]:
 
 def _before(path: str, every: Mapping[str, Mapping[str, Any]]) -> str | None:
     """The product with counts that a product's samples come from; None where there is not one."""
+
+    def rank(name: str) -> int:
+        rule = every[name].get("rule")
+        return ORDER.index(rule) if rule in ORDER else len(ORDER)
+
     named = every[path].get("made_from", every)
-    ranks = {name: _rank(every[name]) for name in named if every.get(name, {}).get("counts")}
-    earlier = {name: rank for name, rank in ranks.items() if rank < _rank(every[path])}
-    last = [name for name, rank in earlier.items() if rank == max(earlier.values())]
+    counted = [name for name in named if every.get(name, {}).get("counts")]
+    earlier = {name: rank(name) for name in counted if rank(name) < rank(path)}
+    last = [name for name, of in earlier.items() if of == max(earlier.values())]
     return last[0] if len(last) == 1 else None
-
-
-def _rank(record_: Mapping[str, Any]) -> int:
-    rule = record_.get("rule")
-    return ORDER.index(rule) if rule in ORDER else len(ORDER)
 
 
 def _own(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
     """A stage without the samples that the stages before it had dropped already."""
     if before is None or stage["in"] == before["kept"]:
         return stage
-    dropped = stage["dropped"]
-    passed = {why: n for why, n in before["dropped"].items() if dropped.get(why, 0) >= n}
-    if stage["in"] != before["kept"] + sum(passed.values()):
+    dropped = Counter(stage["dropped"])
+    passed = Counter({why: n for why, n in before["dropped"].items() if dropped[why] >= n})
+    if stage["in"] != before["kept"] + passed.total():
         raise AnchorscopeError(
             f"{stage['in']} samples came in where {before['kept']} were kept before",
             beside(stage["product"]),
             "delete the product and run snakemake again",
             see="stale-product",
         )
-    own = {why: n - passed.get(why, 0) for why, n in dropped.items()}
-    return {**stage, "in": before["kept"], "dropped": {why: n for why, n in own.items() if n}}
+    return {**stage, "in": before["kept"], "dropped": dict(dropped - passed)}
 
 
 def check_funnel(product: str | Path, most: float) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,14 +33,14 @@ log = logging.getLogger(__name__)
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
     """Make the folder where a job's batches wait; those made under other settings are dropped.
 
-    The product lies inside the job's root. Numbers differ a little from device to device; `batches`
-    is what makes them up, and what was read that no identity tells.
+    Numbers differ a little from device to device; `batches` is what makes them up, and what was
+    read that no identity tells.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
         "libraries": provenance.libraries(),
         "device": str(device),
-        "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
+        "batches": repr(batches),
     }
     root = Path(snakemake.wildcards.root)
     name = "+".join(Path(product).relative_to(root).parts)
@@ -55,20 +54,9 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Put what waits in a folder into a finished product, by links.
-
-    The batches wait on: a job that is killed in its last moment loses its product, not them.
-    """
+    """Make what waits in a folder the finished product."""
     with atomic(product) as draft:
-        shutil.copytree(folder, draft, copy_function=_link)
-
-
-def _link(source: str, target: str) -> None:
-    """A hard link, or a copy where the file system has none."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)
+        shutil.move(folder, draft)
 
 
 def drop(products: Iterable[str | Path]) -> None:
@@ -133,9 +121,8 @@ def once(
 
     Without a path nothing is kept.
     """
-    if path is not None and finished(path, samples):
-        return read(path)
-    found = make()
-    if path is not None:
-        save(found, path, samples=samples)
-    return found
+    if path is None:
+        return make()
+    if not finished(path, samples):
+        save(make(), path, samples=samples)
+    return read(path)

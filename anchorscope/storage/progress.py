@@ -27,15 +27,15 @@ class Progress(tqdm):
     """What the bars of this process belong to."""
 
     def __init__(self, *args: Any, unit: str = "samples", **given: Any) -> None:
-        self._began = self._said = time.monotonic()
+        self._said = time.monotonic()
         given["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
         given["desc"] = ": ".join(filter(None, (self.job, given.get("desc"))))
         super().__init__(*args, **{"unit": f" {unit}", "leave": None, "delay": 1, **given})
 
     @property
     def seconds(self) -> float:
-        """Since the work began, never 0."""
-        return max(time.monotonic() - self._began, 1e-9)
+        """Since the work began."""
+        return self.format_dict["elapsed"]
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
         """Draw the bar, and write a line if one is due; called by tqdm."""

@@ -89,7 +89,7 @@ def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
     """
     made_from = {
         "rule": snakemake.rule,
-        "settings": without_places(dict(snakemake.params.items())),
+        "settings": _without_places(dict(snakemake.params.items())),
         "inputs": sorted(found["identity"] for found in _upstream(snakemake).values()),
         "content": [found for found in content if found is not None],
     }
@@ -111,9 +111,7 @@ def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def without_places(settings: Any) -> Any:
-    """Settings without those that say where something lies."""
-    if isinstance(settings, Mapping):
-        kept = {name: value for name, value in settings.items() if name not in PLACES}
-        return {name: without_places(value) for name, value in kept.items()}
-    return settings
+def _without_places(settings: Any) -> Any:
+    if not isinstance(settings, Mapping):
+        return settings
+    return {key: _without_places(of) for key, of in settings.items() if key not in PLACES}

@@ -14,11 +14,8 @@ from anchorscope.storage.errors import AnchorscopeError
 
 Result = TypeVar("Result")
 
-NO_ROOM = (
-    "DefaultCPUAllocator.*allocate", "CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED",
-    "CUDA error: out of memory",
-)  # fmt: skip
-"""Errors that say it in words only."""
+NO_ROOM = "DefaultCPUAllocator.*allocate|_STATUS_ALLOC_FAILED|CUDA error: out of memory"
+"""In errors that say it in words only."""
 
 log = logging.getLogger(__name__)
 
@@ -84,5 +81,4 @@ def out_of_memory(error: RuntimeError) -> bool:
     """Whether a device, one of its libraries, or the allocator of the CPU had no more memory."""
     import torch
 
-    in_words = any(re.search(words, str(error)) for words in NO_ROOM)
-    return in_words or isinstance(error, torch.OutOfMemoryError)
+    return isinstance(error, torch.OutOfMemoryError) or bool(re.search(NO_ROOM, str(error)))

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -86,22 +85,6 @@ def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
     weights = np.random.default_rng(4).poisson(1.0, size=(3, 120))
     c = np.array([1e-3, 0.1, 10.0])
     check(fitted(x, z, weights, c), x, z, weights, c)
-
-
-def test_only_the_layers_being_solved_or_scored_are_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(probes, "CPU_BYTES", 1)
-    x, z = features("plain", 90, 10)
-    masks, c = problems(90)
-    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
-    asked: list[int] = []
-    whole = torch.as_tensor(np.concatenate([x, x]))
-    read = Held(whole, asked)
-    solved = probes.fit(read, *inputs)
-    assert torch.equal(solved.weights, probes.fit(whole, *inputs).weights)
-    assert torch.equal(solved.logits(read), solved.logits(whole))
-    assert asked == [*range(4)] * 2
 
 
 def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(

@@ -1,13 +1,19 @@
 """Products are whole or absent, unchanged by the trip, and say what they were made from."""
 
+import math
 import os
 import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pandas as pd
 import pytest
+from hostile import cases, text
+from hypothesis import given
+from hypothesis import strategies as st
 
 from anchorscope.models import checkpoints
 from anchorscope.questions import revisions
@@ -26,12 +32,24 @@ def test_a_file_that_fails_half_way_leaves_what_was_there(tmp_path: Path) -> Non
     assert target.read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["product.csv"]
 
 
-def test_lists_and_missing_text_survive_parquet(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"ids": [[1, 2], []], "why": [None, "NA"], "n": [1, 2]})
-    files.write_parquet(frame, tmp_path / "t.parquet")
-    back = files.read_parquet(tmp_path / "t.parquet")
-    assert back["ids"].tolist() == [[1, 2], []] and isinstance(back["ids"][0], list)
-    assert back["why"].tolist() == [None, "NA"]
+@cases
+@given(st.lists(st.tuples(st.none() | text, st.lists(text, max_size=3)), min_size=1, max_size=4))
+def test_text_and_lists_of_a_parquet_come_back(rows: list[tuple[str | None, list[str]]]) -> None:
+    frame = pd.DataFrame(rows, columns=["said", "golds"], dtype=object)
+    with tempfile.TemporaryDirectory() as folder:
+        files.write_parquet(frame, f"{folder}/t.parquet")
+        back = files.read_parquet(f"{folder}/t.parquet")
+    assert list(back["said"]) == list(frame["said"])
+    assert list(back["golds"]) == list(frame["golds"])
+
+
+def test_text_and_numbers_of_a_csv_come_back(tmp_path: Path) -> None:
+    said = ["NA", 'a "b", c', "two\nlines", None]
+    frame = pd.DataFrame({"said": said, "p": [-math.inf, 1 / 3, -3.2, 1e-9]})
+    files.write_csv(frame, tmp_path / "t.csv")
+    back = files.read_csv(tmp_path / "t.csv")
+    assert back["said"].tolist()[:3] == said[:3] and back["said"].isna().tolist()[3]
+    assert back["p"].tolist() == pytest.approx(frame["p"].tolist(), rel=1e-5)
 
 
 def test_a_broken_table_is_named_and_counts_must_add_up(tmp_path: Path) -> None:
@@ -42,17 +60,20 @@ def test_a_broken_table_is_named_and_counts_must_add_up(tmp_path: Path) -> None:
         Counts(10, 8, {"empty": 1})
 
 
-def _snakemake(rule: str, inputs: list[Path], **settings: object) -> SimpleNamespace:
-    return SimpleNamespace(rule=rule, input=inputs, output=[], params=settings)
+def made(product: Path, *inputs: str, content: str = "", **settings: object) -> dict[str, Any]:
+    """The record of a job's product, from others in the same folder."""
+    rows = [product.parent / name for name in inputs]
+    job = SimpleNamespace(rule="dataset", input=rows, output=[], params=settings)
+    counts = Counts(2, 1, {"empty": 1})
+    provenance.of_stage(job, product, content=[content], counts=counts)
+    return provenance.read(product)
 
 
 def test_an_identity_follows_settings_content_and_inputs_and_no_label_or_place(
     tmp_path: Path,
 ) -> None:
-    def identity(product: str, *inputs: str, content: str = "c0ffee", **settings: object) -> str:
-        job = _snakemake("dataset", [tmp_path / name for name in inputs], **settings)
-        provenance.of_stage(job, tmp_path / product, content=[content])
-        return provenance.read(tmp_path / product)["identity"]
+    def identity(product: str, *inputs: str, **given: Any) -> str:
+        return made(tmp_path / product, *inputs, **given)["identity"]
 
     first = identity("a", seed=0, local="/here/rows.csv", model={"label": "one"})
     same = identity("b", seed=0, local="/there/rows.csv", model={"label": "two"})
@@ -63,14 +84,9 @@ def test_an_identity_follows_settings_content_and_inputs_and_no_label_or_place(
 
 
 def test_a_record_holds_every_record_before_it_once(tmp_path: Path) -> None:
-    def made(product: str, *inputs: str, **settings: object) -> None:
-        job = _snakemake(product, [tmp_path / name for name in inputs], **settings)
-        provenance.of_stage(job, tmp_path / product, counts=Counts(2, 1, {"empty": 1}))
-
-    made("dataset", seed=0)
-    made("answers", "dataset", max_new_tokens=3)
-    made("scores", "dataset", "answers", seed=1)
-    record = provenance.read(tmp_path / "scores")
+    made(tmp_path / "dataset", seed=0)
+    made(tmp_path / "answers", "dataset", max_new_tokens=3)
+    record = made(tmp_path / "scores", "dataset", "answers", seed=1)
     before = {Path(path).name: found for path, found in record["inputs"].items()}
     assert set(before) == {"dataset", "answers"}
     assert before["answers"]["settings"] == {"max_new_tokens": 3}
@@ -117,7 +133,5 @@ def test_shipping_copies_trained_checkpoints_of_the_present_recipe_alone(tmp_pat
         ship.ship(models, shipped, {"small": "abc", "old": "of today"})
     assert not shipped.exists()
     assert ship.ship(models, shipped, {"small": "abc"}) == ["small"]
-    assert {path.name for path in (shipped / "small").iterdir()} == {
-        "model.safetensors",
-        "recipe.json",
-    }
+    names = {path.name for path in (shipped / "small").iterdir()}
+    assert names == {"model.safetensors", "recipe.json"}

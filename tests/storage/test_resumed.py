@@ -11,12 +11,7 @@ import pytest
 import torch
 from instrument import CONDITIONS, READOUTS, TOKENIZER, answers_table, planned
 
-from anchorscope.models import generation
 from anchorscope.passes import activations, planning
-
-PROMPTS = [[5 + n, 9, 11 + 2 * n, *range(7, 7 + n % 3)] for n in range(9)]
-ENDING = generation.Ending("chat", (0,), frozenset())
-SIZES = {"max_new_tokens": 5, "batch_tokens": 24}
 
 
 @contextmanager
@@ -74,20 +69,3 @@ def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     with counted(loaded.model) as none:
         assert activations.write(tmp_path / "cell", loaded, plan, READOUTS) == stats
     assert not none
-
-
-def test_a_generating_job_that_died_goes_on_where_it_was(load: Any, tmp_path: Path) -> None:
-    loaded = load("llama")
-    call = (PROMPTS, loaded.model, loaded.tokenizer, ENDING)
-    with counted(loaded.model) as undisturbed:
-        whole = generation.generate(*call, **SIZES)
-    with pytest.raises(KeyboardInterrupt), counted(loaded.model, 7):
-        generation.generate(*call, **SIZES, keep=tmp_path)
-    kept = len(list(tmp_path.glob("batch-*")))
-    assert kept
-    with counted(loaded.model) as rest:
-        assert generation.generate(*call, **SIZES, keep=tmp_path) == whole
-    assert len(rest) == len(undisturbed) - kept * SIZES["max_new_tokens"]
-    others = [[*prompt[:-1], 8] for prompt in PROMPTS]
-    fresh = generation.generate(others, *call[1:], **SIZES)
-    assert generation.generate(others, *call[1:], **SIZES, keep=tmp_path) == fresh != whole
