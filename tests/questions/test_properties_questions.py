@@ -51,11 +51,10 @@ own = st.one_of(
     text,
     st.lists(
         st.one_of(
-            short,
+            values,
             st.lists(st.integers(-3, 80), max_size=3),
             st.fixed_dictionaries({"text": short, "role": st.sampled_from(["subject", "x", None])}),
             st.fixed_dictionaries({"start": numbers, "end": numbers}),
-            values,
         ),
         max_size=4,
     ),
@@ -146,24 +145,18 @@ def test_the_same_rows_give_the_same_table_whatever_their_order(
         assert comparable(normalised(given[::-1])[0]) == comparable(once)
 
 
+EXAMPLES = [{"q": "Who wrote Emma?", "a": "Jane Austen"}]
+
+
 @cases
 @given(rows(), st.sampled_from(["plain", "few_shot", *CHATS]))
 def test_prompts_hold_the_question_and_its_spans_where_they_say(
     given: list[dict[str, Any]], style: str
 ) -> None:
     frame, _ = normalised(given)
-    examples = questions.normalise(
-        [{"q": "Who wrote Emma?", "a": "Jane Austen", **dict.fromkeys(["s", "p", "r", "t"])}],
-        {"question": "q", "answers": ["a"]},
-        split="few_shot",
-    )[0]
-    built, counts = prompts.build(
-        frame,
-        examples if style == "few_shot" else None,
-        style="chat" if style in CHATS else style,
-        tokenizer=CHATS.get(style),
-        replicate=style == "few_shot",
-    )
+    examples, _ = questions.normalise(EXAMPLES, {"question": "q", "answers": ["a"]}, split=None)
+    kind, tokenizer = ("chat", CHATS[style]) if style in CHATS else (style, None)
+    built, counts = prompts.build(frame, examples, style=kind, tokenizer=tokenizer)
     assert list(built["id"]) == list(frame["id"])
     assert counts.total == len(frame) and counts.kept == int(built["dropped"].isna().sum())
     for row in built.to_dict("records"):
