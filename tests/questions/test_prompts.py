@@ -1,6 +1,5 @@
 """Prompts: exact text, and spans that give back the question's own words."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -177,16 +176,11 @@ def test_written_examples_cover_all_sixteen_relations_and_none_repeats_a_sampled
     assert set(frame["subject"]) - set(left["subject"]) == {"Mount Fuji"}
 
 
-def test_written_examples_of_hotpotqa_are_rows_of_its_training_split() -> None:
+def test_written_examples_of_hotpotqa_are_of_both_kinds_and_all_have_anchors() -> None:
     rows = prompts.read_examples(FEW_SHOT.with_name("hotpot-qa.yaml"))
     frame, counts = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None)
     assert counts.kept == len(rows) == 20 and set(frame["relation"]) == {"bridge", "comparison"}
     assert prompts.build(frame, style="plain")[0]["dropped"].isna().all()
-    train = ROOT / "../shared/data/hotpot_qa/train.jsonl"
-    if train.is_file():
-        real = map(json.loads, train.read_text("utf-8").strip().split("\n"))
-        pairs = {(row["question"], row["answer"]) for row in real}
-        assert {(row["question"], row["answer"]) for row in rows} <= pairs
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- {question: q}", "question: q"])
