@@ -71,7 +71,8 @@ _MARKED = re.compile(r"<(?:final[ _-]?)?answer>|\\boxed\{", re.IGNORECASE)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(?=[^\s*_])([^\n]*?[^\s*_])\1(?!\w)")
 _CHOICE = r"\([A-Ea-e1-5]\)\s+(?=\w)"
 _SKIP = re.compile(
-    rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}]|[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
+    rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}{re.escape(_BRACKETS)}]|"
+    r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
 )
 
 _YES_NO = re.compile(rf"[{re.escape(''.join(_OPENERS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
@@ -122,8 +123,6 @@ def _ends(text: str, place: int) -> bool:
     if mark in "!?":
         following = _NEXT_WORD.match(text, place + 1)
         return following is None or not following[1][0].islower()
-    if mark != "." or place == 0 or text[place - 1].isspace():
-        return True
     return not _abbreviated(text, place)
 
 
@@ -155,15 +154,9 @@ def _last_word(text: str, place: int) -> str:
 
 
 def _skip(text: str, start: int) -> int:
-    """Past white space, bullets, brackets and quotes whose partner ends the text."""
-    while True:
-        found = _SKIP.match(text, start)
-        after = found.end() if found else start
-        if after < len(text) and text[after] in _BRACKETS:
-            after += 1
-        if after == start:
-            return start
-        start = after
+    """Past white space, bullets, brackets and what else stands before an answer."""
+    found = _SKIP.match(text, start)
+    return found.end() if found else start
 
 
 def _opening(text: str) -> int:
@@ -181,8 +174,6 @@ def _sentence_end(text: str, start: int) -> int:
 
 def _after_lead_in(text: str, start: int) -> int:
     """Where a lead-in ends, else `start`; quotes and markup may open before it."""
-    if _YES_NO.match(text, start):
-        return start
     opened = start
     while opened < len(text) and text[opened] in _OPENERS:
         opened += 1

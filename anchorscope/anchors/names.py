@@ -13,9 +13,7 @@ _QUOTES = re.compile(
     r"|‘((?:[^‘’]|(?<=\w)’(?=\w))+)’(?!\w)"
     r"|(?<![\w'])['`](?=[^\s'])((?:[^']|(?<=\w)'(?=\w))+?)(?<=\S)'(?![\w'])"
 )
-_NEVER_ALONE = english.WH | english.word_set(
-    "i a not and or"
-)  # as names, although written with a capital
+_NEVER_ALONE = english.WH | {"i", "a", "not", "and", "or"}  # as names, although in capitals
 _DEMONYM = re.compile(
     r"\w{3,}(?:ian|ish|ese)|\w+(?:ean|ican)|(?:afr|mor)\w+can|german|roman|cuban|french|greek|dutch|welsh|swiss|czech|scots|thai|uk|us|u\.s|u\.k"
 )

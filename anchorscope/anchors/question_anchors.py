@@ -81,13 +81,7 @@ def _property_spans(
         inside = [w for w in words if a <= w.start and w.end <= b and not w.function]
         if inside and is_free(Span(a, b, PROPERTY, ""), taken):
             spans.append(Span(inside[0].start, inside[-1].end, PROPERTY, "metadata"))
-    if spans:
-        return spans
-    chosen: list[Span] = []
-    for candidate in sorted(property_candidates(words, taken), key=lambda c: c.rank):
-        if candidate.rank <= RANK["verb"] and is_free(candidate, [*taken, *chosen]):
-            chosen.append(candidate)
-    return chosen
+    return spans or [c for c in property_candidates(words, taken) if c.rank <= RANK["verb"]]
 
 
 def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Span]:

@@ -61,20 +61,23 @@ def encode(
 
 def span_tokens(tokenizer: PreTrainedTokenizerFast, encoded: Encoded, spans: Offsets) -> SpanTokens:
     """Token indices of the text's characters [start, end), each span checked by decoding it."""
+
+    def say(tokens: Sequence[int], wanted: str) -> bool:
+        said = encoded.ids[tokens[0] : tokens[-1] + 1] if tokens else ()
+        return bool(wanted) and wanted in _plain(_decode(tokenizer, said))
+
     rebuilt_offsets: Offsets | None = None
     tokens: list[tuple[int, ...]] = []
     rebuilt = failed = 0
     for span in spans:
+        wanted = _plain(encoded.text[slice(*span)])
         found = overlapping(encoded.text, encoded.offsets, *span)
-        exact = not any(  # a token too many is an error as well
-            _decodes_back(tokenizer, encoded, fewer, span) for fewer in (found[1:], found[:-1])
-        )
-        if not exact or not _decodes_back(tokenizer, encoded, found, span):
+        # A token too many is an error as well.
+        if not say(found, wanted) or say(found[1:], wanted) or say(found[:-1], wanted):
             rebuilt += 1
-            if rebuilt_offsets is None:
-                rebuilt_offsets = _rebuilt(tokenizer, encoded)
+            rebuilt_offsets = rebuilt_offsets or _rebuilt(tokenizer, encoded)
             found = overlapping(encoded.text, rebuilt_offsets, *span)
-            if not _decodes_back(tokenizer, encoded, found, span):
+            if not say(found, wanted):
                 failed += 1
                 found = ()
         tokens.append(found)
@@ -181,15 +184,3 @@ def _decode(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
 def _plain(text: str) -> str:
     """White space normalised; composed, since some tokenizers compose what they read."""
     return " ".join(unicodedata.normalize("NFKC", text).split())
-
-
-def _decodes_back(
-    tokenizer: PreTrainedTokenizerFast,
-    encoded: Encoded,
-    tokens: Sequence[int],
-    span: tuple[int, int],
-) -> bool:
-    wanted = _plain(encoded.text[slice(*span)])
-    if not tokens or not wanted:
-        return False
-    return wanted in _plain(_decode(tokenizer, encoded.ids[tokens[0] : tokens[-1] + 1]))

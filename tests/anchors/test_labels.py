@@ -1,6 +1,5 @@
 """The label rule: normalised, whole words, no short alias inside a longer answer."""
 
-import itertools
 import re
 import string
 from collections import Counter
@@ -128,9 +127,3 @@ def test_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
     hits = Counter((case["label"], ea == case["ea"]) for case, ea, _ in found)
     table = [[hits[label, hit] for hit in (True, False)] for label in (0, 1)]
     assert fisher_exact(table)[1] > 0.05, "spans are found alike in right and wrong answers"
-
-
-def test_the_answer_proper_does_not_hang_on_the_golds() -> None:
-    for case in itertools.chain((case for _, case in CASES), *PARTS.values()):
-        other = case | {"golds": [case["output"], "something else"]}
-        assert judged(other)[0] == judged(case)[0]

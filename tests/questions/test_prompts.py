@@ -1,6 +1,5 @@
 """Prompts: exact text, and spans that give back the question's own words."""
 
-import json
 from pathlib import Path
 
 import pandas as pd
@@ -48,21 +47,18 @@ class Template:
 
 
 def assert_spans_decode(frame: pd.DataFrame) -> None:
+    marked = []
     for row in frame[frame["dropped"].isna()].to_dict("records"):
         inside = row["prompt"][row["question_start"] : row["question_end"]]
         assert inside.strip() == row["question"].strip()
-        assert row["eq_start"], "a kept sample has E_Q"
-        for a, b in zip(row["eq_start"], row["eq_end"], strict=True):
-            assert row["question_start"] <= a < b <= row["question_end"]
-    first = frame.iloc[0]
-    words = [first["prompt"][a:b] for a, b in zip(first["eq_start"], first["eq_end"], strict=True)]
-    assert words == ["George Rankin", "occupation"]
-    assert first["eq_role"] == ["subject", "property"]
-    assert first["eq_found_by"] == ["metadata", "metadata"]
-    second = frame.iloc[1]
-    assert "東京" in [
-        second["prompt"][a:b] for a, b in zip(second["eq_start"], second["eq_end"], strict=True)
-    ]
+        places = [*zip(row["eq_start"], row["eq_end"], strict=True)]
+        assert places and all(
+            row["question_start"] <= a < b <= row["question_end"] for a, b in places
+        )
+        marked.append([row["prompt"][a:b] for a, b in places])
+    assert marked[0] == ["George Rankin", "occupation"] and "東京" in marked[1]
+    assert frame["eq_role"][0] == ["subject", "property"]
+    assert frame["eq_found_by"][0] == ["metadata", "metadata"]
 
 
 def test_plain_prompts_are_exact_and_keep_the_question_verbatim() -> None:
@@ -98,22 +94,18 @@ def test_a_second_prompt_shows_other_examples_as_far_as_there_are(pool: int, com
     plain, same_counts = prompts.build(asked(), examples(pool), **settings)
     pd.testing.assert_frame_equal(frame[list(prompts.COLUMNS)], plain)
     assert counts == same_counts and not set(prompts.REPLICATE) & set(plain)
-    for row in frame.to_dict("records"):
-        if pool == 4:  # none is left over: no second prompt
-            assert [row[name] for name in prompts.REPLICATE] == [None, -1, -1, [], []]
-            continue
-        first, second = row["prompt"], row["replicate_prompt"]
-        start, end = row["replicate_question_start"], row["replicate_question_end"]
-        assert second[start:end] == row["question"] and second[end:] == "\nA:"
-        heads = [shown(text[: text.rindex("Q: ")]) for text in (first, second)]
+    if pool == 4:  # none is left over: no second prompt
+        none = [None, -1, -1, [], []]
+        assert frame[list(prompts.REPLICATE)].to_numpy().tolist() == [none] * len(frame)
+        return
+    second = frame.drop(columns=list(prompts.PLACES)).rename(
+        columns=dict(zip(prompts.REPLICATE, prompts.PLACES, strict=True))
+    )
+    assert_spans_decode(second)
+    for row, again in zip(frame.to_dict("records"), second.to_dict("records"), strict=True):
+        heads = [shown(one["prompt"][: one["question_start"]]) for one in (row, again)]
         assert [len(set(head)) for head in heads] == [4, 4]
         assert len(set(heads[0]) & set(heads[1])) == common
-        spans, again = (
-            [text[a:b] for a, b in zip(row[f"{at}eq_start"], row[f"{at}eq_end"], strict=True)]
-            for at, text in (("", first), ("replicate_", second))
-        )
-        assert spans == again and (spans or row["dropped"])
-        assert all(start <= place < end for place in row["replicate_eq_start"])
 
 
 def test_examples_are_short_spread_over_relations_and_chosen_by_the_seed() -> None:
@@ -184,16 +176,11 @@ def test_written_examples_cover_all_sixteen_relations_and_none_repeats_a_sampled
     assert set(frame["subject"]) - set(left["subject"]) == {"Mount Fuji"}
 
 
-def test_written_examples_of_hotpotqa_are_rows_of_its_training_split() -> None:
+def test_written_examples_of_hotpotqa_are_of_both_kinds_and_all_have_anchors() -> None:
     rows = prompts.read_examples(FEW_SHOT.with_name("hotpot-qa.yaml"))
     frame, counts = questions.normalise(rows, prompts.EXAMPLE_FIELDS, split=None)
     assert counts.kept == len(rows) == 20 and set(frame["relation"]) == {"bridge", "comparison"}
     assert prompts.build(frame, style="plain")[0]["dropped"].isna().all()
-    train = ROOT / "../shared/data/hotpot_qa/train.jsonl"
-    if train.is_file():
-        real = map(json.loads, train.read_text("utf-8").strip().split("\n"))
-        pairs = {(row["question"], row["answer"]) for row in real}
-        assert {(row["question"], row["answer"]) for row in rows} <= pairs
 
 
 @pytest.mark.parametrize("text", ["", "a: [", "- {question: q}", "question: q"])

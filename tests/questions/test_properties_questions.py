@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -51,11 +50,10 @@ own = st.one_of(
     text,
     st.lists(
         st.one_of(
-            short,
+            values,
             st.lists(st.integers(-3, 80), max_size=3),
             st.fixed_dictionaries({"text": short, "role": st.sampled_from(["subject", "x", None])}),
             st.fixed_dictionaries({"start": numbers, "end": numbers}),
-            values,
         ),
         max_size=4,
     ),
@@ -138,12 +136,15 @@ def test_the_same_rows_give_the_same_table_whatever_their_order(
     def comparable(frame: pd.DataFrame) -> list[str]:
         keep = frame.drop(columns=["answers", "titles", "anchors"])
         golds = frame["answers"].map(sorted)
-        return sorted(json.dumps(row, default=str) for row in keep.assign(g=golds).to_numpy())
+        return sorted(map(str, keep.assign(g=golds).to_numpy()))
 
     once, again = normalised(given)[0], normalised(given)[0]
     pd.testing.assert_frame_equal(once, again)
     if len({str(row["q"]) for row in given}) == len(given):
         assert comparable(normalised(given[::-1])[0]) == comparable(once)
+
+
+EXAMPLES = [{"q": "Who wrote Emma?", "a": "Jane Austen"}]
 
 
 @cases
@@ -152,18 +153,9 @@ def test_prompts_hold_the_question_and_its_spans_where_they_say(
     given: list[dict[str, Any]], style: str
 ) -> None:
     frame, _ = normalised(given)
-    examples = questions.normalise(
-        [{"q": "Who wrote Emma?", "a": "Jane Austen", **dict.fromkeys(["s", "p", "r", "t"])}],
-        {"question": "q", "answers": ["a"]},
-        split="few_shot",
-    )[0]
-    built, counts = prompts.build(
-        frame,
-        examples if style == "few_shot" else None,
-        style="chat" if style in CHATS else style,
-        tokenizer=CHATS.get(style),
-        replicate=style == "few_shot",
-    )
+    examples, _ = questions.normalise(EXAMPLES, {"question": "q", "answers": ["a"]}, split=None)
+    kind, tokenizer = ("chat", CHATS[style]) if style in CHATS else (style, None)
+    built, counts = prompts.build(frame, examples, style=kind, tokenizer=tokenizer)
     assert list(built["id"]) == list(frame["id"])
     assert counts.total == len(frame) and counts.kept == int(built["dropped"].isna().sum())
     for row in built.to_dict("records"):

@@ -1,6 +1,5 @@
 """Questions: every oddity of real files is read, counted, and nothing else is changed."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +56,6 @@ def test_every_real_file_is_normalised_and_survives_parquet(name: str, tmp_path:
     back = read_parquet(tmp_path / "q.parquet")
     assert back["answers"].tolist() == frame["answers"].tolist()
     assert back["titles"].tolist() == frame["titles"].tolist()
-    for row in frame[frame["folded"] > 0].to_dict("records") if "popqa" in name else []:
-        same = [json.loads(r["possible_answers"]) for r in rows if r["question"] == row["question"]]
-        assert set(row["answers"]) == {gold for golds in same for gold in golds}
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,7 @@ def test_questions_that_ask_the_same_of_other_subjects_share_the_relation(
 
 def test_a_subject_is_all_that_the_question_names() -> None:
     found = proxies("Who is older, Ann Lee or Bo Diddley?", "who wrote pride and prejudice")
-    assert found["subject"].tolist()[0] == "ann lee bo diddley"
-    assert "prejudice" in found["subject"].tolist()[1]
+    assert found["subject"].tolist() == ["ann lee bo diddley", "pride and prejudice"]
 
 
 def test_nothing_is_made_of_nothing_and_the_rows_keep_their_order() -> None:
@@ -80,11 +79,6 @@ def test_a_fifth_of_real_questions_has_a_candidate_by_wording(name: str) -> None
 
 
 def test_pairs_and_coverage_are_those_counted_by_hand() -> None:
-    found = pd.DataFrame(
-        {
-            "relation": ["r", "r", "r", "s", "s", None],
-            "subject": ["a", "b", "b", "c", "c", "d"],
-        }
-    )
+    found = pd.DataFrame({"relation": [*"rrrss", None], "subject": [*"abbccd"]})
     assert finders.same_relation(found, ["x", "x", "y", "y", "y", "y"]) == (2 / 4, 2 / 7)
     assert finders.coverage(found, 6) == 3 / 6
