@@ -109,15 +109,6 @@ def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
     assert spec["concat"][0]["vconcat"][0]["width"] == 200
 
 
-def test_pdf_embeds_its_fonts_and_svg_names_a_common_family() -> None:
-    svg = as_svg(draw(style=PAPER))
-    families = set(re.findall(r'font-family="([^"]*)"', svg))
-    assert families and all("Arial" in family and "sans-serif" in family for family in families)
-    pdf = as_pdf(svg, 180)
-    fonts = pdf.count(b"/Type /FontDescriptor")
-    assert fonts and len(re.findall(rb"/FontFile[23]?", pdf)) >= fonts
-
-
 @pytest.mark.parametrize("layers", [2, 16, 80])
 def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None:
     looks = LOOKS | {"panels": MODELS[:1], "datasets": MANY, "readout": READOUTS[3]}
