@@ -12,6 +12,8 @@ import vl_convert
 from anchorscope.experiments.knockout.curve import NO
 
 Pair = tuple[str, str]
+MODELS = [("one", "Model One"), ("two", "Model Two")]
+DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
 FLOORS = ("answer", "question", "response", "text")
 READOUTS = [
     (s, p) for s in ("attn", "mlp", "resid") for p in ("final", "before_answer", "last_answer")

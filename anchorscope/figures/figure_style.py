@@ -80,6 +80,11 @@ class Series:
     marker: str | None
     line: bool = True
 
+    @property
+    def symbol(self) -> str:
+        """What the legend shows, an SVG path."""
+        return ("M-1,0L1,0" if self.line else "") + MARKERS.get(self.marker or "", "")
+
 
 def paper_series(
     datasets: Sequence[tuple[str, str]], rows: pd.DataFrame | None = None
@@ -139,10 +144,6 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         scale = {"domain": names, "range": values}
         return {"field": "series", "type": "nominal", "scale": scale, "legend": legend.to_dict()}
 
-    lines = ["M-1,0L1,0" if one.line else "" for one in series]
-    symbols = [
-        line + MARKERS.get(one.marker or "", "") for line, one in zip(lines, series, strict=True)
-    ]
     colour = channel([one.colour for one in series])
     seen: dict[str, Any] = {"test": "datum.signal", **colour}
     return Encodings(
@@ -150,7 +151,7 @@ def encodings(series: Sequence[Series], look: Style, width: float) -> Encodings:
         alt.ColorValue(NO_SIGNAL, condition=seen),
         alt.FillValue("white", condition=seen),
         alt.StrokeDash(**channel([list(one.dash) for one in series])),
-        alt.Shape(**channel(symbols)),
+        alt.Shape(**channel([one.symbol for one in series])),
     )
 
 

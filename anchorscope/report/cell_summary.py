@@ -105,17 +105,18 @@ def _contrasts(here: pd.DataFrame) -> dict[str, Any]:
     None where `random` was not run.
     """
     rows = {(row["quantity"], row["contrast"]): row for row in here.to_dict("records")}
-    effect = rows.get(("delta_p", "random"))
-    found: dict[str, Any] = {
-        name.replace("-", "_minus_"): _interval(row, "estimate", "ci_low", "ci_high", factor=100)
-        for (quantity, name), row in rows.items()
-        if quantity == "share" and name in ("knockout", "random", "knockout-random")
+    effect, paired = rows.get(("delta_p", "random")), rows.get(("share", "knockout-random"))
+    flips: dict[str, Any] = {
+        name.replace("-", "_minus_"): _interval(
+            rows["share", name], "estimate", "ci_low", "ci_high", factor=100
+        )
+        for name in ("knockout", "random", "knockout-random")
+        if ("share", name) in rows
     }
-    paired = rows.get(("share", "knockout-random"))
+    if paired:
+        flips |= {"pairs": int(paired["n"]), "effect": paired["effect"]}
     return {
-        "flips": found | {"pairs": int(paired["n"]), "effect": paired["effect"]}
-        if paired
-        else None,
+        "flips": flips if paired else None,
         "random_effect": effect["effect"] if effect else None,
     }
 

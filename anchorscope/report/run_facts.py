@@ -152,9 +152,8 @@ def timings(root: str | Path) -> list[dict[Any, Any]]:
     """
     folder = Path(root) / "benchmarks"
     jobs = []
-    for path in sorted(folder.rglob("*.tsv")):
-        if not path.stat().st_size:
-            continue  # as a crash leaves it
+    # a crash leaves empty ones
+    for path in sorted(path for path in folder.rglob("*.tsv") if path.stat().st_size):
         rows = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
         stage, *rest = path.relative_to(folder).with_suffix("").parts
         jobs.append((stage, " / ".join(rest) or stage, rows["s"].sum(), rows["max_rss"].max()))

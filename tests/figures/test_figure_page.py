@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import lru_cache
 from pathlib import Path
@@ -10,27 +9,23 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from browser import UNDRIVEN, browser, driven
-from figure_tables import READOUTS, controls_of, curve_of, density_of
+from browser import driven, needs_browser
+from figure_tables import DATASETS, MODELS, READOUTS, controls_of, curve_of, density_of
 
 from anchorscope.experiments.knockout.figure_probes import probes_chart
 from anchorscope.figures.figure_page import interactive
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figures import CUTS, chart, choices, save
-from anchorscope.storage.errors import AnchorscopeError
 
-MODELS = [("one", "Model One"), ("two", "Model Two")]
-DATASETS = [("a", "Alpha"), ("b", "Beta")]
-LAYERS = 4
-NAMED: Any = {"title": "T", "panels": MODELS, "datasets": DATASETS}
+TWO, LAYERS = DATASETS[:2], 4
+NAMED: Any = {"title": "T", "panels": MODELS, "datasets": TWO}
 LOOKS: Any = NAMED | {"readout": READOUTS[3]}
-needs_browser = pytest.mark.skipif(UNDRIVEN is not None, reason=str(UNDRIVEN))
 
 
 @lru_cache
 def table() -> pd.DataFrame:
     """Two read-outs, four conditions, two groupings, of which one at a single read-out."""
-    curve = curve_of(MODELS, DATASETS, LAYERS, [READOUTS[0], READOUTS[3]], blind=1)
+    curve = curve_of(MODELS, TWO, LAYERS, [READOUTS[0], READOUTS[3]], blind=1)
     other = curve[curve["site"] == "mlp"].assign(grouping="reference_layer")
     return pd.concat([curve, other.assign(delta_p=curve["delta_p"] - 1)], ignore_index=True)
 
@@ -79,25 +74,6 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
         assert "/".join(one[:2]) in text["caption"][0]
 
 
-def test_a_combination_that_was_not_measured_says_so() -> None:
-    last = value("texts")[-1]
-    assert last["caption"] == ["This combination was not measured: choose another."]
-    shown = next(one for one in live()["params"] if one["name"] == "shown")["expr"]
-    assert shown == f"texts[view < 0 ? {len(value('texts')) - 1} : view]"
-
-
-def test_the_figure_itself_stays_still() -> None:
-    still = chart(table(), **LOOKS).to_dict()
-    before = json.dumps(still, sort_keys=True)
-    interactive(still, choices(table(), **LOOKS), 800)
-    assert json.dumps(still, sort_keys=True) == before and "params" not in still
-
-
-def test_an_unknown_readout_is_refused() -> None:
-    with pytest.raises(AnchorscopeError, match="resid/final"):
-        choices(table(), **{**LOOKS, "readout": ("resid", "final")})
-
-
 STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .mark-line path")]
   .map((e) => [e.__data__?.mark?.items?.[0]?.datum, Number(e.getAttribute("opacity") ?? 1)])
   .filter(([datum]) => datum?.probe_auc !== undefined).map(([d, one]) => [d.series, one]))"""
@@ -106,7 +82,7 @@ STRENGTHS = """() => Object.fromEntries([...document.querySelectorAll("#figure .
 @needs_browser
 def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
     paths = save(chart(table(), **LOOKS), tmp_path / "f", choices(table(), **LOOKS))
-    with browser() as chromium, driven(chromium, paths[1]) as opened:
+    with driven(paths[1]) as opened:
         page = opened.page
         page.set_default_timeout(20_000)
         page.evaluate("window.drawn.then(() => 0)")
@@ -149,19 +125,17 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
 
 @needs_browser
 def test_figures_of_other_sorts_are_drawn_too(tmp_path: Path) -> None:
-    controls = controls_of(MODELS, DATASETS, LAYERS)
+    controls = controls_of(MODELS, TWO, LAYERS)
     figures = {
-        "probes": probes_chart(controls, table(), density_of(MODELS, DATASETS), **LOOKS),
+        "probes": probes_chart(controls, table(), density_of(MODELS, TWO), **LOOKS),
         "readouts": readouts_chart(table(), **NAMED),
     }
-    with browser() as chromium:
-        for name, figure in figures.items():
-            path = save(figure, tmp_path / name)[1]
-            with driven(chromium, path) as opened:
-                opened.page.evaluate("window.drawn.then(() => 0)")
-                assert opened.page.locator("#figure path.background").count() > 6
-                assert opened.page.locator("#switches select").count() == 0
-                assert opened.wrong == opened.asked == [], name
+    for name, figure in figures.items():
+        with driven(save(figure, tmp_path / name)[1]) as opened:
+            opened.page.evaluate("window.drawn.then(() => 0)")
+            assert opened.page.locator("#figure path.background").count() > 6
+            assert opened.page.locator("#switches select").count() == 0
+            assert opened.wrong == opened.asked == [], name
 
 
 @needs_browser
@@ -172,7 +146,7 @@ def test_an_error_or_a_request_of_a_page_would_be_seen(tmp_path: Path) -> None:
         "setTimeout(() => { document.title = 'done'; throw new Error('thrown'); });</script>",
         encoding="utf-8",
     )
-    with browser() as chromium, driven(chromium, page) as opened:
+    with driven(page) as opened:
         opened.page.wait_for_function("document.title === 'done'")
         assert opened.asked == ["http://127.0.0.1:9/planted"]
         assert any("said" in one for one in opened.wrong)

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 from workflow import PROJECT, Workspace
 
-
-def loaded() -> Any:
-    spec = importlib.util.spec_from_file_location("pictures", PROJECT / "docs" / "pictures.py")
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-pictures = loaded()
+pictures = SimpleNamespace(**runpy.run_path(str(PROJECT / "docs" / "pictures.py")))
 
 
 def test_every_picture_that_a_page_shows_has_a_figure_it_is_made_from() -> None:

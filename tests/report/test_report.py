@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from browser import ABSENT, CHROMIUM, looked
+from browser import driven, needs_browser
 from report_run import CELLS, HOSTILE, SAMPLES, finished, question
 
 from anchorscope.config.settings import Config
@@ -22,19 +22,6 @@ from anchorscope.storage.files import write_csv
 
 ENDS = ("gain", "gain_low", "gain_high")
 FLOOR = ("floor_auc", "probe_auc", "auc_low", "auc_high")
-LOOK = """
-  const marks = () => all(".sample mark.eq").map((mark) => mark.textContent);
-  seen.marked = marks();
-  while (!$("#next").disabled) { $("#next").click(); seen.marked.push(...marks()); }
-  seen.wide = document.documentElement.scrollWidth - innerWidth;
-  const column = 7, rows = () => [...$("#curve-pair tbody").rows];
-  all("#curve-pair th button")[column].click();
-  seen.sorted = rows().map((row) => row.cells[column].dataset.value ?? null);
-  await set($("#curve-pair input"), "hard q-anch");
-  seen.left = rows().filter((row) => !row.hidden).map((row) => row.textContent);
-  await set($("#cell"), "3");
-  seen.warned = $("#weak").offsetParent !== null;
-"""
 
 
 class Page(HTMLParser):
@@ -206,16 +193,31 @@ def test_options_can_be_pasted(given: dict[str, Any]) -> None:
     assert files == " --configfile 'a b.yaml'" and parse_config(shlex.split(keys)) == given
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
+@needs_browser
 def test_a_reader_can_page_sort_and_filter_and_nothing_planted_runs(
     run: Config, tmp_path: Path
 ) -> None:
-    made = report.build(run)[0]
-    seen = looked(made, LOOK, tmp_path, width=600)
-    assert seen["wrong"] == seen["asked"] == []
-    assert seen["title"] == "Anchorscope: pair"
-    assert set(seen["marked"]) == set(HOSTILE) and len(seen["marked"]) == SAMPLES
-    assert seen["wide"] <= 0 and seen["warned"]
-    known = [float(value) for value in seen["sorted"] if value is not None]
-    assert known == sorted(known) and len(known) > 4
-    assert seen["left"] and all("hard" in row and "Q-Anchored" in row for row in seen["left"])
+    path = tmp_path / "page.html"
+    path.write_text(report.build(run)[0], encoding="utf-8")
+    with driven(path, width=600) as opened:
+        page = opened.page
+        marks = page.locator(".sample mark.eq")
+        marked = marks.all_text_contents()
+        while page.locator("#next").is_enabled():
+            page.click("#next")
+            marked += marks.all_text_contents()
+        assert set(marked) == set(HOSTILE) and len(marked) == SAMPLES
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.locator("#curve-pair th button").nth(7).click()
+        cells = page.locator("#curve-pair tbody td:nth-child(8)")
+        shown = cells.evaluate_all("all => all.map((one) => one.dataset.value ?? null)")
+        known = [float(value) for value in shown if value is not None]
+        assert known == sorted(known) and len(known) > 4
+        page.fill("#curve-pair input", "hard q-anch")
+        page.wait_for_timeout(300)
+        left = page.locator("#curve-pair tbody tr:not([hidden])").all_text_contents()
+        assert left and all("hard" in row and "Q-Anchored" in row for row in left)
+        page.select_option("#cell", "3")
+        page.locator("#weak").wait_for()
+        assert page.title() == "Anchorscope: pair"
+        assert opened.wrong == opened.asked == []
