@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments import strength
-from anchorscope.experiments.analysis import Analysis, Columns, stacked
+from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import auc, mean_known, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
@@ -26,6 +26,7 @@ CONTROLS = (
 )  # fmt: skip
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Columns of a strength that a cell's name otherwise than with `cell_` before them."""
+AUC_UNDER = ("knockout", "random", "question")
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
 DENSITY_CONDITIONS = ("knockout", "random")
 SHUFFLES = 100
@@ -65,7 +66,6 @@ def controls(
         "headline": layers == readout.headline,
         **analysis.strength,
         **{CELL.get(name, f"cell_{name}"): values[0] for name, values in whole.items()},
-        **_floors(analysis),
         **_fitted(analysis, scores, balanced),
         **_quality(analysis, answers),
         **_before_the_answer(analysis, scores),
@@ -73,14 +73,6 @@ def controls(
         **_null(readout, analysis.drawn.seed),
     }
     return pd.DataFrame(columns)[list(CONTROLS)]
-
-
-def _floors(analysis: Analysis) -> Columns:
-    """AUC of each floor."""
-    if analysis.floors is None:
-        return {}
-    known = strength.scores(analysis.floors, analysis.answers)
-    return {f"{name}_auc": auc(s, analysis.z) for name, s in known.items()}
 
 
 def _clean(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
@@ -121,22 +113,30 @@ def ece(p: np.ndarray, z: np.ndarray) -> float:
 
 
 def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
-    """What the probes know: under each condition, and fitted anew."""
+    """What floors and probes know: the clean probe under each condition, and probes fitted anew."""
     readout, z = analysis.readout, analysis.z
     found: Columns = {}
-    for condition in ("knockout", "random", "question"):
-        if condition in readout.effects:
-            found[f"auc_{condition}"] = _auc_under(readout.effects[condition], z)
-    for name, key, learned in (
-        ("auc_refit", ("refit", "knockout"), z),
-        ("auc_shuffled", ("shuffled", "clean"), _shuffled(answers, analysis)),
-    ):
-        if key in readout.others:
-            s = readout.others[key]
-            low, high = intervals.percentile(analysis.drawn.aucs(s, learned), analysis.level)
-            at = [auc(layer, learned) for layer in s]
-            found |= {name: at, f"{name}_low": low, f"{name}_high": high}
+    if analysis.floors is not None:
+        known = strength.scores(analysis.floors, analysis.answers)
+        found |= {f"{name}_auc": auc(s, z) for name, s in known.items()}
+    for condition, effects in readout.effects.items():
+        if condition in AUC_UNDER:
+            some = effects.measured
+            each = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
+            found[f"auc_{condition}"] = np.mean(each, axis=0)
+    for name, key in (("refit", "knockout"), ("shuffled", "clean")):
+        s = readout.others.get((name, key))
+        if s is not None:
+            learned = _shuffled(answers, analysis) if name == "shuffled" else z
+            found[f"auc_{name}"] = [auc(layer, learned) for layer in s]
+            found |= _ends(f"auc_{name}", analysis.drawn.aucs(s, learned), analysis.level)
     return found
+
+
+def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
+    """An interval's two columns."""
+    low, high = intervals.percentile(replicates, level)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _shuffled(answers: pd.DataFrame, analysis: Analysis) -> np.ndarray:
@@ -147,29 +147,16 @@ def _shuffled(answers: pd.DataFrame, analysis: Analysis) -> np.ndarray:
     return samples.aligned(dealt, analysis.answers, "dealt", "answers").astype(np.int64)
 
 
-def _auc_under(effects: Effects, z: np.ndarray) -> np.ndarray:
-    """AUC of the clean probe under a condition, [layers]; draws averaged."""
-    some = effects.measured
-    by_draw = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
-    return np.mean(by_draw, axis=0)
-
-
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
     """AUC at the same site before the answer is read, and what reading it adds, paired."""
-    readout, z, level = analysis.readout, analysis.z, analysis.level
+    readout, drawn, level = analysis.readout, analysis.drawn, analysis.level
     rows = _clean(scores, f"{readout.site}/prompt_end")
     if rows.empty or readout.position == "prompt_end":
         return {}
     before = next(samples.readouts(rows, analysis.answers))
-    earlier = analysis.drawn.aucs(before.clean, z)
+    earlier, now = (drawn.aucs(one.clean, analysis.z) for one in (before, readout))
     found: Columns = {"prompt_end_auc": before.auc, "added_auc": readout.auc - before.auc}
-    for name, replicates in (
-        ("prompt_end", earlier),
-        ("added", analysis.drawn.aucs(readout.clean, z) - earlier),
-    ):
-        low, high = intervals.percentile(replicates, level)
-        found |= {f"{name}_low": low, f"{name}_high": high}
-    return found
+    return found | _ends("prompt_end", earlier, level) | _ends("added", now - earlier, level)
 
 
 def _flips(analysis: Analysis) -> Columns:
@@ -178,8 +165,10 @@ def _flips(analysis: Analysis) -> Columns:
     found: Columns = {}
     for prefix, condition in (("", "knockout"), ("random_", "random")):
         if condition in effects:
-            found[f"{prefix}flip_share"] = _share(effects[condition])
-            found[f"{prefix}delta_p_q"] = _depth(effects[condition])
+            one = effects[condition]
+            found[f"{prefix}flip_share"] = _share(one)
+            # of each draw first
+            found[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
         if ("offset", condition) in readout.others:
             flips = (readout.others["offset", condition] > 0) != (readout.clean > 0)
             found[f"{prefix}offset_flip_share"] = flips.mean(-1)
@@ -201,11 +190,6 @@ def _share(effects: Effects, among: np.ndarray | bool = True) -> np.ndarray:
     """Share of flips by layer among some of the samples that were measured; draws averaged."""
     some = effects.measured & among
     return ratio(effects.flip[..., some].mean(0).sum(-1), np.array(some.sum()))
-
-
-def _depth(effects: Effects) -> np.ndarray:
-    """Mean ΔP of the flips by layer, for each draw first."""
-    return intervals.mean_members(effects.delta_p, effects.flip)
 
 
 def _null(readout: Readout, seed: int) -> Columns:
@@ -245,23 +229,19 @@ def density(analysis: Analysis) -> pd.DataFrame:
     readout = analysis.readout
     layer = int(np.argmax(np.nan_to_num(readout.auc)))
     found = {
-        name: readout.effects[name].delta_logit[:, layer].ravel()
-        for name in DENSITY_CONDITIONS
-        if name in readout.effects
+        name: effects.delta_logit[:, layer].ravel()
+        for name, effects in readout.effects.items()
+        if name in DENSITY_CONDITIONS
     }
-    x = _span(np.concatenate(list(found.values()))) if found else np.array([])
+    if not found:
+        return pd.DataFrame(columns=list(DENSITY))
+    low, high = np.quantile(np.concatenate([*found.values()]), [0.01, 0.99])
+    x = np.linspace(low, high, POINTS) if low < high else np.linspace(low - 1, high + 1, POINTS)
     frames = []
     for name, values in found.items():
         columns = {"condition": name, "layer": layer, "x": x, "density": kernel_density(values, x)}
         frames.append(pd.DataFrame(readout.key | columns)[list(DENSITY)])
-    return stacked(frames, DENSITY)
-
-
-def _span(values: np.ndarray) -> np.ndarray:
-    low, high = np.quantile(values, [0.01, 0.99])
-    if high == low:
-        low, high = low - 1, high + 1
-    return np.linspace(low, high, POINTS)
+    return pd.concat(frames, ignore_index=True)
 
 
 def kernel_density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
