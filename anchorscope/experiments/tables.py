@@ -9,12 +9,6 @@ import pandas as pd
 from anchorscope.experiments.analysis import stacked
 from anchorscope.storage.errors import AnchorscopeError
 
-COLUMNS = (
-    "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer", "n",
-    "share", "delta_p", "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked",
-)  # fmt: skip
-"""What every figure's table holds first; more columns may follow."""
-
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     """Put the tables of several cells below one another, `model` and `dataset` first.
@@ -29,8 +23,7 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
     Raises:
         AnchorscopeError: the tables' columns differ.
     """
-    columns = list(frames[0].columns)
-    named = []
+    columns, named = list(frames[0].columns), []
     for (model, dataset), frame in zip(cells, frames, strict=True):
         if list(frame.columns) != columns:
             differing = sorted(set(frame.columns) ^ set(columns)) or ["their order"]
@@ -40,10 +33,8 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
                 "delete the tables under delta_p/ and run snakemake again",
                 see="stale-product",
             )
-        rest = frame.drop(columns=["model", "dataset"], errors="ignore")
-        rest.insert(0, "model", model)
-        rest.insert(1, "dataset", dataset)
-        named.append(rest)
+        own = frame.assign(model=model, dataset=dataset)
+        named.append(own[list(dict.fromkeys(["model", "dataset", *columns]))])
     return stacked(named)
 
 
