@@ -1,7 +1,8 @@
 """The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 
 import altair as alt
 import pandas as pd
@@ -44,12 +45,15 @@ MEASURES = {
         "",
     ),
 }
-# measures of a cell as a whole, and of its groups
+# what is drawn solid for the cell, dotted beside it, and for its groups: column of a measure
 CELLS = {"auc": data.values_of("probe_auc", "auc_low", "auc_high"), "ece": data.values_of("ece")}
 GROUPS = {
     "accuracy": data.values_of("answer_accuracy", factor=100) | SIZE,
     "popularity": data.values_of("popularity") | SIZE,
 }
+HUMP: dict[str, data.Source] = {"value": ("density", 1, 5), "x": ("x", 1, 4)}
+Line = tuple[str, str, str, Mapping[str, data.Source], pd.DataFrame]
+"""Measure, condition, group, numbers, and the rows of the table."""
 Rows = dict[str, list[Row]]
 """Measure → the rows that one model's panel draws."""
 
@@ -138,72 +142,61 @@ def _rows(
 ) -> Rows:
     """One model's rows of the three tables."""
     found: Rows = {name: [] for name in MEASURES}
-    layers = data.layer_count(controls[controls["model"] == model[0]])
     for i, (key, name) in enumerate(datasets):
         cell, groups, humps = (
             data.cell_of(table, model[0], key) for table in (controls, curve, density)
         )
-        lines = [(measure, measure, cell, "Q", i) for measure in CELLS]
-        lines += [("auc", column, cell, "Q", i) for column in BESIDE]
-        for j, anchor in enumerate(draw.ANCHORS):
-            group = groups[groups["anchor"] == anchor]
-            lines += [(measure, measure, group, anchor, i + 4 * j) for measure in GROUPS]
         common: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
-        for measure, condition, table, anchor, offset in lines:
-            said, beside = BESIDE.get(condition, MEASURES[measure][0]), condition in BESIDE
+        for measure, condition, anchor, numbers, table in _lines(cell, groups, humps):
+            beside, said = condition in BESIDE, BESIDE.get(condition, MEASURES[measure][0])
             shown = common | {"series": draw.series_name(anchor, name), "measure": said}
-            shown |= {"condition": condition, "chance": beside}
-            numbers = (CELLS | GROUPS).get(condition) or data.values_of(condition)
-            for row in data.line_rows(table, numbers, shown, layers, offset, probe=not beside):
+            shown |= {"condition": condition, "chance": beside or condition == "random"}
+            if measure == "density":
+                shown["layer"] = table["at"].iloc[0]
+            offset = i + 4 * draw.ANCHORS.index(anchor)
+            count = data.layer_count(table)
+            for row in data.line_rows(table, numbers, shown, count, offset, probe=not beside):
                 marked = row["mark"] and condition != "floor_auc"
                 found[measure].append(row | {"mark": marked})
-        shown = common | {"series": draw.series_name("Q", name), "measure": "density of Δlogit"}
-        seen = cell["layer"][data.true(cell["signal"])]
-        found["density"] += _density_rows(humps, i, seen).assign(**shown).to_dict("records")
     return found
 
 
-def _density_rows(humps: pd.DataFrame, offset: int, seen: pd.Series) -> pd.DataFrame:
-    """The points of a cell's densities; a marker at about six of each, staggered by series.
-
-    `seen` are the layers with a signal.
-    """
-    rows = humps.dropna(subset=["density"]).sort_values(["condition", "x"])
-    each = rows.groupby("condition")["x"]
-    step = (each.transform("size") // 6).clip(lower=1)
-    mark = each.cumcount() % step == offset * step // 4 % step
-    rows = rows[["condition", "layer", "x", "density"]].round({"x": 4, "density": 5})
-    return rows.assign(mark=mark, signal=rows["layer"].isin(seen))
+def _lines(cell: pd.DataFrame, groups: pd.DataFrame, humps: pd.DataFrame) -> Iterator[Line]:
+    """The lines of a cell's panels; points of a density are numbered as layers are."""
+    for measure, numbers in CELLS.items():
+        yield measure, measure, "Q", numbers, cell
+    for column in BESIDE:
+        yield "auc", column, "Q", data.values_of(column), cell
+    for measure, anchor in product(GROUPS, draw.ANCHORS):
+        yield measure, measure, anchor, GROUPS[measure], groups[groups["anchor"] == anchor]
+    signals = cell[["layer", "signal"]]
+    for condition, hump in humps.merge(signals, how="left").sort_values("x").groupby("condition"):
+        points = hump.assign(at=hump["layer"], layer=range(len(hump)))
+        yield "density", str(condition), "Q", HUMP, points
 
 
 def _panel(
-    name: str,
-    rows: Sequence[Row],
-    layers: int,
-    last: bool,
-    shared: draw.Encodings,
-    look: Style,
+    name: str, rows: Sequence[Row], layers: int, last: bool, shared: draw.Encodings, look: Style
 ) -> alt.LayerChart:
     """One measure of one model; the last by layer names its x axis."""
     _, title, form = MEASURES[name]
-    height = round(0.45 * look.panel_height)
+    seen = [row[k] for row in rows for k in ("value", "low", "high") if row.get(k) is not None]
     if name == "density":
-        return _density(rows, title, height, shared, look)
-    x = figure_panel.layer_axis(layers, "Layer" if last else None)
-    y = figure_panel.value_axis("value", title, *_axis(name, rows), look, number=form)
-    tall, of_auc, of_groups = round(1.6 * height), name == "auc", name in GROUPS
+        x, y = _axes_of_density(rows, title)
+    else:
+        x = figure_panel.layer_axis(layers, "Layer" if last else None)
+        y = figure_panel.value_axis("value", title, *_axis(name, seen), look, number=form)
+    height = (0.72 if name == "auc" else 0.45) * look.panel_height
     return figure_panel.line_panel(
-        rows,
-        *(x, y, shared, look, TIPS),
-        height=tall if of_auc else height,
-        chance=of_auc,
-        crosses=of_groups,
+        *(rows, x, y, shared, look, TIPS),
+        height=round(height),
+        chance=name in ("auc", "density"),
+        crosses=name in GROUPS,
     )
 
 
-def _axis(name: str, rows: Sequence[Row]) -> Axis:
+def _axis(name: str, seen: Sequence[float]) -> Axis:
     """Range and ticks of a measure's axis; holds every value and band."""
-    seen = [row[k] for row in rows for k in ("value", "low", "high") if row[k] is not None]
     if name == "accuracy":
         return PERCENT
     if name == "auc":
@@ -214,27 +207,11 @@ def _axis(name: str, rows: Sequence[Row]) -> Axis:
     return (0, 1.05 * high), [step * k for k in range(int(1.05 * high / step) + 1)]
 
 
-def _density(
-    rows: Sequence[Row], title: str, height: float, shared: draw.Encodings, look: Style
-) -> alt.LayerChart:
-    """Densities of one model; square roots, so that a wide hump shows beside a narrow one."""
-    width, table = look.panel_width, pd.DataFrame(rows)
-    if table.empty:
-        note = figure_panel.empty_note("not measured", width, height, look)
-        return alt.LayerChart(layer=[note], width=width, height=height)
-    base = alt.Chart(table).encode(detail=["series:N", "condition:N"])
-    ends = [table["x"].min(), table["x"].max()]
-    axis = alt.Axis(grid=False, tickCount=8)
-    x = alt.X("x:Q", title="Δlogit", scale=alt.Scale(domain=ends, nice=False), axis=axis)
-    scale = alt.Scale(type="sqrt", domain=[0, 1.05 * table["density"].max()])
+def _axes_of_density(rows: Sequence[Row], title: str) -> tuple[alt.X, alt.Y]:
+    """Square roots, so that a wide hump shows beside a narrow one."""
+    at, high = [row["x"] for row in rows] or [0], [row["value"] for row in rows] or [1]
+    scale = alt.Scale(domain=[min(at), max(at)], nice=False)
+    x = alt.X("x:Q", title="Δlogit", scale=scale, axis=alt.Axis(grid=False, tickCount=8))
     axis = alt.Axis(title=title, tickCount=3, minExtent=0, grid=True)
-    y = alt.Y("density:Q", scale=scale, axis=axis)
-    layers: list[alt.Chart] = []
-    for condition, dash, opacity in (("random", draw.DOTTED, 0.65), ("knockout", [1, 0], 1)):
-        here = base.transform_filter(f"datum.condition === '{condition}'")
-        stroke, size = 0.75 * look.line_width, 0.5 * look.marker_size
-        line = here.mark_line(strokeWidth=stroke, strokeDash=dash, opacity=opacity)
-        hollow = condition == "random"
-        layers.append(line.encode(x, y, color=shared.colour))
-        layers.append(figure_panel.marker_layer(here, x, y, shared, size, hollow=hollow))
-    return alt.LayerChart(layer=layers, width=width, height=height)
+    scale = alt.Scale(type="sqrt", domain=[0, 1.05 * max(high)])
+    return x, alt.Y("value:Q", scale=scale, axis=axis)
