@@ -62,10 +62,8 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    Args:
-        analysis, columns, refitted: see `Analysis.table`.
-        arms: of a read-out.
-        source: where relations come from, see `partners.Interchange`.
+    `source` tells where relations come from, see `partners.Interchange`; for the other arguments
+    see `Analysis.table`.
     """
     z = analysis.answers["label"].astype(str).to_numpy()
 

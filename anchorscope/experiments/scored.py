@@ -27,23 +27,14 @@ COLUMNS = ("id", "condition", "readout", "layer", "s")
 
 @dataclass(frozen=True)
 class Cell:
-    """What an experiment measures.
-
-    Attributes:
-        loaded: the model.
-        answers: the samples measured in the main run, see `activations.measured`.
-        probes: fitted to them.
-        readouts: such as `mlp/final`.
-        batch_tokens: most rows × padded length of a pass.
-        seed: of partners and random choices.
-    """
+    """What an experiment measures."""
 
     loaded: Loaded
-    answers: pd.DataFrame
-    probes: Stored
-    readouts: Sequence[str]
-    batch_tokens: int
-    seed: int = 0
+    answers: pd.DataFrame  # the samples measured in the main run, see `activations.measured`
+    probes: Stored  # fitted to them
+    readouts: Sequence[str]  # such as `mlp/final`
+    batch_tokens: int  # most rows × padded length of a pass
+    seed: int = 0  # of partners and random choices
 
     @property
     def samples(self) -> dict[str, Sample]:
@@ -62,10 +53,8 @@ class Cell:
     ) -> pd.DataFrame:
         """Pass samples under some interventions, and clean, and score every layer.
 
-        Args:
-            samples: with their answers behind the prompts that the interventions want, where there
-                are such and the model can take them; others are passed without these.
-            interventions: beside `clean`.
+        A sample that has no prompt that an intervention wants, or one that the model cannot take,
+        is passed without that intervention.
 
         Returns:
             `COLUMNS`: s is the calibrated logit of the probe of the sample's fold, float64.

@@ -30,11 +30,10 @@ def of_scores(
     drawn: Bootstrap,
     level: float,
 ) -> Strength:
-    """How well scores tell right from wrong answers, beside the floor hardest to beat.
+    """How well scores s [layers, n] tell right from wrong answers, beside the hardest floor.
 
     Args:
-        s: scores, [layers, n].
-        position: where they are read.
+        s, position: the scores, and where they are read.
         answers: as `samples.in_order` returns them.
         floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
         drawn, level: the bootstrap, and the level of its intervals.

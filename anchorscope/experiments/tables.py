@@ -11,22 +11,18 @@ from anchorscope.storage.errors import AnchorscopeError
 
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Put the tables of several cells below one another, `model` and `dataset` first.
+    """Put a kind of table of several cells below one another, `model` and `dataset` first.
 
-    Works for each kind of a cell's tables (curve, contrasts, controls, strata, …): rows keep
-    their order within a cell, columns theirs; a cell may have no rows.
-
-    Args:
-        cells: (model key, dataset key) of each cell, in the order of panels and legend.
-        frames: the cells' tables, in the same order.
+    `cells` holds the model's and the dataset's key of each; rows and columns keep their order, and
+    a cell may have no rows.
 
     Raises:
         AnchorscopeError: the tables' columns differ.
     """
-    columns, named = list(frames[0].columns), []
+    columns, named = list(frames[0]), []
     for (model, dataset), frame in zip(cells, frames, strict=True):
-        if list(frame.columns) != columns:
-            differing = sorted(set(frame.columns) ^ set(columns)) or ["their order"]
+        if list(frame) != columns:
+            differing = sorted(map(str, {*frame} ^ {*columns})) or ["their order"]
             raise AnchorscopeError(
                 f"the cells' tables have different columns: {', '.join(differing)}",
                 f"{model} on {dataset}",

@@ -31,11 +31,9 @@ DIFFERENCE = "-".join(ARMS)
 def report(analysis: Analysis) -> pd.DataFrame:
     """Whether the probe follows when an answer is put behind another question.
 
-    The answers have `<arm>_partner` and `partner_source`, where the interchange was run.
-
-    Returns:
-        A row for each layer, arm, label and anchor, with the columns `INTERCHANGE`, see
-        docs/products.md; blanks where no pair counts. No rows where no sample has a partner.
+    The answers have `<arm>_partner` and `partner_source`, where the interchange was run. A row for
+    each layer, arm, label and anchor, with the columns `INTERCHANGE`, see docs/products.md; blanks
+    where no pair counts. No rows where no sample has a partner.
 
     Raises:
         AnchorscopeError: scores and partners are not of the same samples.
@@ -49,9 +47,7 @@ def report(analysis: Analysis) -> pd.DataFrame:
 def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
     """The arms measured, and where both are, `matched-placebo`; values `follows` and `delta_p`.
 
-    Args:
-        readout: one of `samples.readouts`.
-        answers: as `samples.in_order` returns them, with `matched_partner` and `placebo_partner`.
+    The answers, as `samples.in_order` returns them, have `matched_partner` and `placebo_partner`.
 
     Raises:
         AnchorscopeError: scores and partners are not of the same samples.

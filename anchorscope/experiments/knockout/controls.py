@@ -39,17 +39,16 @@ def controls(
 ) -> pd.DataFrame:
     """What flips by itself, and what the probes know, of one read-out.
 
+    A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not measured.
+    Shares are fractions of the samples that the condition measured, ΔP percentage points; random
+    draws are averaged.
+
     Args:
-        analysis: its answers have, where known, `repeats_subject`; its seed is also that of the
-            permutations, and must be that of the run (for the shuffled labels).
+        analysis: its seed is also that of the permutations, and must be that of the run (for the
+            shuffled labels).
         scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
         answers: in the order in which they were scored (for the shuffled labels alone).
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
-
-    Returns:
-        A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not
-        measured. Shares are fractions of the samples that the condition measured, ΔP percentage
-        points; random draws are averaged.
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.
@@ -99,13 +98,9 @@ def _prior_logit(fold: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def ece(p: np.ndarray, z: np.ndarray) -> float:
-    """Expected calibration error: mean |share of z = 1 − mean p| over bins of p, by their size.
+    """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
 
-    Ten bins of equal width (Naeini et al., 2015, for the probability of one class).
-
-    Args:
-        p: probability that z = 1, [n].
-        z: labels, [n].
+    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class).
     """
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(bins, weights=z - p, minlength=BINS)
@@ -163,7 +158,7 @@ def _flips(analysis: Analysis) -> Columns:
     """What flips, and how deep."""
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
     found: Columns = {}
-    for prefix, condition in (("", "knockout"), ("random_", "random")):
+    for prefix, condition in (("", "knockout"), ("random_", "random"), ("question_", "question")):
         if condition in effects:
             one = effects[condition]
             found[f"{prefix}flip_share"] = _share(one)
@@ -172,8 +167,6 @@ def _flips(analysis: Analysis) -> Columns:
         if ("offset", condition) in readout.others:
             flips = (readout.others["offset", condition] > 0) != (readout.clean > 0)
             found[f"{prefix}offset_flip_share"] = flips.mean(-1)
-    if "question" in effects:
-        found["question_flip_share"] = _share(effects["question"])
     if "knockout" in readout.replicate:
         found["replicate_flip_share"] = _share(readout.replicate["knockout"])
     if "noop" in effects:
@@ -199,20 +192,15 @@ def _null(readout: Readout, seed: int) -> Columns:
     generator, n = np.random.default_rng(seed), readout.clean.shape[1]
     dealt = np.stack([generator.permutation(n) for _ in range(SHUFFLES)])
     moved = readout.effects["knockout"].delta_logit[0]
-    rows = [_null_layer(s, d[dealt]) for s, d in zip(readout.clean, moved, strict=True)]
-    share, points = np.array(rows).T
-    return {"null_share": share, "null_delta_p": points}
-
-
-def _null_layer(clean: np.ndarray, delta_logit: np.ndarray) -> tuple[float, float]:
-    """Share of flips and mean ΔP among them; `delta_logit` [times, n]."""
-    wrong = clean > 0
-    sign = np.where(wrong, 1.0, -1.0)
-    s = clean + sign * delta_logit
-    flip = (s > 0) != wrong
-    points = 100 * sign * (sigmoid(s) - sigmoid(clean))
-    depth = ratio(np.where(flip, points, 0.0).sum(-1), flip.sum(-1))
-    return float(flip.mean()), float(mean_known(depth, axis=0))
+    shares, depths = [], []
+    for clean, delta_logit in zip(readout.clean, moved, strict=True):
+        sign = np.where(clean > 0, 1.0, -1.0)
+        s = clean + sign * delta_logit[dealt]
+        flip = (s > 0) != (clean > 0)
+        points = 100 * sign * (sigmoid(s) - sigmoid(clean))
+        shares.append(flip.mean())
+        depths.append(mean_known(ratio((flip * points).sum(-1), flip.sum(-1)), axis=0))
+    return {"null_share": shares, "null_delta_p": depths}
 
 
 def density(analysis: Analysis) -> pd.DataFrame:
@@ -221,10 +209,7 @@ def density(analysis: Analysis) -> pd.DataFrame:
     A Gaussian kernel of Silverman's width (1986, eq. 3.31), for the knockout and for the random
     control (all draws together), at 101 points over what both span between their 1 and 99 %
     quantiles. Δlogit counts towards the class predicted on clean. Two humps are no two mechanisms.
-
-    Returns:
-        A row for each condition and point, with the columns `DENSITY`; `density` is
-        per unit of `x`. No rows where neither condition was measured.
+    A row for each condition measured and point: `DENSITY`, per unit of `x`.
     """
     readout = analysis.readout
     layer = int(np.argmax(np.nan_to_num(readout.auc)))

@@ -43,16 +43,13 @@ NOT_INTERPRETABLE = "not interpretable"
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
-    """A read-out's curve, by every grouping that its conditions allow.
+    """A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
 
-    The answers have, where known, `popularity` and `n_blocked_<condition>`.
-
-    Returns:
-        A row for each condition, grouping, anchor and layer, with the columns `CURVE`, see
-        docs/products.md. `replicate` groups one prompt by the flips behind a second one for the
-        same question, and the other way round, averaged, over the samples that have one. Of
-        several random draws every number is found for each draw, then averaged; the bootstrap
-        draws among them, too. An empty group has n = 0, share = 0 and blanks.
+    The answers have, where known, `popularity` and `n_blocked_<condition>`. `replicate` groups one
+    prompt by the flips behind a second one for the same question, and the other way round,
+    averaged, over the samples that have one. Of several random draws every number is found for
+    each draw, then averaged; the bootstrap draws among them, too. An empty group has n = 0,
+    share = 0 and blanks.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
@@ -172,13 +169,10 @@ def complete(readout: Readout, answers: pd.DataFrame) -> np.ndarray:
 def contrasts(analysis: Analysis) -> pd.DataFrame:
     """Knockout against random control, and matched against placebo partners, paired.
 
-    `random_complete` in the answers says where as many tokens were blocked at random as by the
-    knockout (all, if absent).
-
-    Returns:
-        A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
-        docs/products.md, in percentage points; random draws are averaged within a sample. No rows
-        of what was not run.
+    A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
+    docs/products.md, in percentage points; random draws are averaged within a sample. No rows of
+    what was not run. `random_complete` in the answers says where as many tokens were blocked at
+    random as by the knockout (all, if absent).
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.

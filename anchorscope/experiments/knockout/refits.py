@@ -49,11 +49,10 @@ def refit(
     are found anew, and the drawn samples are predicted out of fold.
 
     Args:
-        read: activations, see `scores.score`; `clean` and `knockout` are read.
-        answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
+        read, answers: as of `scores.score`; `clean` and `knockout` are read.
         readout: such as `mlp/final`.
-        settings: of the probes; their seed is also that of the draws.
-        fitted: the probes of the clean pass, of all layers.
+        settings, fitted: of the clean pass's probes, of all layers; their seed is also that of the
+            draws.
         draws: bootstrap draws. One that leaves some probe a single class is not used.
         device: where probes are fitted.
 

@@ -32,10 +32,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
     `min_n` samples together as `other relations`; `length` of the question in words, `shorter` (at
     most the median) or `longer`. One in which no two samples differ is left out.
 
-    Returns:
-        A row for each condition, stratum and value, with the columns `STRATA`, see
-        docs/products.md. Under `random` it is of the samples whose control is complete, the draws
-        averaged.
+    A row for each condition, stratum and value, with the columns `STRATA`, see docs/products.md;
+    under `random` of the samples whose control is complete, the draws averaged.
     """
     readout, answers, layer = analysis.readout, analysis.answers, analysis.readout.headline
     own = {name: _at(one, layer) for name, one in readout.effects.items() if name in CONDITIONS}
@@ -79,10 +77,8 @@ def _strata(
 ) -> dict[str, pd.Categorical[str]]:
     """Stratum → the value of each sample, missing where it is unknown."""
     words = np.array([len(question.split()) for question in answers["question"]])
-    found = {
-        "label": _categories(answers["label"], CLASSES),
-        "predicted": _categories(predicted, CLASSES),
-    }
+    found = {"label": _categories(answers["label"], CLASSES)}
+    found["predicted"] = _categories(predicted, CLASSES)
     if "popularity" in answers:
         found["popularity"] = _terciles(pd.to_numeric(answers["popularity"]))
     if "relation" in answers:

@@ -25,14 +25,14 @@ def table(
 ) -> pd.DataFrame:
     """How often replaced tokens flip what the probes predict.
 
+    A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`. Intervals
+    hold the probes fixed.
+
     Args:
         scores: of the main run, which form the groups.
         answers: of the cell; those without scores were not measured.
         rows: what `measure` found.
-        settings: of `analyses`. Intervals hold the probes fixed.
-
-    Returns:
-        A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`.
+        settings: of `analyses`.
     """
     source = next(iter(rows["source"].dropna()), None)
     frames = []
@@ -45,9 +45,7 @@ def table(
 def per_sample(scores: pd.DataFrame, answers: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Whether each sample flips at the headline layer, under each arm and under the control.
 
-    Returns:
-        `PER_SAMPLE`: `measure` is `flip`; `value` and `control` are NaN where the pair does not
-        count.
+    `PER_SAMPLE`; `value` and `control` are NaN where the pair does not count.
     """
     frames = []
     for analysis in _analyses(scores, answers, rows, draws=1):
