@@ -2,27 +2,32 @@
 
 from functools import partial
 
+import pandas as pd
+
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
-    from anchorscope.experiments.knockout import refits
+    from anchorscope.experiments.knockout.refits import refit
     from anchorscope.passes import activations
     from anchorscope.probes import stored
+    from anchorscope.probes.fitting import Settings
     from anchorscope.workflow import jobs
 
     given, chosen = snakemake.input, snakemake.params
     device = jobs.device_of(snakemake)
-    found = refits.of_cell(
-        partial(activations.read, given.activations),
-        activations.measured(read_parquet(given.answers), given.activations),
-        chosen.readouts,
-        {**chosen.probe, "seed": chosen.seed},
-        stored.read(given.probes).fitted,
-        draws=chosen.draws,
-        seed=chosen.seed,
-        device=device,
-    )
-    write_csv(found, snakemake.output.refits)
+    answers = activations.measured(read_parquet(given.answers), given.activations)
+    settings = Settings(**chosen.probe, seed=chosen.seed)
+    fitted = stored.read(given.probes).fitted
+    tables = [
+        refit(
+            partial(activations.read, given.activations, readout),
+            *(answers, readout, settings, fitted[readout]),
+            draws=chosen.draws,
+            device=device,
+        )
+        for readout in chosen.readouts
+    ]
+    write_csv(pd.concat(tables, ignore_index=True), snakemake.output.refits)
     provenance.of_stage(snakemake, snakemake.output.refits, device=device)

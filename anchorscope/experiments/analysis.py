@@ -18,69 +18,47 @@ from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
 
 ANCHORS = ("Q", "A", "all")
+ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
+"""Bounds of intervals."""
+Columns = dict[str, Any]
+"""Column → what a row of each layer holds, [layers], or one value for all."""
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A mean over samples with an interval.
-
-    Attributes:
-        means: the mean.
-        ends: what the names of the interval's columns begin with.
-        bounds: which the interval keeps to, such as 0 and 1 of a share.
-    """
+    """A mean over samples with an interval."""
 
     means: Means
-    ends: str
-    bounds: tuple[float, float] = (-np.inf, np.inf)
+    ends: str  # what the names of the interval's columns begin with
+    bounds: tuple[float, float] = ANY  # that the interval keeps to
 
 
 @dataclass(frozen=True)
 class Group:
-    """Samples that share a row at every layer.
+    """Samples that share a row at every layer."""
 
-    Attributes:
-        key: the columns that name it.
-        members: who they are, for each way to form the group, bool [ways, layers, n].
-        support: by whose number the row is thin, bool [ways, layers, n].
-        quantities: column → mean over some of the members.
-        averages: the same, without an interval.
-    """
-
-    key: Mapping[str, object]
-    members: np.ndarray
-    support: np.ndarray
-    quantities: Mapping[str, Quantity]
-    averages: Mapping[str, Means] = field(default_factory=dict)
+    columns: Columns  # what names it, and what is known of it
+    members: np.ndarray  # who they are, for each way to form the group, bool [ways, layers, n]
+    support: np.ndarray  # by whose number the row is thin, bool [ways, layers, n]
+    quantities: Mapping[str, Quantity]  # column → mean over some of the members
+    averages: Mapping[str, Means] = field(default_factory=dict)  # the same, without an interval
 
 
-Columns = dict[str, Any]
-"""Column → what a row of each layer holds, [layers], or one value for all."""
-Describe = Callable[[Group, Columns, Mapping[str, Spread]], Columns]
+Describe = Callable[[Columns, Mapping[str, Spread]], Columns]
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """One read-out of a cell, and how its intervals are made.
-
-    Attributes:
-        readout: the read-out.
-        answers: the samples, as `samples.in_order` returns them.
-        drawn: the bootstrap.
-        floors: see `anchorscope.probes.floors.floors`; None where not known.
-        again: what refitted probes say; None gives the intervals of fixed probes.
-        level: of the intervals.
-        min_n, min_clusters: a row of fewer samples or clusters is `thin`.
-    """
+    """One read-out of a cell, and how its intervals are made."""
 
     readout: Readout
-    answers: pd.DataFrame
+    answers: pd.DataFrame  # the samples, see `samples.in_order`
     drawn: Bootstrap
-    floors: pd.DataFrame | None
-    again: Draws | None
-    level: float
-    min_n: int
-    min_clusters: int
+    floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None where not known
+    refits: Draws | None = None  # what refitted probes say; None holds the probes fixed
+    level: float = 0.95  # of the intervals
+    min_n: int = 20  # a row of fewer samples is `thin`,
+    min_clusters: int = 10  # and one of fewer clusters
 
     @property
     def z(self) -> np.ndarray:
@@ -108,21 +86,20 @@ class Analysis:
         self,
         columns: Sequence[str],
         groups: Callable[[Readout], Sequence[Group]],
-        describe: Describe,
         refitted: Sequence[str] = (),
+        describe: Describe = lambda *_: {},
     ) -> pd.DataFrame:
         """A row for each group and layer.
 
         Args:
             columns: of the table, in order.
             groups: of a read-out; formed anew as the probes of each refit see it.
-            describe: further columns of a group, from those it has and its quantities.
             refitted: the conditions that `groups` reads; none: intervals hold the probes fixed.
+            describe: further columns of a group, from those it has and its quantities.
         """
         refits = None
-        if self.again is not None and refitted:
-            refits = self.again.refits(self.readout, self.answers, refitted)
-
+        if self.refits is not None and refitted:
+            refits = self.refits.refits(self.readout, self.answers, refitted)
         own = groups(self.readout)
 
         def means(readout: Readout) -> list[Means]:
@@ -134,23 +111,21 @@ class Analysis:
         for group in own:
             spread = {name: next(spreads) for name in group.quantities}
             found = self._columns(group, spread)
-            found |= describe(group, found, spread)
-            frames.append(pd.DataFrame(found)[list(columns)])
+            frames.append(pd.DataFrame(found | describe(found, spread))[list(columns)])
         return stacked(frames, columns)
 
     def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
         """What the rows of every table may hold."""
-        layers = np.arange(len(self.readout.clean))
-        n = count(group.members)
+        layers, n = np.arange(len(self.readout.clean)), count(group.members)
+        few = self._clusters(group.support) < self.min_clusters
         found: Columns = {
             **self.readout.key,
-            **group.key,
+            **group.columns,
             "layer": layers,
             "headline": layers == self.readout.headline,
             "n": n,
             "n_clusters": self._clusters(group.members),
-            "thin": (count(group.support) < self.min_n)
-            | (self._clusters(group.support) < self.min_clusters),
+            "thin": (count(group.support) < self.min_n) | few,
         }
         for name, quantity in group.quantities.items():
             ends = np.clip(spreads[name].interval(self.level), *quantity.bounds)
@@ -172,13 +147,9 @@ def analyses(
     scores: pd.DataFrame,
     answers: pd.DataFrame,
     *,
-    floors: pd.DataFrame | None = None,
-    refits: Draws | None = None,
     draws: int = 1000,
-    level: float = 0.95,
-    min_n: int = 20,
-    min_clusters: int = 10,
     seed: int = 0,
+    **settings: Any,
 ) -> Iterator[Analysis]:
     """The read-outs of a cell, one after another, so that the effects of one are held at once.
 
@@ -186,8 +157,8 @@ def analyses(
         scores: the table of `anchorscope.probes.scores.score`.
         answers: the samples: id, question, subject, label; dropped rows are left out. Nothing
             depends on the order of rows.
-        floors, level, min_n, min_clusters: see `Analysis`; `refits` is its `again`.
         draws, seed: of the bootstrap, over subjects where known, else questions.
+        settings: of each `Analysis`.
 
     Raises:
         AnchorscopeError: scores and answers are not of the same samples.
@@ -195,7 +166,7 @@ def analyses(
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)
     for readout in samples.readouts(scores, ordered):
-        yield Analysis(readout, ordered, drawn, floors, refits, level, min_n, min_clusters)
+        yield Analysis(readout, ordered, drawn, **settings)
 
 
 def table(
@@ -212,6 +183,11 @@ def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str] = ()) -> pd.D
     """Tables below one another; empty ones leave the types of the others alone."""
     filled = [frame for frame in frames if len(frame)] or list(frames[:1])
     return pd.concat(filled, ignore_index=True) if filled else pd.DataFrame(columns=list(columns))
+
+
+def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
+    """Who belongs to each of `ANCHORS`, bool as `flips`."""
+    return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
 
 
 def count(members: np.ndarray) -> np.ndarray:

@@ -19,27 +19,18 @@ class Experiment:
     - `table.table(scores, answers, rows, ...)` makes a cell's table from them, and
       `table.per_sample(scores, answers, rows)` what the calibration holds against planted truth.
     - `figure.chart(table, view, ...)` draws one of `views`.
-
-    Attributes:
-        name: of its target and its products.
-        about: what it does and what controls it, in a sentence or two.
-        views: view → title of the picture; the first is `<figure>.<name>`, the others
-            `<figure>.<name>-<view>`.
-        columns: of a cell's table; docs/experiments.md explains them.
     """
 
-    name: str
-    about: str
-    views: Mapping[str, str]
-    columns: tuple[str, ...]
+    name: str  # of its target and its products
+    about: str  # what it does and what controls it, in a sentence or two
+    views: Mapping[str, str]  # view → title of the picture
+    columns: tuple[str, ...]  # of a cell's table; docs/experiments.md explains them
 
     def module(self, part: str) -> ModuleType:
         """`measure`, `table` or `figure` of its folder, imported when needed."""
         return importlib.import_module(f"anchorscope.experiments.{self.name}.{part}")
 
     def stems(self) -> dict[str, str]:
-        """View → how its pictures are named behind the figure's name."""
-        return {
-            view: f"{self.name}-{view}" if place else self.name
-            for place, view in enumerate(self.views)
-        }
+        """View → how its pictures are named behind the figure's name; the first has no suffix."""
+        first = next(iter(self.views))
+        return {one: self.name if one == first else f"{self.name}-{one}" for one in self.views}

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import ANCHORS, Analysis, Group, Quantity, count
+from anchorscope.experiments.analysis import (
+    ANY,
+    SHARE,
+    Analysis,
+    Group,
+    Quantity,
+    anchored,
+    count,
+)
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
@@ -22,16 +29,12 @@ LABELS = ("all", "0", "1")
 class Arm:
     """What an arm does to each sample at each layer.
 
-    Attributes:
-        partner: whether the sample has a partner, bool [n].
-        counted: whether the pair counts, bool [layers, n].
-        values: column → what is averaged over them, [layers, n]: percentage points of `delta_p`,
-            else 0 or 1, or a difference of these.
-        averages: column → the same, told without an interval.
+    `values` and `averages` (told without an interval) are what is averaged over the pairs that
+    count, [layers, n]: percentage points of `delta_p`, else 0 or 1, or a difference of these.
     """
 
-    partner: np.ndarray
-    counted: np.ndarray
+    partner: np.ndarray  # whether the sample has a partner, bool [n]
+    counted: np.ndarray  # whether the pair counts, bool [layers, n]
     values: Mapping[str, np.ndarray]
     averages: Mapping[str, np.ndarray] = field(default_factory=dict)
 
@@ -44,6 +47,12 @@ class Arm:
         )
 
 
+def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
+    """Where each sample's partner stands among the answers, int64 [n]; -1 where it has none."""
+    ids = pd.Index(answers["id"].astype(str))
+    return ids.get_indexer(pd.Index(partners.astype(str)))
+
+
 def table(
     analysis: Analysis,
     columns: Sequence[str],
@@ -53,47 +62,36 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    Args:
-        analysis, columns, refitted: see `Analysis.table`.
-        arms: of a read-out.
-        source: where relations come from, see `partners.Interchange`.
+    `source` tells where relations come from, see `partners.Interchange`; for the other arguments
+    see `Analysis.table`.
     """
-    label = analysis.answers["label"].astype(str).to_numpy()
-    here = arms(analysis.readout)
+    z = analysis.answers["label"].astype(str).to_numpy()
 
     def groups(readout: Readout) -> list[Group]:
-        flips = readout.effects["knockout"].flip[0]
-        anchored = {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
-        return [
-            _group(name, arm, z, anchor, ((z == "all") | (label == z)) & anchored[anchor])
-            for (name, arm), z, anchor in product(arms(readout).items(), LABELS, ANCHORS)
-        ]
+        flips = anchored(readout.effects["knockout"].flip[0])
+        found = []
+        for (name, arm), label, anchor in product(arms(readout).items(), LABELS, flips):
+            whole = ((label == "all") | (z == label)) & flips[anchor]
+            named = {"arm": name, "label": label, "anchor": anchor, "source": source}
+            found.append(_group(named, arm, whole[None]))
+        return found
 
-    def describe(group: Group, found: Mapping[str, Any], _: object) -> dict[str, Any]:
-        n_paired = count(group.support)
-        return {
-            "n_partner": count(group.members & here[str(group.key["arm"])].partner),
-            "n_paired": n_paired,
-            "coverage": intervals.ratio(n_paired, found["n"]),
-            "source": source,
-        }
-
-    return analysis.table(columns, groups, describe, refitted)
+    return analysis.table(columns, groups, refitted)
 
 
-def _group(name: str, arm: Arm, label: str, anchor: str, whole: np.ndarray) -> Group:
-    """Some samples [layers, n] in an arm."""
-    counted = (whole & arm.counted)[None]
+def _group(named: dict[str, object], arm: Arm, whole: np.ndarray) -> Group:
+    """Some samples [1, layers, n] in an arm."""
+    counted = whole & arm.counted
+    n_paired = count(counted)
+    known = {
+        "n_partner": count(whole & arm.partner),
+        "n_paired": n_paired,
+        "coverage": intervals.ratio(n_paired, count(whole)),
+    }
+    bounds = {"follows": (-1.0, 1.0) if "-" in str(named["arm"]) else SHARE}
     quantities = {
-        column: Quantity(Means(values[None], counted), column, _bounds(name, column))
+        column: Quantity(Means(values[None], counted), column, bounds.get(column, ANY))
         for column, values in arm.values.items()
     }
     averages = {column: Means(values, counted) for column, values in arm.averages.items()}
-    key = {"arm": name, "label": label, "anchor": anchor}
-    return Group(key, whole[None], counted, quantities, averages)
-
-
-def _bounds(arm: str, column: str) -> tuple[float, float]:
-    if column == "delta_p":
-        return -np.inf, np.inf
-    return (-1, 1) if column == "contrast" or "-" in arm else (0, 1)
+    return Group(named | known, whole, counted, quantities, averages)

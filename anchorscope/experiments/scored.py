@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from anchorscope.experiments.analysis import stacked
 from anchorscope.models.families import Loaded, positions
 from anchorscope.passes.batches import Sample, arrange
 from anchorscope.passes.interventions import CLEAN, Intervention
@@ -27,23 +27,14 @@ COLUMNS = ("id", "condition", "readout", "layer", "s")
 
 @dataclass(frozen=True)
 class Cell:
-    """What an experiment measures.
-
-    Attributes:
-        loaded: the model.
-        answers: the samples measured in the main run, see `activations.measured`.
-        probes: fitted to them.
-        readouts: such as `mlp/final`.
-        batch_tokens: most rows × padded length of a pass.
-        seed: of partners and random choices.
-    """
+    """What an experiment measures."""
 
     loaded: Loaded
-    answers: pd.DataFrame
-    probes: Stored
-    readouts: Sequence[str]
-    batch_tokens: int
-    seed: int = 0
+    answers: pd.DataFrame  # the samples measured in the main run, see `activations.measured`
+    probes: Stored  # fitted to them
+    readouts: Sequence[str]  # such as `mlp/final`
+    batch_tokens: int  # most rows × padded length of a pass
+    seed: int = 0  # of partners and random choices
 
     @property
     def samples(self) -> dict[str, Sample]:
@@ -62,53 +53,43 @@ class Cell:
     ) -> pd.DataFrame:
         """Pass samples under some interventions, and clean, and score every layer.
 
-        Args:
-            samples: with their answers behind the prompts that the interventions want, where there
-                are such and the model can take them; others are passed without these.
-            interventions: beside `clean`.
+        A sample that has no prompt that an intervention wants, or one that the model cannot take,
+        is passed without that intervention.
 
         Returns:
             `COLUMNS`: s is the calibrated logit of the probe of the sample's fold, float64.
         """
-        chosen = [(one, 0) for one in (CLEAN, *interventions)]
-        limits = (self.loaded.window, positions(self.loaded.model.config))
-        most = min((limit for limit in limits if limit), default=None)
         planned = arrange(
-            [_within(sample, most) for sample in samples],
-            chosen,
+            [self._within(sample) for sample in samples],
+            [(one, 0) for one in (CLEAN, *interventions)],
             batch_tokens=self.batch_tokens,
             seed=self.seed,
         )
-        frames = [pd.DataFrame(columns=list(COLUMNS))]
+        frames = []
         for batch, tensors in measure(self.loaded, planned, self.readouts):
             ids = [planned.samples[number].id for number in batch.samples]
             for name, states in tensors.items():
                 drawn, _, read = name.partition("/")
-                readout = read.replace(".", "/")
+                readout, condition = read.replace(".", "/"), drawn.rpartition(".")[0]
                 s = self.probes.logits(states.transpose(0, 1).float(), readout, ids)
-                frames.append(_long(s, ids, drawn.rpartition(".")[0], readout))
-        return pd.concat(frames[1:] or frames, ignore_index=True)
+                wide = pd.DataFrame(s.T, index=pd.Index(ids, name="id"))
+                long = wide.melt(var_name="layer", value_name="s", ignore_index=False)
+                frames.append(long.assign(condition=condition, readout=readout).reset_index())
+        return stacked(frames, COLUMNS)[list(COLUMNS)]
 
-
-def _within(sample: Sample, most: int | None) -> Sample:
-    """A sample without the prompts that are longer than the model can take, as in the main run."""
-    fits = {n: one for n, one in sample.others.items() if not most or len(one.input_ids) <= most}
-    return replace(sample, others=fits)
-
-
-def _long(s: np.ndarray, ids: Sequence[str], condition: str, readout: str) -> pd.DataFrame:
-    """Scores [layers, rows] as `COLUMNS`."""
-    layers, rows = s.shape
-    given: dict[str, Any] = {"id": np.tile(np.array(ids, dtype=object), layers)}
-    given |= {"condition": condition, "readout": readout}
-    return pd.DataFrame(given | {"layer": np.repeat(np.arange(layers), rows), "s": s.ravel()})
+    def _within(self, sample: Sample) -> Sample:
+        """A sample without the prompts that are too long for the model, as in the main run."""
+        limits = (self.loaded.window, positions(self.loaded.model.config))
+        most = min(limit or np.inf for limit in limits)
+        fits = {name: one for name, one in sample.others.items() if len(one.input_ids) <= most}
+        return replace(sample, others=fits)
 
 
 def counts(answers: pd.DataFrame, rows: pd.DataFrame) -> Counts:
     """How many of the answers the experiment could be done with."""
     passed = rows["id"].nunique()
-    dropped = {NO_PARTNER: len(answers) - passed}
-    return Counts(len(answers), passed, {why: n for why, n in dropped.items() if n})
+    left = len(answers) - passed
+    return Counts(len(answers), passed, {NO_PARTNER: left} if left else {})
 
 
 def apart(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
@@ -121,10 +102,9 @@ def apart(rows: pd.DataFrame, scores: pd.DataFrame) -> float:
     return float((both["s"] - both["s_main"]).abs().max()) if len(both) else 0.0
 
 
-def matrices(rows: pd.DataFrame, readout: str, ids: Sequence[str]) -> Mapping[str, np.ndarray]:
+def matrices(rows: pd.DataFrame, readout: str, ids: list[str]) -> Mapping[str, np.ndarray]:
     """Condition → s, float64 [layers, n], in the order of `ids`; NaN where not measured."""
-    found = {}
-    for condition, part in rows[rows["readout"] == readout].groupby("condition", sort=False):
-        wide = part.pivot_table(index="layer", columns="id", values="s", aggfunc="first")
-        found[str(condition)] = wide.reindex(columns=list(ids)).to_numpy(dtype=np.float64)
-    return found
+    here = rows[rows["readout"] == readout]
+    wide = here.pivot(index=["condition", "layer"], columns="id", values="s").reindex(columns=ids)
+    by_condition = wide.groupby(level="condition")
+    return {str(name): part.to_numpy(dtype=np.float64) for name, part in by_condition}

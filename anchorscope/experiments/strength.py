@@ -14,7 +14,6 @@ import pandas as pd
 
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap
-from anchorscope.storage.errors import AnchorscopeError
 
 LEAST_AUC = 0.6
 APPLY = {"prompt_end": ("question",)}
@@ -31,11 +30,10 @@ def of_scores(
     drawn: Bootstrap,
     level: float,
 ) -> Strength:
-    """How well scores tell right from wrong answers, beside the floor hardest to beat.
+    """How well scores s [layers, n] tell right from wrong answers, beside the hardest floor.
 
     Args:
-        s: scores, [layers, n].
-        position: where they are read.
+        s, position: the scores, and where they are read.
         answers: as `samples.in_order` returns them.
         floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
         drawn, level: the bootstrap, and the level of its intervals.
@@ -60,26 +58,19 @@ def of_scores(
     known = scores(floors, answers)
     applying = [name for name in APPLY.get(position, tuple(known)) if name in known]
     if not applying:
-        raise AnchorscopeError(
-            f"no floor applies to the position {position}",
-            f"the table holds: {', '.join(known)}",
-            "delete the cell's scores and run snakemake again",
-            see="stale-product",
-        )
-    ends = [
-        intervals.percentile(replicates - drawn.aucs(known[name][None], z), level)
-        for name in applying
-    ]
+        what = f"no floor applies to the position {position}"
+        raise samples.mismatch(what, f"the table of floors holds: {', '.join(known)}")
+    theirs = drawn.aucs(np.stack([known[name] for name in applying]), z)
+    ends = [intervals.percentile(replicates - one[:, None], level) for one in theirs.T]
     gain_low, gain_high = np.moveaxis(np.array(ends), 1, 0)  # [floors, layers] each
-    hardest = gain_low.argmin(0)
-    at = (hardest, np.arange(len(s)))
+    hardest, layers = gain_low.argmin(0), np.arange(len(s))
     floor_auc = np.array([intervals.auc(known[name], z) for name in applying])[hardest]
     return found | {
         "floor": np.array(applying, dtype=object)[hardest],
         "floor_auc": floor_auc,
         "gain": auc - floor_auc,
-        "gain_low": gain_low[at],
-        "gain_high": gain_high[at],
+        "gain_low": gain_low[hardest, layers],
+        "gain_high": gain_high[hardest, layers],
         "signal": found["signal"] & (gain_low.min(0) > 0),
     }
 

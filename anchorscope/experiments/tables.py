@@ -9,41 +9,28 @@ import pandas as pd
 from anchorscope.experiments.analysis import stacked
 from anchorscope.storage.errors import AnchorscopeError
 
-COLUMNS = (
-    "model", "dataset", "site", "position", "condition", "grouping", "anchor", "layer", "n",
-    "share", "delta_p", "ci_low", "ci_high", "probe_auc", "answer_accuracy", "n_blocked",
-)  # fmt: skip
-"""What every figure's table holds first; more columns may follow."""
-
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """Put the tables of several cells below one another, `model` and `dataset` first.
+    """Put a kind of table of several cells below one another, `model` and `dataset` first.
 
-    Works for each kind of a cell's tables (curve, contrasts, controls, strata, …): rows keep
-    their order within a cell, columns theirs; a cell may have no rows.
-
-    Args:
-        cells: (model key, dataset key) of each cell, in the order of panels and legend.
-        frames: the cells' tables, in the same order.
+    `cells` holds the model's and the dataset's key of each; rows and columns keep their order, and
+    a cell may have no rows.
 
     Raises:
         AnchorscopeError: the tables' columns differ.
     """
-    columns = list(frames[0].columns)
-    named = []
+    columns, named = list(frames[0]), []
     for (model, dataset), frame in zip(cells, frames, strict=True):
-        if list(frame.columns) != columns:
-            differing = sorted(set(frame.columns) ^ set(columns)) or ["their order"]
+        if list(frame) != columns:
+            differing = sorted(map(str, {*frame} ^ {*columns})) or ["their order"]
             raise AnchorscopeError(
                 f"the cells' tables have different columns: {', '.join(differing)}",
                 f"{model} on {dataset}",
                 "delete the tables under delta_p/ and run snakemake again",
                 see="stale-product",
             )
-        rest = frame.drop(columns=["model", "dataset"], errors="ignore")
-        rest.insert(0, "model", model)
-        rest.insert(1, "dataset", dataset)
-        named.append(rest)
+        own = frame.assign(model=model, dataset=dataset)
+        named.append(own[list(dict.fromkeys(["model", "dataset", *columns]))])
     return stacked(named)
 
 

@@ -8,13 +8,12 @@ then never follows.
 from __future__ import annotations
 
 from functools import partial
-from itertools import product
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.experiments import pairs
-from anchorscope.experiments.analysis import Analysis, Group, Quantity
+from anchorscope.experiments.analysis import Analysis
 from anchorscope.experiments.pairs import Arm
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import samples
@@ -32,11 +31,9 @@ DIFFERENCE = "-".join(ARMS)
 def report(analysis: Analysis) -> pd.DataFrame:
     """Whether the probe follows when an answer is put behind another question.
 
-    The answers have `<arm>_partner` and `partner_source`, where the interchange was run.
-
-    Returns:
-        A row for each layer, arm, label and anchor, with the columns `INTERCHANGE`, see
-        docs/products.md; blanks where no pair counts. No rows where no sample has a partner.
+    The answers have `<arm>_partner` and `partner_source`, where the interchange was run. A row for
+    each layer, arm, label and anchor, with the columns `INTERCHANGE`, see docs/products.md; blanks
+    where no pair counts. No rows where no sample has a partner.
 
     Raises:
         AnchorscopeError: scores and partners are not of the same samples.
@@ -48,14 +45,9 @@ def report(analysis: Analysis) -> pd.DataFrame:
 
 
 def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
-    """The arms measured, and where both are, `matched-placebo`.
+    """The arms measured, and where both are, `matched-placebo`; values `follows` and `delta_p`.
 
-    Args:
-        readout: one of `samples.readouts`.
-        answers: as `samples.in_order` returns them, with `matched_partner` and `placebo_partner`.
-
-    Returns:
-        Arms with the values `follows` and `delta_p`.
+    The answers, as `samples.in_order` returns them, have `matched_partner` and `placebo_partner`.
 
     Raises:
         AnchorscopeError: scores and partners are not of the same samples.
@@ -68,10 +60,8 @@ def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
 
 
 def _arm(readout: Readout, answers: pd.DataFrame, name: str) -> Arm:
-    effects = readout.effects[name]
-    partners = answers[f"{name}_partner"]
-    given = partners.notna().to_numpy()
-    places = pd.Index(answers["id"].astype(str)).get_indexer(pd.Index(partners.astype(str)))
+    effects, partners = readout.effects[name], answers[f"{name}_partner"]
+    given, places = partners.notna().to_numpy(), pairs.places(answers, partners)
     strange = (given != effects.measured) | (given & (places < 0))
     if strange.any():
         what = f"{strange.sum()} samples have a partner and no scores, or scores and no partner"
@@ -86,21 +76,18 @@ def _arm(readout: Readout, answers: pd.DataFrame, name: str) -> Arm:
     )
 
 
-def contrasts(readout: Readout, answers: pd.DataFrame) -> list[Group]:
-    """Contrast and quantity, in percentage points.
+def contrasts(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
+    """Contrast and quantity → its mean, in percentage points.
 
     Over the right answers that count in both arms: behind any other question a wrong answer's
     verdict falls back to the default, so that wrong ones prove little.
     """
     found = arms(readout, answers)
     if DIFFERENCE not in found:
-        return []
-    right = answers["label"].to_numpy(dtype=np.int64) == 0
-    members = (found[DIFFERENCE].counted & right)[None]
-    groups = []
-    for quantity, (name, arm) in product(("share", "delta_p"), found.items()):
-        points = 100.0 * arm.values["follows"] if quantity == "share" else arm.values["delta_p"]
-        estimate = Quantity(Means(points[None], members), "ci")
-        key = {"contrast": name, "quantity": quantity}
-        groups.append(Group(key, members, members, {"estimate": estimate}))
-    return groups
+        return {}
+    members = (found[DIFFERENCE].counted & (answers["label"] == 0).to_numpy())[None]
+    return {
+        (name, quantity): Means(factor * arm.values[value][None], members)
+        for quantity, value, factor in (("share", "follows", 100.0), ("delta_p", "delta_p", 1.0))
+        for name, arm in found.items()
+    }

@@ -33,14 +33,13 @@ def tables(
     bootstrap: Mapping[str, Any],
     seed: int,
 ) -> dict[str, pd.DataFrame]:
-    """Curve, contrasts, controls, interchange, strata and density of a cell, by their names.
+    """The tables named in `COLUMNS`.
 
     Args:
         scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
         answers: its measured answers.
         refits: scores of the refitted probes, for the bands.
-        probe: the settings `scoring` and `prior`.
-        bootstrap: the settings of the intervals.
+        probe, bootstrap: sections of the config; of `probe` `scoring` and `prior`.
         seed: of the bootstrap.
     """
     balanced = probe["scoring"] == "calibrated" and probe["prior"] == "balanced"

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from anchorscope.experiments import strength
-from anchorscope.experiments.analysis import Analysis, Columns, stacked
+from anchorscope.experiments.analysis import Analysis, Columns
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import auc, mean_known, ratio
 from anchorscope.probes.samples import Effects, Readout, sigmoid
@@ -26,6 +26,7 @@ CONTROLS = (
 )  # fmt: skip
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Columns of a strength that a cell's name otherwise than with `cell_` before them."""
+AUC_UNDER = ("knockout", "random", "question")
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
 DENSITY_CONDITIONS = ("knockout", "random")
 SHUFFLES = 100
@@ -38,17 +39,16 @@ def controls(
 ) -> pd.DataFrame:
     """What flips by itself, and what the probes know, of one read-out.
 
+    A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not measured.
+    Shares are fractions of the samples that the condition measured, ΔP percentage points; random
+    draws are averaged.
+
     Args:
-        analysis: its answers have, where known, `repeats_subject`; its seed is also that of the
-            permutations, and must be that of the run (for the shuffled labels).
+        analysis: its seed is also that of the permutations, and must be that of the run (for the
+            shuffled labels).
         scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
         answers: in the order in which they were scored (for the shuffled labels alone).
         balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
-
-    Returns:
-        A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not
-        measured. Shares are fractions of the samples that the condition measured, ΔP percentage
-        points; random draws are averaged.
 
     Raises:
         AnchorscopeError: scores, answers and floors are not of the same samples.
@@ -65,7 +65,6 @@ def controls(
         "headline": layers == readout.headline,
         **analysis.strength,
         **{CELL.get(name, f"cell_{name}"): values[0] for name, values in whole.items()},
-        **_floors(analysis),
         **_fitted(analysis, scores, balanced),
         **_quality(analysis, answers),
         **_before_the_answer(analysis, scores),
@@ -73,14 +72,6 @@ def controls(
         **_null(readout, analysis.drawn.seed),
     }
     return pd.DataFrame(columns)[list(CONTROLS)]
-
-
-def _floors(analysis: Analysis) -> Columns:
-    """AUC of each floor."""
-    if analysis.floors is None:
-        return {}
-    known = strength.scores(analysis.floors, analysis.answers)
-    return {f"{name}_auc": auc(s, analysis.z) for name, s in known.items()}
 
 
 def _clean(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
@@ -107,13 +98,9 @@ def _prior_logit(fold: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def ece(p: np.ndarray, z: np.ndarray) -> float:
-    """Expected calibration error: mean |share of z = 1 − mean p| over bins of p, by their size.
+    """Expected calibration error of p = P(z = 1) [n]: mean |share of z = 1 − mean p| over bins.
 
-    Ten bins of equal width (Naeini et al., 2015, for the probability of one class).
-
-    Args:
-        p: probability that z = 1, [n].
-        z: labels, [n].
+    Ten bins of p of equal width, by their size (Naeini et al., 2015, for one class).
     """
     bins = np.minimum((p * BINS).astype(np.int64), BINS - 1)
     gaps = np.bincount(bins, weights=z - p, minlength=BINS)
@@ -121,22 +108,30 @@ def ece(p: np.ndarray, z: np.ndarray) -> float:
 
 
 def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
-    """What the probes know: under each condition, and fitted anew."""
+    """What floors and probes know: the clean probe under each condition, and probes fitted anew."""
     readout, z = analysis.readout, analysis.z
     found: Columns = {}
-    for condition in ("knockout", "random", "question"):
-        if condition in readout.effects:
-            found[f"auc_{condition}"] = _auc_under(readout.effects[condition], z)
-    for name, key, learned in (
-        ("auc_refit", ("refit", "knockout"), z),
-        ("auc_shuffled", ("shuffled", "clean"), _shuffled(answers, analysis)),
-    ):
-        if key in readout.others:
-            s = readout.others[key]
-            low, high = intervals.percentile(analysis.drawn.aucs(s, learned), analysis.level)
-            at = [auc(layer, learned) for layer in s]
-            found |= {name: at, f"{name}_low": low, f"{name}_high": high}
+    if analysis.floors is not None:
+        known = strength.scores(analysis.floors, analysis.answers)
+        found |= {f"{name}_auc": auc(s, z) for name, s in known.items()}
+    for condition, effects in readout.effects.items():
+        if condition in AUC_UNDER:
+            some = effects.measured
+            each = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
+            found[f"auc_{condition}"] = np.mean(each, axis=0)
+    for name, key in (("refit", "knockout"), ("shuffled", "clean")):
+        s = readout.others.get((name, key))
+        if s is not None:
+            learned = _shuffled(answers, analysis) if name == "shuffled" else z
+            found[f"auc_{name}"] = [auc(layer, learned) for layer in s]
+            found |= _ends(f"auc_{name}", analysis.drawn.aucs(s, learned), analysis.level)
     return found
+
+
+def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
+    """An interval's two columns."""
+    low, high = intervals.percentile(replicates, level)
+    return {f"{name}_low": low, f"{name}_high": high}
 
 
 def _shuffled(answers: pd.DataFrame, analysis: Analysis) -> np.ndarray:
@@ -147,44 +142,31 @@ def _shuffled(answers: pd.DataFrame, analysis: Analysis) -> np.ndarray:
     return samples.aligned(dealt, analysis.answers, "dealt", "answers").astype(np.int64)
 
 
-def _auc_under(effects: Effects, z: np.ndarray) -> np.ndarray:
-    """AUC of the clean probe under a condition, [layers]; draws averaged."""
-    some = effects.measured
-    by_draw = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
-    return np.mean(by_draw, axis=0)
-
-
 def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
     """AUC at the same site before the answer is read, and what reading it adds, paired."""
-    readout, z, level = analysis.readout, analysis.z, analysis.level
+    readout, drawn, level = analysis.readout, analysis.drawn, analysis.level
     rows = _clean(scores, f"{readout.site}/prompt_end")
     if rows.empty or readout.position == "prompt_end":
         return {}
     before = next(samples.readouts(rows, analysis.answers))
-    earlier = analysis.drawn.aucs(before.clean, z)
+    earlier, now = (drawn.aucs(one.clean, analysis.z) for one in (before, readout))
     found: Columns = {"prompt_end_auc": before.auc, "added_auc": readout.auc - before.auc}
-    for name, replicates in (
-        ("prompt_end", earlier),
-        ("added", analysis.drawn.aucs(readout.clean, z) - earlier),
-    ):
-        low, high = intervals.percentile(replicates, level)
-        found |= {f"{name}_low": low, f"{name}_high": high}
-    return found
+    return found | _ends("prompt_end", earlier, level) | _ends("added", now - earlier, level)
 
 
 def _flips(analysis: Analysis) -> Columns:
     """What flips, and how deep."""
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
     found: Columns = {}
-    for prefix, condition in (("", "knockout"), ("random_", "random")):
+    for prefix, condition in (("", "knockout"), ("random_", "random"), ("question_", "question")):
         if condition in effects:
-            found[f"{prefix}flip_share"] = _share(effects[condition])
-            found[f"{prefix}delta_p_q"] = _depth(effects[condition])
+            one = effects[condition]
+            found[f"{prefix}flip_share"] = _share(one)
+            # of each draw first
+            found[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
         if ("offset", condition) in readout.others:
             flips = (readout.others["offset", condition] > 0) != (readout.clean > 0)
             found[f"{prefix}offset_flip_share"] = flips.mean(-1)
-    if "question" in effects:
-        found["question_flip_share"] = _share(effects["question"])
     if "knockout" in readout.replicate:
         found["replicate_flip_share"] = _share(readout.replicate["knockout"])
     if "noop" in effects:
@@ -203,11 +185,6 @@ def _share(effects: Effects, among: np.ndarray | bool = True) -> np.ndarray:
     return ratio(effects.flip[..., some].mean(0).sum(-1), np.array(some.sum()))
 
 
-def _depth(effects: Effects) -> np.ndarray:
-    """Mean ΔP of the flips by layer, for each draw first."""
-    return intervals.mean_members(effects.delta_p, effects.flip)
-
-
 def _null(readout: Readout, seed: int) -> Columns:
     """Flips, and mean ΔP among them, when Δlogit is dealt out among the samples."""
     if "knockout" not in readout.effects:
@@ -215,20 +192,15 @@ def _null(readout: Readout, seed: int) -> Columns:
     generator, n = np.random.default_rng(seed), readout.clean.shape[1]
     dealt = np.stack([generator.permutation(n) for _ in range(SHUFFLES)])
     moved = readout.effects["knockout"].delta_logit[0]
-    rows = [_null_layer(s, d[dealt]) for s, d in zip(readout.clean, moved, strict=True)]
-    share, points = np.array(rows).T
-    return {"null_share": share, "null_delta_p": points}
-
-
-def _null_layer(clean: np.ndarray, delta_logit: np.ndarray) -> tuple[float, float]:
-    """Share of flips and mean ΔP among them; `delta_logit` [times, n]."""
-    wrong = clean > 0
-    sign = np.where(wrong, 1.0, -1.0)
-    s = clean + sign * delta_logit
-    flip = (s > 0) != wrong
-    points = 100 * sign * (sigmoid(s) - sigmoid(clean))
-    depth = ratio(np.where(flip, points, 0.0).sum(-1), flip.sum(-1))
-    return float(flip.mean()), float(mean_known(depth, axis=0))
+    shares, depths = [], []
+    for clean, delta_logit in zip(readout.clean, moved, strict=True):
+        sign = np.where(clean > 0, 1.0, -1.0)
+        s = clean + sign * delta_logit[dealt]
+        flip = (s > 0) != (clean > 0)
+        points = 100 * sign * (sigmoid(s) - sigmoid(clean))
+        shares.append(flip.mean())
+        depths.append(mean_known(ratio((flip * points).sum(-1), flip.sum(-1)), axis=0))
+    return {"null_share": shares, "null_delta_p": depths}
 
 
 def density(analysis: Analysis) -> pd.DataFrame:
@@ -237,31 +209,24 @@ def density(analysis: Analysis) -> pd.DataFrame:
     A Gaussian kernel of Silverman's width (1986, eq. 3.31), for the knockout and for the random
     control (all draws together), at 101 points over what both span between their 1 and 99 %
     quantiles. Δlogit counts towards the class predicted on clean. Two humps are no two mechanisms.
-
-    Returns:
-        A row for each condition and point, with the columns `DENSITY`; `density` is
-        per unit of `x`. No rows where neither condition was measured.
+    A row for each condition measured and point: `DENSITY`, per unit of `x`.
     """
     readout = analysis.readout
     layer = int(np.argmax(np.nan_to_num(readout.auc)))
     found = {
-        name: readout.effects[name].delta_logit[:, layer].ravel()
-        for name in DENSITY_CONDITIONS
-        if name in readout.effects
+        name: effects.delta_logit[:, layer].ravel()
+        for name, effects in readout.effects.items()
+        if name in DENSITY_CONDITIONS
     }
-    x = _span(np.concatenate(list(found.values()))) if found else np.array([])
+    if not found:
+        return pd.DataFrame(columns=list(DENSITY))
+    low, high = np.quantile(np.concatenate([*found.values()]), [0.01, 0.99])
+    x = np.linspace(low, high, POINTS) if low < high else np.linspace(low - 1, high + 1, POINTS)
     frames = []
     for name, values in found.items():
         columns = {"condition": name, "layer": layer, "x": x, "density": kernel_density(values, x)}
         frames.append(pd.DataFrame(readout.key | columns)[list(DENSITY)])
-    return stacked(frames, DENSITY)
-
-
-def _span(values: np.ndarray) -> np.ndarray:
-    low, high = np.quantile(values, [0.01, 0.99])
-    if high == low:
-        low, high = low - 1, high + 1
-    return np.linspace(low, high, POINTS)
+    return pd.concat(frames, ignore_index=True)
 
 
 def kernel_density(values: np.ndarray, x: np.ndarray) -> np.ndarray:

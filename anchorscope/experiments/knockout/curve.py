@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import ANCHORS, Analysis, Columns, Group, Quantity, count
+from anchorscope.experiments.analysis import (
+    SHARE,
+    Analysis,
+    Columns,
+    Group,
+    Quantity,
+    anchored,
+    count,
+    stacked,
+)
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes.bands import Means, Spread
@@ -33,76 +43,69 @@ NOT_INTERPRETABLE = "not interpretable"
 
 
 def curve(analysis: Analysis) -> pd.DataFrame:
-    """A read-out's curve, by every grouping that its conditions allow.
+    """A row for each condition, grouping, anchor and layer: `CURVE`, see docs/products.md.
 
-    The answers have, where known, `popularity` and `n_blocked_<condition>` (knockout: `n_blocked`
-    will do).
-
-    Returns:
-        A row for each condition, grouping, anchor and layer, with the columns `CURVE`, see
-        docs/products.md. `replicate` groups one prompt by the flips behind a second one for the
-        same question, and the other way round, averaged, over the samples that have one. Of
-        several random draws every number is found for each draw, then averaged; the bootstrap
-        draws among them, too. An empty group has n = 0, share = 0 and blanks.
+    The answers have, where known, `popularity` and `n_blocked_<condition>`. `replicate` groups one
+    prompt by the flips behind a second one for the same question, and the other way round,
+    averaged, over the samples that have one. Of several random draws every number is found for
+    each draw, then averaged; the bootstrap draws among them, too. An empty group has n = 0,
+    share = 0 and blanks.
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
-    made = [_of_condition(analysis, condition) for condition in analysis.readout.effects]
-    return pd.concat(made, ignore_index=True) if made else pd.DataFrame(columns=list(CURVE))
+    return stacked([_of_condition(analysis, name) for name in analysis.readout.effects], CURVE)
 
 
 def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
-    readout, answers = analysis.readout, analysis.answers
-    right = answers["label"].to_numpy() == 0
-    paired = right if condition in ARMS else complete(readout, answers)
-    strength = {name: values for name, values in analysis.strength.items() if name in CURVE}
+    answers = analysis.answers
+    right = (answers["label"] == 0).to_numpy()
+    paired = right if condition in ARMS else complete(analysis.readout, answers)
+    beside = {name: values for name, values in analysis.strength.items() if name in CURVE}
+    beside["cell_signal"] = analysis.cell_strength["signal"][0]
 
     def groups(readout: Readout) -> list[Group]:
         return _groups(readout, answers, condition, paired)
 
-    def describe(group: Group, found: Columns, spreads: Mapping[str, Spread]) -> Columns:
-        n_paired = count(group.members & paired)
-        beside = {"n_paired": n_paired, "cell_signal": analysis.cell_strength["signal"][0]}
-        return {**strength, **beside, **analysis.band(spreads["delta_p"], ~found["thin"])}
+    def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
+        return beside | analysis.band(spreads["delta_p"], ~found["thin"])
 
-    return analysis.table(CURVE, groups, describe, ("knockout", condition))
+    return analysis.table(CURVE, groups, ("knockout", condition), describe)
 
 
 def _groups(
     readout: Readout, answers: pd.DataFrame, condition: str, paired: np.ndarray
 ) -> list[Group]:
     """The groups of a condition, by every grouping for which it has what that needs."""
-    right = answers["label"].to_numpy() == 0
-    blocked, popularity = _blocked(answers, condition), _popularity(answers)
-    placements = len(readout.effects[condition].flip)
+    means = partial(Means, placements=len(readout.effects[condition].flip))
     found = []
     for grouping in GROUPINGS:
         if grouping == "replicate" and condition not in readout.replicate:
             continue
         flips, effects = _grouped(readout, answers, condition, grouping)
-        for anchor in ANCHORS:
-            members = np.broadcast_to(effects.measured, flips.shape)
-            if anchor != "all":
-                members = members & (flips if anchor == "Q" else ~flips)
-            everyone = np.broadcast_to(True, members.shape)
+        averages = {
+            "answer_accuracy": (answers["label"] == 0).to_numpy(),
+            "n_blocked": _blocked(answers, condition),
+            "delta_logit": effects.delta_logit,
+            "popularity": _known(answers, "popularity"),
+        }
+        for anchor, everyone in anchored(flips).items():
+            members = everyone & effects.measured
             counted = members & paired
+            share = means(members, np.ones_like(members))
+            key = {"condition": condition, "grouping": grouping, "anchor": anchor}
             group = Group(
-                key={"condition": condition, "grouping": grouping, "anchor": anchor},
+                columns=key | {"n_paired": count(counted)},
                 members=members,
                 support=counted if condition in ARMS else members,
                 quantities={
-                    "delta_p": Quantity(Means(effects.delta_p, members, placements), "ci"),
-                    "share": Quantity(Means(members, everyone, placements), "share_ci", (0, 1)),
-                    "flip_share": Quantity(
-                        Means(effects.flip, counted, placements), "flip", (0, 1)
-                    ),
+                    "delta_p": Quantity(means(effects.delta_p, members), "ci"),
+                    "share": Quantity(share, "share_ci", SHARE),
+                    "flip_share": Quantity(means(effects.flip, counted), "flip", SHARE),
                 },
                 averages={
-                    "answer_accuracy": Means(right, members),
-                    "n_blocked": Means(blocked, members),
-                    "delta_logit": Means(effects.delta_logit, members),
-                    "popularity": Means(popularity, members & ~np.isnan(popularity)),
+                    name: Means(values, members & ~np.isnan(values))
+                    for name, values in averages.items()
                 },
             )
             found.append(group)
@@ -142,44 +145,34 @@ def _crossed(first: Effects, second: Effects) -> tuple[np.ndarray, Effects]:
     return both(second.flip, first.flip), effects
 
 
-def _popularity(answers: pd.DataFrame) -> np.ndarray:
-    """Popularity of each sample, float64 [n]; NaN where unknown."""
-    if "popularity" not in answers:
-        return np.full(len(answers), np.nan)
-    return pd.to_numeric(answers["popularity"]).to_numpy(dtype=np.float64, na_value=np.nan)
-
-
 def _blocked(answers: pd.DataFrame, condition: str) -> np.ndarray:
     """Blocked tokens of each sample, float64 [n]; NaN where unknown."""
     if condition in (*ARMS, "noop"):
         return np.zeros(len(answers))
-    names = [f"n_blocked_{condition}", *(["n_blocked"] if condition == "knockout" else [])]
-    for name in names:
-        if name in answers:
-            return answers[name].to_numpy(dtype=np.float64)
-    return np.full(len(answers), np.nan)
+    return _known(answers, f"n_blocked_{condition}")
+
+
+def _known(answers: pd.DataFrame, column: str) -> np.ndarray:
+    """A column of numbers, float64 [n]; NaN where unknown."""
+    values = pd.to_numeric(answers[column]) if column in answers else pd.Series(index=answers.index)
+    return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
 
 def complete(readout: Readout, answers: pd.DataFrame) -> np.ndarray:
     """Whose random control is complete, bool [n]; everyone where it was not run."""
-    everyone = np.ones(len(answers), dtype=bool)
-    control = readout.effects.get("random")
+    control, everyone = readout.effects.get("random"), np.ones(len(answers), dtype=bool)
     if control is None:
         return everyone
-    known = "random_complete" in answers
-    return (answers["random_complete"].to_numpy(bool) if known else everyone) & control.measured
+    return control.measured & np.asarray(answers.get("random_complete", everyone), dtype=bool)
 
 
 def contrasts(analysis: Analysis) -> pd.DataFrame:
     """Knockout against random control, and matched against placebo partners, paired.
 
-    `random_complete` in the answers says where as many tokens were blocked at random as by the
-    knockout (all, if absent).
-
-    Returns:
-        A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
-        docs/products.md, in percentage points; random draws are averaged within a sample. No rows
-        of what was not run.
+    A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
+    docs/products.md, in percentage points; random draws are averaged within a sample. No rows of
+    what was not run. `random_complete` in the answers says where as many tokens were blocked at
+    random as by the knockout (all, if absent).
 
     Raises:
         AnchorscopeError: floors or partners are not of the same samples as the scores.
@@ -187,16 +180,20 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     answers, beside = analysis.answers, {"signal": analysis.strength["signal"]}
 
     def groups(readout: Readout) -> list[Group]:
-        return _against_random(readout, answers) + interchange.contrasts(readout, answers)
+        found = _against_random(readout, answers) | interchange.contrasts(readout, answers)
+        groups = []
+        for (contrast, quantity), means in found.items():
+            members, key = means.members[:1], {"contrast": contrast, "quantity": quantity}
+            groups.append(Group(key, members, members, {"estimate": Quantity(means, "ci")}))
+        return groups
 
-    def describe(group: Group, found: Columns, spreads: Mapping[str, Spread]) -> Columns:
+    def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
         spread = spreads["estimate"]
         low, high = spread.interval(0.9)
-        ends = {"ci90_low": low, "ci90_high": high, **beside}
-        band = analysis.band(spread, group.members[0].any(-1))
-        return {**ends, **band, "effect": _effect(found | ends)}
+        more = {"ci90_low": low, "ci90_high": high, **beside}
+        return more | analysis.band(spread, found["n"] > 0) | {"effect": _effect(found | more)}
 
-    return analysis.table(CONTRASTS, groups, describe, ("knockout", "random", *ARMS))
+    return analysis.table(CONTRASTS, groups, ("knockout", "random", *ARMS), describe)
 
 
 def _effect(found: Columns) -> np.ndarray:
@@ -209,23 +206,18 @@ def _effect(found: Columns) -> np.ndarray:
     return np.select(list(cases.values()), list(cases), UNCLEAR)
 
 
-def _against_random(readout: Readout, answers: pd.DataFrame) -> list[Group]:
-    if not {"random", "knockout"} <= {*readout.effects}:
-        return []
-    exact, control = readout.effects["knockout"], readout.effects["random"]
-    placements = len(control.flip)
+def _against_random(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
+    """Contrast and quantity → its mean over the samples whose control is complete."""
+    exact, control = (readout.effects.get(name) for name in ("knockout", "random"))
+    if exact is None or control is None:
+        return {}
+    placements, found = len(control.flip), {}
     members = np.broadcast_to(complete(readout, answers), control.flip.shape)
-    once = members[:1]
-    groups = []
     for quantity, cut, spared in (
         ("share", 100.0 * exact.flip, 100.0 * control.flip),
         ("delta_p", exact.delta_p, control.delta_p),
     ):
-        for contrast, means in (
-            ("knockout-random", Means(cut - spared, members, placements)),
-            ("knockout", Means(cut, once)),
-            ("random", Means(spared, members, placements)),
-        ):
-            key = {"contrast": contrast, "quantity": quantity}
-            groups.append(Group(key, once, once, {"estimate": Quantity(means, "ci")}))
-    return groups
+        found["knockout-random", quantity] = Means(cut - spared, members, placements)
+        found["knockout", quantity] = Means(cut, members[:1])
+        found["random", quantity] = Means(spared, members, placements)
+    return found

@@ -1,6 +1,7 @@
 """The figure `controls`: what flips by itself, and what the probes still know, cell by cell."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 
 import altair as alt
@@ -53,7 +54,9 @@ CONTRAST = (
 )
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
-Cells = Mapping[str, pd.DataFrame]
+Axis = tuple[tuple[float, float], Sequence[float]]
+"""Range and ticks."""
+PERCENT: Axis = ((0, 100), [0, 50, 100])
 
 
 @fitted
@@ -67,130 +70,122 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
     measured has no line; layers without a signal are hollow and grey.
 
     Args:
-        controls: rows of `results/tables/<figure>.controls.csv`; shares and AUCs are fractions.
-        contrasts: rows of `results/tables/<figure>.contrasts.csv`, percentage points.
-        asked: as of `anchorscope.figures.figures.chart`; `grouping` tells nothing here.
+        controls, contrasts: rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`.
+        asked: `grouping` tells nothing here.
 
     Raises:
         AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    panels, datasets = asked.panels, asked.datasets
     data.require(controls, NEEDED)
     data.require(contrasts, CONTRAST)
     rows = data.at_readout(controls, asked.readout)
     pairs = data.rows_at(contrasts, asked.readout)
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
-    side_by_side = len(datasets) if len(datasets) > 1 else len(panels)
+    side_by_side = len(asked.datasets) if len(asked.datasets) > 1 else len(asked.panels)
     across = draw.columns_across(side_by_side, 2 * asked.look.columns)
     panel_width = asked.look.panel_width // (2 if across > 2 else 1)
     panel_height = round(0.45 * asked.look.panel_height)
     sizes = {"panel_width": panel_width, "panel_height": panel_height}
     look = asked.look.model_copy(update=sizes)
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
-    known = {name for name in rows if rows[name].notna().any()} | set(follow["contrast"])
+    known = {name for name in rows if rows[name].notna().any()} | {*follow["contrast"]}
     shown = [series for name, series in (FLIPS | FOLLOWS | AUCS).items() if name in known]
-    shared, lowest = draw.encodings(shown, look, width), _lowest(rows)
+    shared = draw.encodings(shown, look, width)
+    aucs = auc_axis(min(0.4, rows[[name for name in AUCS if name in rows]].min().min()))
     views = []
-    for place, ((model, label), (dataset, name)) in enumerate(product(panels, datasets)):
-        cell = data.cell_of(rows, model, dataset)
-        told = {"model": label, "dataset": name}
-        found = {"Flips (%)": _lines(cell, FLIPS, told, 100)}
-        if len(follow):
-            found["Follow (%)"] = _follow_lines(data.cell_of(follow, model, dataset), told)
-        found["AUC"] = _lines(cell, AUCS, told, 1)
-        column = _column(cell, found, lowest, shared, look, labels=place % across == 0)
-        column[0] = column[0].properties(title=_heading(cell, label, name, look))
-        views.append(alt.VConcatChart(vconcat=column, spacing=8, resolve=draw.one_legend()))
-    cells, paired = (data.cells_of(found, panels, datasets) for found in (rows, pairs))
-    caption = _caption(cells, paired, asked)
+    for place, (model, dataset) in enumerate(product(asked.panels, asked.datasets)):
+        cell, mine = (data.cell_of(table, model[0], dataset[0]) for table in (rows, follow))
+        panels = [
+            ("Flips (%)", _lines(cell, FLIPS, 100), PERCENT, "d"),
+            ("Follow (%)", _lines(mine, FOLLOWS, 1), PERCENT, "d"),
+            ("AUC", _lines(cell, AUCS, 1), aucs, ".1f"),
+        ]
+        if follow.empty:
+            del panels[1]
+        named = {"model": model[1], "dataset": dataset[1]}
+        first = place % across == 0
+        views.append(_column(cell, named, panels, shared, look, labels=first))
+    caption = _caption(rows, pairs, asked)
     return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
-def _lowest(rows: pd.DataFrame) -> float:
-    """Where the AUC axis begins: a tenth at or below every line, 0.4 at most."""
-    seen = rows[[name for name in AUCS if name in rows]].min().min()
-    return 0.4 if pd.isna(seen) else min(0.4, int(10 * seen) / 10)
+def auc_axis(least: float) -> Axis:
+    """The axis of AUCs: from a tenth at or below the least, to 1."""
+    low = math.floor(10 * least) / 10
+    return (low, 1), [k / 10 for k in range(round(10 * low), 11) if k % 2 == 0]
+
+
+def _lines(table: pd.DataFrame, lines: Mapping[str, draw.Series], factor: float) -> list[Row]:
+    """The rows of a panel; a series without a marker has none."""
+    found = []
+    for i, (name, series) in enumerate(lines.items()):
+        rows, columns = table, (name, "", "")
+        if name == "probe_auc":
+            columns = (name, "auc_low", "auc_high")
+        elif name in FOLLOWS:
+            rows, columns = table[table["contrast"] == name], ("estimate", "ci_low", "ci_high")
+        numbers = data.values_of(*columns, factor) | SIZE
+        shown = {"series": series.name, "marker": series.marker}
+        layers, probe = data.layer_count(table), name not in APART
+        for row in data.line_rows(rows, numbers, shown, layers, i, probe=probe):
+            found.append(row | {"mark": row["mark"] and series.marker is not None})
+    return found
 
 
 def _column(
     cell: pd.DataFrame,
-    found: Mapping[str, list[Row]],
-    lowest: float,
+    named: Row,
+    panels: Iterable[tuple[str, list[Row], Axis, str]],
     shared: draw.Encodings,
     look: Style,
     *,
     labels: bool,
-) -> list[alt.LayerChart]:
-    """The panels of one cell, by the title of their y axis, which `labels` shows."""
+) -> alt.VConcatChart:
+    """One cell's panels (title, rows, axis, format); `labels` shows their y axes.
+
+    The heading, dataset above model, says where the cell has no signal.
+    """
     heads = [{"layer": int(layer)} for layer in cell["layer"][data.true(cell["headline"])]]
     rule = alt.Chart(alt.Data(values=heads)).mark_rule(color=draw.SOFT, strokeWidth=0.8)
-    tenths = [k / 10 for k in range(round(10 * lowest), 11) if k % 2 == 0]
     views = []
-    for title, rows in found.items():
-        last = title == "AUC"
-        ends, ticks, form = ((lowest, 1), tenths, ".1f") if last else ((0, 100), [0, 50, 100], "d")
+    for title, rows, axis, form in panels:
+        last, said = title == "AUC", title if labels else None
         x = figure_panel.layer_axis(data.layer_count(cell), "Layer" if last else None, labels=last)
-        name = title if labels else None
-        y = figure_panel.value_axis("value", name, ends, ticks, look, number=form, labels=labels)
-        under = [rule.encode(x)] if heads else []
-        views.append(figure_panel.line_panel(rows, x, y, shared, look, TIPS, under=under))
-    return views
-
-
-def _heading(cell: pd.DataFrame, model: str, dataset: str, look: Style) -> alt.TitleParams:
-    """The dataset above the model, which says so where it has no signal."""
+        y = figure_panel.value_axis("value", said, *axis, look, number=form, labels=labels)
+        told, under = [named | row for row in rows], [rule.encode(x)] if heads else []
+        views.append(figure_panel.line_panel(told, x, y, shared, look, TIPS, under=under))
     unseen = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
-    size = 0.88 * look.label_size
-    said = f"{model}, no signal" if unseen else model
-    return draw.panel_heading(
-        dataset,
+    size, model = 0.88 * look.label_size, named["model"] + (", no signal" if unseen else "")
+    heading = draw.panel_heading(
+        named["dataset"],
         look,
         color=draw.SOFT if unseen else draw.INK,
-        subtitle=draw.wrapped(said, look.panel_width, 0.5 * size),
+        subtitle=draw.wrapped(model, look.panel_width, 0.5 * size),
         subtitleFontSize=size,
         subtitleColor=draw.SOFT,
     )
+    views[0] = views[0].properties(title=heading)
+    return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
 
-def _lines(
-    cell: pd.DataFrame, lines: Mapping[str, draw.Series], told: Row, factor: float
-) -> list[Row]:
-    """The rows of a panel; a series without a marker has none."""
-    found = []
-    for i, (column, series) in enumerate(lines.items()):
-        ends = ("auc_low", "auc_high") if column == "probe_auc" else ("", "")
-        numbers = data.values_of(column, *ends, factor=factor) | SIZE
-        shown = told | {"series": series.name, "marker": series.marker}
-        rows = data.line_rows(cell, numbers, shown, len(cell), i, probe=column not in APART)
-        found += [row | {"mark": row["mark"] and series.marker is not None} for row in rows]
-    return found
-
-
-def _follow_lines(follow: pd.DataFrame, told: Row) -> list[Row]:
-    """The rows of the panel of right answers behind another question, in percent."""
-    found: list[Row] = []
-    numbers = data.values_of("estimate", "ci_low", "ci_high") | SIZE
-    for i, (contrast, series) in enumerate(FOLLOWS.items()):
-        rows = follow[follow["contrast"] == contrast]
-        shown = told | {"series": series.name, "marker": series.marker}
-        found += data.line_rows(rows, numbers, shown, data.layer_count(follow), 4 * i)
-    return found
-
-
-def _caption(cells: Cells, contrasts: Cells, asked: Asked) -> list[str]:
+def _caption(rows: pd.DataFrame, pairs: pd.DataFrame, asked: Asked) -> list[str]:
     """Read-out, n and interval; noise floor; whether random tokens have an effect; no signal."""
-    counts = [int(found["n"].max()) for found in cells.values() if len(found)]
-    rows = pd.concat(list(cells.values()))
+    cells, paired = (data.cells_of(one, asked.panels, asked.datasets) for one in (rows, pairs))
+    rows, pairs = (
+        pd.concat([found.assign(cell=name) for name, found in several.items()])
+        for several in (cells, paired)
+    )
     permuted = "null_share" in rows and rows["null_share"].notna().any()
     return [
-        f"Read-out {'/'.join(asked.readout)}; {data.size_note(counts)} samples a cell; "
+        f"Read-out {'/'.join(asked.readout)}; "
+        f"{data.size_note(rows.groupby('cell')['n'].max())} samples a cell; "
         f"upright line: headline layer; "
         f"bands: pointwise {100 * asked.level:g}\u00a0% {data.BANDS}, "
         "those of AUCs with the probes held fixed.",
         *([PERMUTED] if permuted else []),
         _floor(rows),
-        _equivalence(contrasts),
-        *_following(contrasts, cells),
+        _equivalence(pairs),
+        *_following(pairs, rows),
         *data.unseen_note(cells),
         *data.missing_note([name for name, found in cells.items() if found.empty]),
     ]
@@ -198,20 +193,19 @@ def _caption(cells: Cells, contrasts: Cells, asked: Asked) -> list[str]:
 
 def _floor(rows: pd.DataFrame) -> str:
     """The largest |ΔP| of passes in which nothing was cut."""
-    if "noise_floor" not in rows or rows["noise_floor"].isna().all():
+    floor = rows["noise_floor"].max() if "noise_floor" in rows else math.nan
+    if math.isnan(floor):
         return "Noise floor: not measured."
-    floor = rows["noise_floor"].max()
     size = f"{floor:.2g}" if floor >= 1e-4 else "below 0.0001" if floor else "0"
     return f"Noise floor (largest |ΔP| with nothing cut): {size}\u00a0points."
 
 
-def _equivalence(contrasts: Cells) -> str:
+def _equivalence(pairs: pd.DataFrame) -> str:
     """At which layers random tokens leave the mean ΔP alone, and where that is not shown.
 
     Layers without a signal are left out: there nothing can be said.
     """
-    rows = pd.concat([found.assign(cell=name) for name, found in contrasts.items()])
-    rows = rows[(rows["contrast"] == "random") & (rows["quantity"] == "delta_p")]
+    rows = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
     if rows.empty:
         return "Effect of random tokens: not measured."
     rows = rows[data.true(rows["signal"])]
@@ -228,12 +222,10 @@ def _equivalence(contrasts: Cells) -> str:
     return f"{text}; not shown for {data.few(shown)}." if shown else f"{text}."
 
 
-def _following(contrasts: Cells, cells: Cells) -> list[str]:
+def _following(pairs: pd.DataFrame, cells: pd.DataFrame) -> list[str]:
     """In how many cells right answers surely follow a matched question more than a placebo."""
-    heads = pd.concat(list(cells.values()))
-    heads = heads.loc[data.true(heads["headline"]), ["model", "dataset", "layer"]]
-    rows = pd.concat(list(contrasts.values())).merge(heads)
-    rows = rows[(rows["contrast"] == "matched-placebo") & (rows["quantity"] == "share")]
+    rows = pairs[(pairs["contrast"] == "matched-placebo") & (pairs["quantity"] == "share")]
+    rows = rows.merge(cells.loc[data.true(cells["headline"]), ["cell", "layer"]])
     rows = rows[data.true(rows["signal"]) & rows["estimate"].notna()]
     if rows.empty:
         return []

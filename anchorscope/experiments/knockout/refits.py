@@ -8,10 +8,8 @@ deviations is the inflation that the other intervals lack.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -38,11 +36,10 @@ def refit(
     read: scores.Activations,
     answers: pd.DataFrame,
     readout: str,
-    settings: fitting.Settings | Mapping[str, Any],
+    settings: fitting.Settings,
     fitted: fitting.Fitted,
     *,
-    draws: int = 50,
-    seed: int = 0,
+    draws: int,
     device: str | torch.device = "cpu",
 ) -> pd.DataFrame:
     """Bootstrap one read-out's quantities with the probes held fixed, and fitted anew.
@@ -52,13 +49,11 @@ def refit(
     are found anew, and the drawn samples are predicted out of fold.
 
     Args:
-        read: activations, see `scores.score`; `clean` and `knockout` are read.
-        answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
+        read, answers: as of `scores.score`; `clean` and `knockout` are read.
         readout: such as `mlp/final`.
-        settings: of the probes.
-        fitted: the probes of the clean pass, of all layers.
+        settings, fitted: of the clean pass's probes, of all layers; their seed is also that of the
+            draws.
         draws: bootstrap draws. One that leaves some probe a single class is not used.
-        seed: of the draws.
         device: where probes are fitted.
 
     Returns:
@@ -71,57 +66,45 @@ def refit(
     Raises:
         AnchorscopeError: a probe cannot be fitted, or no draw is usable.
     """
-    settings = settings if isinstance(settings, fitting.Settings) else fitting.Settings(**settings)
     plan = fitting.design(samples.kept(answers), settings, readout)
     passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, KNOCKOUT)]
     layers = _layers(passes[0], fitted, plan)
-    here = [features.at(x, layers) for x in passes]
-    fitted, z = fitted.at(layers), plan.z
-    fixed = [fitting.out_of_fold(fitted, x, plan.fold) for x in here]
-    drawn = _draw(answers, draws, seed, plan)
-    weights = drawn.weights[:, drawn.clusters].astype(np.int64)
-    each = _again(here, plan, fitted.c, weights, device)
-    refitted = [
-        quantities(again, z, replace(drawn, weights=own[None]))
-        for own, again in zip(drawn.weights, each, strict=True)
-    ]
-    once = Bootstrap(np.arange(len(z)), np.ones((1, len(z))))
-    (estimates,) = quantities(fixed, z, once)
-    both = np.stack([quantities(fixed, z, drawn), np.concatenate(refitted)])
+    passes, fitted = [features.at(x, layers) for x in passes], fitted.at(layers)
+    drawn = _draw(answers, draws, plan)
+    once = replace(drawn, weights=np.ones_like(drawn.weights[:1]))
+    own = [fitting.out_of_fold(fitted, x, plan.fold) for x in passes]
+    anew = zip(drawn.weights, _again(passes, plan, fitted.c, drawn, device), strict=True)
+    refitted = [quantities(s, plan.z, replace(drawn, weights=one[None])) for one, s in anew]
+    estimate, fixed = (quantities(own, plan.z, draw) for draw in (once, drawn))
     site, _, position = readout.partition("/")
-    records = [
-        {"site": site, "position": position, "layer": layer, "quantity": name}
-        | _spread(estimates[q, k], *both[:, :, q, k])
-        for k, layer in enumerate(layers)
-        for q, name in enumerate(QUANTITIES)
-    ]
-    return pd.DataFrame(records, columns=list(COLUMNS))
+    found = _spreads(estimate, fixed, np.concatenate(refitted), layers)
+    return found.assign(site=site, position=position)[list(COLUMNS)]
 
 
-def of_cell(
-    read: Callable[..., Any],
-    answers: pd.DataFrame,
-    readouts: Sequence[str],
-    settings: Mapping[str, Any],
-    fitted: Mapping[str, fitting.Fitted],
-    **options: Any,
+def _spreads(
+    estimate: np.ndarray, fixed: np.ndarray, refitted: np.ndarray, layers: Sequence[int]
 ) -> pd.DataFrame:
-    """`refit` of several read-outs, in one table; `read` takes the read-out first."""
-    tables = [
-        refit(partial(read, readout), answers, readout, settings, fitted[readout], **options)
-        for readout in readouts
-    ]
-    return pd.concat(tables, ignore_index=True)
+    """Standard deviations of `quantities` over the draws in which one exists both ways."""
+    where = pd.MultiIndex.from_product([layers, QUANTITIES], names=["layer", "quantity"])
+    one, two = (
+        pd.DataFrame(found.reshape(len(found), -1), columns=where) for found in (fixed, refitted)
+    )
+    known = one.notna() & two.notna()
+    sd_fixed, sd_refit = one.where(known).std(), two.where(known).std()
+    columns = {"estimate": estimate.ravel(), "sd_fixed": sd_fixed, "sd_refit": sd_refit}
+    columns |= {"inflation": sd_refit / sd_fixed.where(sd_fixed > 0), "draws": known.sum()}
+    return pd.DataFrame(columns, index=where).reset_index()
 
 
 def _again(
     passes: Sequence[features.Features],
     plan: fitting.Design,
     c: np.ndarray,
-    weights: np.ndarray,
+    drawn: Bootstrap,
     device: str | torch.device,
 ) -> Iterator[list[np.ndarray]]:
     """Scores on the passes by the probes of each draw, [layers, n]; a few draws at once."""
+    weights = drawn.weights[:, drawn.clusters].astype(np.int64)
     at_once = max(1, PROBLEMS_AT_ONCE // len(fitting.training_rows(plan)[0]))
     for some in np.split(weights, range(at_once, len(weights), at_once)):
         again = fitting.fit(passes[0], plan, c, some, device=device)
@@ -141,9 +124,9 @@ def _layers(clean: features.Features, fitted: fitting.Fitted, plan: fitting.Desi
     return sorted({depth // 3, 2 * depth // 3, own})
 
 
-def _draw(answers: pd.DataFrame, draws: int, seed: int, plan: fitting.Design) -> Bootstrap:
+def _draw(answers: pd.DataFrame, draws: int, plan: fitting.Design) -> Bootstrap:
     """The draws that leave every probe both classes."""
-    drawn = samples.bootstrap(samples.kept(answers), draws, seed)
+    drawn = samples.bootstrap(samples.kept(answers), draws, plan.settings.seed)
     usable = fitting.usable(plan, drawn.weights[:, drawn.clusters].astype(np.int64))
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
@@ -161,7 +144,7 @@ def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) ->
     """`QUANTITIES` of scores on the two passes, each [layers, n], in each draw.
 
     Returns:
-        float64 [draws, quantities, layers]; NaN where nothing flips, or z [n] is of one class.
+        float64 [draws, layers, quantities]; NaN where nothing flips, or z [n] is of one class.
     """
     clean, cut = passes
     wrong = clean > 0
@@ -170,19 +153,4 @@ def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) ->
     everyone = np.ones_like(flip)
     means = [(flip, everyone), (delta_p, flip), (delta_p, everyone)]
     found = [drawn.means(values, members) for values, members in means]
-    return np.stack([*found, drawn.aucs(clean, z)], axis=1)
-
-
-def _spread(estimate: float, fixed: np.ndarray, refitted: np.ndarray) -> dict[str, object]:
-    """Standard deviations over the draws [draws] in which the quantity exists both ways."""
-    known = ~np.isnan(fixed) & ~np.isnan(refitted)
-    sd_fixed, sd_refit = (
-        one[known].std(ddof=1) if known.sum() > 1 else float("nan") for one in (fixed, refitted)
-    )
-    return {
-        "estimate": estimate,
-        "sd_fixed": sd_fixed,
-        "sd_refit": sd_refit,
-        "inflation": sd_refit / sd_fixed if sd_fixed > 0 else float("nan"),
-        "draws": int(known.sum()),
-    }
+    return np.stack([*found, drawn.aucs(clean, z)], axis=-1)

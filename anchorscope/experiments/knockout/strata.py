@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 
-from anchorscope.experiments.analysis import Analysis, Columns, Group, Quantity
+from anchorscope.experiments.analysis import SHARE, Analysis, Columns, Group, Quantity
 from anchorscope.experiments.knockout.curve import complete
 from anchorscope.probes.bands import Means
-from anchorscope.probes.samples import Readout
+from anchorscope.probes.samples import Effects, Readout
 
 STRATA = (
     "site", "position", "layer", "stratum", "value", "condition", "n", "n_clusters", "flip_share",
@@ -31,56 +32,44 @@ def report(analysis: Analysis) -> pd.DataFrame:
     `min_n` samples together as `other relations`; `length` of the question in words, `shorter` (at
     most the median) or `longer`. One in which no two samples differ is left out.
 
-    Returns:
-        A row for each condition, stratum and value, with the columns `STRATA`, see
-        docs/products.md. Under `random` it is of the samples whose control is complete, the draws
-        averaged.
+    A row for each condition, stratum and value, with the columns `STRATA`, see docs/products.md;
+    under `random` of the samples whose control is complete, the draws averaged.
     """
-    layer, answers = analysis.readout.headline, analysis.answers
-    strata = _strata(answers, analysis.readout.clean[layer] > 0, analysis.min_n)
-    values = {stratum: of.remove_unused_categories().categories for stratum, of in strata.items()}
+    readout, answers, layer = analysis.readout, analysis.answers, analysis.readout.headline
+    own = {name: _at(one, layer) for name, one in readout.effects.items() if name in CONDITIONS}
+    here = replace(readout, clean=readout.clean[[layer]], effects=own)
+    strata = _strata(answers, here.clean[0] > 0, analysis.min_n)
+    known = {"signal": analysis.strength["signal"][layer]}
 
     def groups(readout: Readout) -> list[Group]:
-        return [
-            _group(readout, answers, condition, stratum, value, strata[stratum] == value)
-            for condition in CONDITIONS
-            if condition in readout.effects
-            for stratum, several in values.items()
-            if len(several) > 1
-            for value in several
-        ]
+        found = []
+        for condition, effects in readout.effects.items():
+            everyone = np.ones(len(answers), dtype=bool)
+            some = complete(readout, answers) if condition == "random" else everyone
+            for stratum, of in strata.items():
+                values = of.remove_unused_categories().categories
+                for value in values if len(values) > 1 else ():
+                    key = {"stratum": stratum, "value": value, "condition": condition}
+                    found.append(_group(effects, key | known, some & (of == value)))
+        return found
 
-    def describe(*_: object) -> Columns:
-        return {"signal": analysis.strength["signal"]}
-
-    table = analysis.table(STRATA, groups, describe)
-    return table[table["layer"] == layer].reset_index(drop=True)
+    return replace(analysis, readout=here).table(STRATA, groups).assign(layer=layer)
 
 
-def _group(
-    readout: Readout,
-    answers: pd.DataFrame,
-    condition: str,
-    stratum: str,
-    value: str,
-    members: np.ndarray,
-) -> Group:
+def _at(effects: Effects, layer: int) -> Effects:
+    """Effects at one layer, [draws, 1, n]."""
+    names = ("s", "flip", "delta_p", "delta_logit")
+    return replace(effects, **{name: getattr(effects, name)[:, [layer]] for name in names})
+
+
+def _group(effects: Effects, columns: Columns, members: np.ndarray) -> Group:
     """Some samples [n] under a condition, the draws averaged within each."""
-    effects = readout.effects[condition]
-    some = members & complete(readout, answers) if condition == "random" else members
-    whole = np.broadcast_to(some, (1, *readout.clean.shape))
+    whole = members[None, None]
     flips = Means(effects.flip.mean(0, keepdims=True), whole)
     points = Means(effects.delta_p.mean(0, keepdims=True), whole)
-    return Group(
-        key={"stratum": stratum, "value": value, "condition": condition},
-        members=whole,
-        support=whole,
-        quantities={
-            "flip_share": Quantity(flips, "flip", (0, 1)),
-            "delta_p": Quantity(points, "ci"),
-        },
-        averages={"delta_p_q": Means(effects.delta_p, effects.flip & whole)},
-    )
+    quantities = {"flip_share": Quantity(flips, "flip", SHARE), "delta_p": Quantity(points, "ci")}
+    flipped = Means(effects.delta_p, effects.flip & members)
+    return Group(columns, whole, whole, quantities, {"delta_p_q": flipped})
 
 
 def _strata(
@@ -88,10 +77,8 @@ def _strata(
 ) -> dict[str, pd.Categorical[str]]:
     """Stratum → the value of each sample, missing where it is unknown."""
     words = np.array([len(question.split()) for question in answers["question"]])
-    found = {
-        "label": _categories(answers["label"].to_numpy(), CLASSES),
-        "predicted": _categories(predicted, CLASSES),
-    }
+    found = {"label": _categories(answers["label"], CLASSES)}
+    found["predicted"] = _categories(predicted, CLASSES)
     if "popularity" in answers:
         found["popularity"] = _terciles(pd.to_numeric(answers["popularity"]))
     if "relation" in answers:
@@ -99,7 +86,7 @@ def _strata(
     return found | {"length": _categories(words > np.median(words), LENGTHS)}
 
 
-def _categories(codes: np.ndarray, values: Sequence[str]) -> pd.Categorical[str]:
+def _categories(codes: pd.Series | np.ndarray, values: Sequence[str]) -> pd.Categorical[str]:
     return pd.Categorical.from_codes(np.asarray(codes, dtype=np.int64), pd.Index(values))
 
 

@@ -26,14 +26,8 @@ TITLES = {
     "published": "published: right answers, tokens of a wrong one",
     "placebo": "placebo: the answer's truth stays",
 }
-TIPS = {
-    "series": ("group", ""),
-    "replaced": ("replaced", ""),
-    "value": ("flips, %", ".1f"),
-    "low": ("from", ".1f"),
-    "high": ("to", ".1f"),
-    "n": ("n", ",d"),
-}
+TIPS = {"series": ("group", ""), "replaced": ("replaced", ""), "value": ("flips, %", ".1f")}
+TIPS |= {"low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d")}
 
 
 @fitted
@@ -46,7 +40,7 @@ def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
     Args:
         table: rows of `results/tables/<figure>.patching.csv`.
         view: `bars` (each dataset's groups at its headline layer) or `layers`.
-        asked: as of `anchorscope.figures.figures.chart`; `grouping` tells nothing here.
+        asked: `grouping` tells nothing here.
 
     Raises:
         AnchorscopeError: missing columns, or another read-out.
@@ -62,18 +56,15 @@ def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
     views = []
     for arm, model in product(arms, panels):
         mine = rows[(rows["arm"] == arm) & (rows["model"] == model[0])]
-        if view == "bars":
-            panel = _bars(_rows(mine[data.true(mine["headline"])], model, asked.datasets), look)
-        else:
-            panel = _by_layer(mine, model, asked.datasets, shared, look)
+        shown = mine[data.true(mine["headline"])] if view == "bars" else mine
+        drawn = _rows(shown, model, asked.datasets)
+        layers = data.layer_count(mine)
+        panel = _bars(drawn, look) if view == "bars" else _lines(drawn, layers, shared, look)
         said = TITLES[arm] if len(panels) == 1 else f"{model[1]}, {TITLES[arm]}"
-        views.append(panel.properties(title=draw.row_heading(said, look), width=_width(look)))
+        heading = draw.row_heading(said, look)
+        views.append(panel.properties(title=heading, width=2 * look.panel_width))
     caption = _caption(rows, view, asked.level)
     return draw.figure_of(views, len(panels), width, asked.title, caption, look)
-
-
-def _width(look: Style) -> float:
-    return 2 * look.panel_width
 
 
 def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
@@ -86,7 +77,7 @@ def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Ro
         numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
         numbers |= {"n": ("n_paired", 1, 0)}
         shown: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
-        shown |= {"series": draw.series_name(anchor, name), "group": f"{anchor}-Anchored"}
+        shown |= {"series": draw.series_name(anchor, name), "bar": f"{name}\n{anchor}-Anchored"}
         shown |= {"replaced": replaced, "condition": column, "chance": column == "random"}
         found += data.line_rows(line, numbers, shown, layers, i + 4 * j, probe=False)
     return found
@@ -96,14 +87,13 @@ def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     """Flips of each dataset's groups, by what was replaced; thin groups are pale."""
     height = 0.7 * look.panel_height
     if not rows:
-        note = figure_panel.empty_note("not measured", _width(look), height, look)
+        note = figure_panel.empty_note("not measured", 2 * look.panel_width, height, look)
         return alt.LayerChart(layer=[note], height=height)
-    found = pd.DataFrame(list(rows))
-    found["bar"] = found["dataset"] + "\n" + found["group"]
     names, colours = list(REPLACED), [colour for _, colour in REPLACED.values()]
+    groups = list(dict.fromkeys(row["bar"] for row in rows))
     axis = alt.Axis(labelExpr="split(datum.label, '\\n')", labelAngle=0, grid=False)
-    base = alt.Chart(found).encode(
-        x=alt.X("bar:N", title=None, sort=list(dict.fromkeys(found["bar"])), axis=axis),
+    base = alt.Chart(pd.DataFrame(list(rows))).encode(
+        x=alt.X("bar:N", title=None, sort=groups, axis=axis),
         xOffset=alt.XOffset("replaced:N", sort=names),
         tooltip=draw.tooltips(**TIPS),
     )
@@ -117,18 +107,11 @@ def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
     return alt.LayerChart(layer=[bars, ends], height=height)
 
 
-def _by_layer(
-    table: pd.DataFrame,
-    model: Pair,
-    datasets: Sequence[Pair],
-    shared: draw.Encodings,
-    look: Style,
-) -> alt.LayerChart:
+def _lines(rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style) -> alt.LayerChart:
     """Flips by layer, those under the control dotted; thin groups are crosses."""
-    x = figure_panel.layer_axis(data.layer_count(table), "Layer")
+    x = figure_panel.layer_axis(layers, "Layer")
     y = figure_panel.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
-    rows, height = _rows(table, model, datasets), 0.7 * look.panel_height
-    some = len(rows) > 0
+    height, some = 0.7 * look.panel_height, len(rows) > 0
     return figure_panel.line_panel(
         rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some
     )

@@ -75,11 +75,8 @@ def with_spans(
 ) -> Sample:
     """A sample with some spans of its prompt replaced; all that lies behind them moves along.
 
-    Args:
-        sample: as it is passed.
-        spans: token indices of each, consecutive, first to last, before the answer.
-        tokens: the ids that stand there instead, of any length but none.
-        partner: id of the sample that they come from.
+    `spans` holds consecutive token indices before the answer, first to last, `tokens` the ids that
+    stand there instead, of any length but none, `partner` the id of the sample that gave them.
     """
     ids: list[int] = []
     places: dict[int, list[int]] = {}  # old index → new ones; a replaced span's lie at its first

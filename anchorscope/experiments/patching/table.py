@@ -25,16 +25,16 @@ def table(
 ) -> pd.DataFrame:
     """How often replaced tokens flip what the probes predict.
 
+    A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`. Intervals
+    hold the probes fixed.
+
     Args:
         scores: of the main run, which form the groups.
         answers: of the cell; those without scores were not measured.
         rows: what `measure` found.
-        settings: of `analyses`. Intervals hold the probes fixed.
-
-    Returns:
-        A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`.
+        settings: of `analyses`.
     """
-    source = rows["source"].dropna().iloc[0] if rows["source"].notna().any() else None
+    source = next(iter(rows["source"].dropna()), None)
     frames = []
     for analysis in _analyses(scores, answers, rows, **settings):
         found = partial(arms, answers=analysis.answers, rows=rows)
@@ -45,9 +45,7 @@ def table(
 def per_sample(scores: pd.DataFrame, answers: pd.DataFrame, rows: pd.DataFrame) -> pd.DataFrame:
     """Whether each sample flips at the headline layer, under each arm and under the control.
 
-    Returns:
-        `PER_SAMPLE`: `measure` is `flip`; `value` and `control` are NaN where the pair does not
-        count.
+    `PER_SAMPLE`; `value` and `control` are NaN where the pair does not count.
     """
     frames = []
     for analysis in _analyses(scores, answers, rows, draws=1):
@@ -66,17 +64,17 @@ def _analyses(
     """The read-outs that the experiment measured."""
     measured = answers[answers["id"].isin(scores["id"].unique())]
     scores = scores[scores["readout"].isin(rows["readout"].unique())]
-    yield from analyses(scores, measured, **settings)
+    return analyses(scores, measured, **settings)
 
 
 def arms(readout: Readout, answers: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Arm]:
     """Each arm measured; the values are `flips`, `random` (the control) and `contrast`."""
-    ids = answers["id"].astype(str)
-    s = matrices(rows, readout.name, ids.tolist())
+    ids = answers["id"].astype(str).tolist()
+    s = matrices(rows, readout.name, ids)
     if RANDOM.name not in s:
         return {}  # no prompt with replaced tokens was short enough for the model
     facts = rows.drop_duplicates(["id", "condition"]).set_index(["condition", "id"])
-    own, control = s["clean"] > 0, s[RANDOM.name]
+    own, wrong, control = s["clean"] > 0, readout.clean > 0, s[RANDOM.name]
     random = 1.0 * ((control > 0) != own)
     changed = facts.loc[RANDOM.name]["changed"].reindex(ids).to_numpy(dtype=np.float64)
     found = {}
@@ -84,10 +82,8 @@ def arms(readout: Readout, answers: pd.DataFrame, rows: pd.DataFrame) -> dict[st
         if one.name not in s:
             continue
         flips = 1.0 * ((s[one.name] > 0) != own)
-        partners = facts.loc[one.name]["partner"].reindex(ids).to_numpy()
-        places = pd.Index(ids).get_indexer(pd.Index(partners.astype(str)))
-        counted = ~np.isnan(s[one.name]) & ~np.isnan(control) & (places >= 0) & (changed > 0)
-        wrong = readout.clean > 0
+        places = pairs.places(answers, facts.loc[one.name]["partner"].reindex(ids))
+        counted = ~np.isnan(s[one.name] + control) & (places >= 0) & (changed > 0)
         # of `published`, right answers that the probe calls right
         counted &= ~own if arm == "published" else wrong == wrong[:, places]
         values = {"flips": flips, "random": random, "contrast": flips - random}

@@ -40,7 +40,7 @@ def scores() -> pd.DataFrame:
 
 def answers() -> pd.DataFrame:
     texts = {"id": IDS, "question": ["q1", "q2", "q3", "q4"], "subject": ["s1", "s1", None, "s4"]}
-    blocked = {"n_blocked": [2, 4, 6, 8], "n_blocked_random": [2.0, 4.0, 5.0, 8.0]}
+    blocked = {"n_blocked_knockout": [2, 4, 6, 8], "n_blocked_random": [2.0, 4.0, 5.0, 8.0]}
     known = {"label": [1, 0, 0, 1], "random_complete": [True, True, False, True]}
     return pd.DataFrame(texts | blocked | known)
 
