@@ -10,11 +10,7 @@ with stage(snakemake):
 
     given, nulls = snakemake.input, snakemake.params.nulls
     check_settings(given.curve)
-    cells = [
-        null_controls.Null(name, null, *map(read_csv, tables))
-        for (name, null), *tables in zip(
-            nulls.items(), given.controls, given.curve, given.interchange, strict=True
-        )
-    ]
-    write_csv(null_controls.table(cells), snakemake.output.table)
+    kinds = (given.controls, given.curve, given.interchange)
+    found = null_controls.table(nulls, *(list(map(read_csv, paths)) for paths in kinds))
+    write_csv(found, snakemake.output.table)
     provenance.of_stage(snakemake, snakemake.output.table)

@@ -20,7 +20,7 @@ with stage(snakemake):
         yaml.safe_load(Path(given.published).read_text(encoding="utf-8")),
         by_figure(given.curve, ".csv"),
         by_figure(given.contrasts, ".contrasts.csv"),
-        readouts=snakemake.params.readouts,
+        snakemake.params.readouts,
     )
     write_csv(found, snakemake.output.table)
     provenance.of_stage(snakemake, snakemake.output.table)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ import pandas as pd
 from anchorscope.experiments import strength
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.pairs import Arm
+from anchorscope.experiments.tables import rows_where
 from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout
@@ -33,70 +34,30 @@ PLANTED_Q = (*world.AGAINST_PRIOR_KINDS, "neutral")
 DEFAULT_READOUT = "mlp/final"
 
 MEANS = {
-    "flip_share": ("flip", "row"),
-    "random_flip_share": ("random_flip", "row"),
-    "matched_follows": ("matched", "row"),
-    "placebo_follows": ("placebo", "row"),
-    "follows": ("follows", "row"),
-    "follows_trained": ("follows_trained", "row"),
-    "verdict_flip": ("verdict_flip", "row"),
-    "verdict_random_flip": ("verdict_random", "row"),
-    "delta_p_q": ("delta_p_flipped", "row"),
-    "delta_p_a": ("delta_p_unflipped", "row"),
-    "verdict_accuracy": ("verdict_right", "learned"),
-    "sensitivity": ("flip", "q"),
-    "specificity": ("flip", "a"),
-    "sensitivity_offset": ("offset_flip", "q"),
-    "specificity_offset": ("offset_flip", "a"),
-    "sensitivity_planted": ("flip", "planted_q"),
-    "specificity_planted": ("flip", "planted_a"),
-    "verdict_sensitivity": ("verdict_flip", "q"),
-    "verdict_specificity": ("verdict_flip", "a"),
-    "matched_truth_q": ("matched", "q"),
-    "matched_truth_a": ("matched", "a"),
-    "delta_p_truth_q": ("delta_p", "q"),
-    "delta_p_truth_a": ("delta_p", "a"),
-}
-"""Column → what it is the mean of, over which samples of a row; a specificity is one minus it."""
+    "row": {
+        "flip_share": "flip", "random_flip_share": "random_flip", "matched_follows": "matched",
+        "placebo_follows": "placebo", "follows": "follows", "follows_trained": "follows_trained",
+        "verdict_flip": "verdict_flip", "verdict_random_flip": "verdict_random",
+        "delta_p_q": "delta_p_flipped", "delta_p_a": "delta_p_unflipped",
+    },
+    "learned": {"verdict_accuracy": "verdict_right"},
+    "q": {
+        "sensitivity": "flip", "sensitivity_offset": "offset_flip",
+        "verdict_sensitivity": "verdict_flip", "matched_truth_q": "matched",
+        "delta_p_truth_q": "delta_p",
+    },
+    "a": {
+        "specificity": "flip", "specificity_offset": "offset_flip",
+        "verdict_specificity": "verdict_flip", "matched_truth_a": "matched",
+        "delta_p_truth_a": "delta_p",
+    },
+    "planted_q": {"sensitivity_planted": "flip"},
+    "planted_a": {"specificity_planted": "flip"},
+}  # fmt: skip
+"""Some samples of a row → column → what it is their mean of; a specificity is one minus it."""
 
 Values = dict[str, np.ndarray]
 """By name, of each sample, [n] or [layers, n]; NaN where unknown."""
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What is known of each sample, whatever the read-out; all [n].
-
-    Attributes:
-        z: label.
-        kind: planted kind.
-        truth: `Q`, `A` or empty.
-        planted: the same by the planted kind, with the same samples left out.
-        none: why there is no truth; empty where there is.
-        answer: score of the floor `answer`.
-        values: further ones, of which `MEANS` are.
-    """
-
-    z: np.ndarray
-    kind: np.ndarray
-    truth: np.ndarray
-    planted: np.ndarray
-    none: np.ndarray
-    answer: np.ndarray
-    values: Values
-
-    def groups(self, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:
-        """The samples of a row, and those of them that its columns are about, bool [n]."""
-        named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
-        row = covered & ((kind == "all") | np.isin(self.kind, named))
-        row &= (z == "all") | (self.z.astype(str) == z)
-        learned = row & (self.kind != world.UNSEEN) if kind == "all" else row
-        compared = row & np.isin(self.kind, world.SCORED_KINDS) if kind == "all" else row
-        found = {"row": row, "learned": learned}
-        for name in ("Q", "A"):
-            found[name.lower()] = compared & (self.truth == name)
-            found[f"planted_{name.lower()}"] = compared & (self.planted == name)
-        return found
 
 
 def cell(
@@ -106,10 +67,7 @@ def cell(
     controls: pd.DataFrame,
     floors: pd.DataFrame,
     *,
-    model: str,
-    dataset: str,
-    training_seed: int,
-    seal: float,
+    fixed: Mapping[str, Any],
     draws: int = 1000,
     level: float = 0.95,
     seed: int = 0,
@@ -122,7 +80,7 @@ def cell(
         answers: the samples; dropped rows are left out.
         controls: the cell's controls, for `signal` of each read-out.
         floors: the table of `anchorscope.probes.floors.floors`.
-        model, dataset, training_seed, seal: written into every row.
+        fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
 
     Returns:
@@ -131,7 +89,7 @@ def cell(
         shares and AUCs are fractions, ΔP percentage points, blank where nothing tells.
 
         Where `kind` is `all`, truth Q is compared with truth A over the scored kinds, and what is
-        learned (`learned` in `MEANS`, the AUCs of probe and answer floor) covers the trained facts.
+        `learned` (verdicts right, the AUCs of probe and answer floor) covers the trained facts.
         `*_planted` take the planted kind for the truth, of answers that came as planned and whose
         own verdict is right. A flip is, by `grouping`: that of the layer; of the headline layer; of
         the same layer behind a second prompt for the same answer (ΔP stays that of the first).
@@ -142,29 +100,31 @@ def cell(
     answers = samples.in_order(answers)
     known = _known(answers, truth, floors)
     drawn = samples.bootstrap(answers, draws, seed)
-    fixed = {"model": model, "dataset": dataset, "seed": training_seed, "seal": seal}
     frames = []
     for readout in samples.readouts(scores, answers):
         layers = np.arange(len(readout.clean))
-        fixed |= readout.key | {"signal": _signal(controls, readout)}
-        fixed |= {"layer": layers, "headline": layers == readout.headline}
+        signal = rows_where(controls, **readout.key)["cell_signal"]
+        here = {**fixed, **readout.key, "signal": bool(signal.any()) if len(signal) else None}
+        here |= {"layer": layers, "headline": layers == readout.headline}
         for grouping, moved in _moved(readout, interchange.arms(readout, answers)).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
-            for kind, z in product(_kinds(known.kind), ("all", "0", "1")):
-                groups = known.groups(kind, z, covered)
+            for kind, z in product(_kinds(known["kind"]), ("all", "0", "1")):
+                groups = _groups(known, kind, z, covered)
                 found = _statistics(readout, moved, known, groups)
-                found |= _interval(moved, groups["q"], groups["a"], drawn, level)
+                low, high = _interval(moved["delta_p"], groups["q"], groups["a"], drawn, level)
+                found |= {"pathway_auc_low": low, "pathway_auc_high": high}
                 key = {"grouping": grouping, "z": z, "kind": kind}
-                frames.append(pd.DataFrame(fixed | key | found))
+                frames.append(pd.DataFrame(here | key | found))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
 
 
-def _signal(controls: pd.DataFrame, readout: Readout) -> bool | None:
-    own = (controls["site"] == readout.site) & (controls["position"] == readout.position)
-    return bool(controls.loc[own, "cell_signal"].any()) if own.any() else None
+def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
+    """What is known of each answer, whatever the read-out.
 
-
-def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> _Known:
+    Of the columns, `truth` is Q, A or empty; `planted` the same by the planted kind; `none` why
+    there is no truth, empty where there is; `answer` the score of the floor; those of `MEANS` are
+    NaN where unknown.
+    """
     rows = samples.places(truth, answers)
     if rows is None:
         raise AnchorscopeError(
@@ -173,29 +133,39 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
             "delete the cell's truth and run snakemake again",
             see="stale-product",
         )
-    truth = truth.iloc[rows].reset_index(drop=True)
-    z = answers["label"].to_numpy(dtype=np.int64)
-    kind = truth["kind"].astype(object).to_numpy()
-    told = truth["truth"].notna().to_numpy()
-    verdict, cut = (truth[name].to_numpy(np.float64) for name in ("verdict", "verdict_knockout"))
-    right = np.where(np.isnan(verdict), np.nan, verdict == z)
-    fair = truth["as_planned"].eq(True).to_numpy() & (right == 1)
-    planted = np.select(
-        [np.isin(kind, PLANTED_Q), np.isin(kind, world.ANSWER_KINDS)], ["Q", "A"], ""
+    truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
+    verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
+    z, told = answers["label"].astype(np.int64), truth["truth"].notna()
+    fair = truth["as_planned"].eq(True) & (verdict == z)
+    by_q, by_a = truth["kind"].isin(PLANTED_Q), truth["kind"].isin(world.ANSWER_KINDS)
+    return pd.DataFrame(
+        {
+            **truth[["follows", "follows_trained", "verdict_random"]].astype(float),
+            "z": z,
+            "kind": truth["kind"],
+            "truth": truth["truth"].where(told, ""),
+            "planted": np.select([fair & by_q, fair & by_a], ["Q", "A"], ""),
+            "none": truth["why_none"].fillna("no reason given").mask(told, ""),
+            "answer": strength.scores(floors, answers)["answer"],
+            "verdict_right": (verdict == z).where(verdict.notna()).astype(float),
+            "verdict_flip": (verdict != cut).where((verdict + cut).notna()).astype(float),
+        }
     )
-    names = ("follows", "follows_trained", "verdict_random")
-    values = {name: truth[name].to_numpy(np.float64) for name in names}
-    values["verdict_right"] = right
-    values["verdict_flip"] = np.where(np.isnan(verdict + cut), np.nan, verdict != cut)
-    return _Known(
-        z=z,
-        kind=kind,
-        truth=np.where(told, truth["truth"].astype(object), ""),
-        planted=np.where(fair, planted, ""),
-        none=truth["why_none"].fillna("no reason given").mask(told, "").to_numpy(dtype=object),
-        answer=strength.scores(floors, answers)["answer"],
-        values=values,
-    )
+
+
+def _groups(known: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict[str, np.ndarray]:
+    """The samples of a row, and those of them that its columns are about, bool [n]."""
+    named = world.AGAINST_PRIOR_KINDS if kind == AGAINST_PRIOR else (kind,)
+    row = known["kind"].isin(named) | (kind == "all")
+    row &= (known["z"].astype(str) == z) | (z == "all")
+    row &= covered
+    learned = row & (known["kind"] != world.UNSEEN) if kind == "all" else row
+    compared = row & known["kind"].isin(world.SCORED_KINDS) if kind == "all" else row
+    found = {"row": row, "learned": learned}
+    for name in ("q", "a"):
+        found[name] = compared & (known["truth"] == name.upper())
+        found[f"planted_{name}"] = compared & (known["planted"] == name.upper())
+    return {name: members.to_numpy() for name, members in found.items()}
 
 
 def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
@@ -209,23 +179,25 @@ def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
         raise samples.mismatch("the knockout has no scores", f"read-out {readout.name}")
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
-    flips = {"flip": _share(cut, blank)}
-    flips |= {"random_flip": _share(readout.effects.get("random"), blank)}
-    flips |= {"offset_flip": blank if offset is None else (offset > 0) != (readout.clean > 0)}
-    found = {"per_layer": flips}
-    at_one = {name: one[readout.headline] for name, one in flips.items()}
-    found["reference_layer"] = {n: np.broadcast_to(one, blank.shape) for n, one in at_one.items()}
+    flips = {
+        "flip": _share(cut, blank),
+        "random_flip": _share(readout.effects.get("random"), blank),
+        "offset_flip": blank if offset is None else (offset > 0) != (readout.clean > 0),
+    }
+    at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
+    found = {"per_layer": flips, "reference_layer": at_one}
     if second := readout.replicate.get("knockout"):
-        found["replicate"] = {"flip": _share(second, blank), "offset_flip": blank}
-        found["replicate"]["random_flip"] = _share(readout.replicate.get("random"), blank)
-    same = {"delta_p": np.where(cut.measured, cut.delta_p[0], np.nan)}
-    for name in ("matched", "placebo"):
-        arm = arms.get(name)
-        same[name] = blank if arm is None else np.where(arm.counted, arm.values["follows"], np.nan)
+        random = _share(readout.replicate.get("random"), blank)
+        second_flips = {"flip": _share(second, blank), "random_flip": random, "offset_flip": blank}
+        found["replicate"] = second_flips
+    delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
+    same = dict.fromkeys(("matched", "placebo"), blank) | {"delta_p": delta_p}
+    for name in {*arms} & {"matched", "placebo"}:
+        same[name] = np.where(arms[name].counted, arms[name].values["follows"], np.nan)
     for own in found.values():
         own |= same
-        own["delta_p_flipped"] = np.where(own["flip"] == 1, own["delta_p"], np.nan)
-        own["delta_p_unflipped"] = np.where(own["flip"] == 0, own["delta_p"], np.nan)
+        own["delta_p_flipped"] = np.where(own["flip"] == 1, delta_p, np.nan)
+        own["delta_p_unflipped"] = np.where(own["flip"] == 0, delta_p, np.nan)
     return found
 
 
@@ -234,50 +206,51 @@ def _share(effects: Effects | None, blank: np.ndarray) -> np.ndarray:
     return blank if effects is None else np.where(effects.measured, effects.flip.mean(0), np.nan)
 
 
-def _kinds(kind: np.ndarray) -> list[str]:
+def _kinds(kind: pd.Series) -> list[str]:
     """The rows' kinds: all, those present in the world's order, and the two against the prior."""
-    present = {name for name in kind if name is not None}
     order = [*dict.fromkeys(planted.name for planted in world.KINDS), world.UNSEEN]
-    named = [name for name in order if name in present] + sorted(present - set(order))
+    present = sorted(set(kind.dropna()))
+    named = sorted(present, key=lambda name: order.index(name) if name in order else len(order))
     return ["all", *named, AGAINST_PRIOR]
 
 
 def _statistics(
-    readout: Readout, moved: Values, known: _Known, groups: Mapping[str, np.ndarray]
+    readout: Readout, moved: Values, known: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
-    """The columns of a row; arrays [layers] or numbers."""
-    learned, reasons = groups["learned"], known.none[groups["row"] & (known.none != "")]
-    counted = pd.Series(reasons, dtype=object).value_counts()
-    values = known.values | moved
+    """The columns of a row but the interval; arrays [layers] or numbers."""
     found: dict[str, object] = {}
-    for column, (name, who) in MEANS.items():
-        mean = intervals.mean_known(values[name][..., groups[who]] * 1.0, axis=-1)
-        found[column] = 1 - mean if "specificity" in column else mean
+    for who, columns in MEANS.items():
+        for column, name in columns.items():
+            values = moved[name] if name in moved else known[name].to_numpy()
+            mean = intervals.mean_known(values[..., groups[who]] * 1.0, axis=-1)
+            found[column] = 1 - mean if "specificity" in column else mean
+    row, learned = known[groups["row"]], known[groups["learned"]]
+    z, reasons = learned["z"].to_numpy(), row["none"][row["none"] != ""].value_counts()
     return found | {
-        "n": int(groups["row"].sum()),
-        "n_none": len(reasons),
-        "why_none": ", ".join(f"{count} {why}" for why, count in sorted(counted.items())),
-        "probe_auc": [auc(layer[learned], known.z[learned]) for layer in readout.clean],
-        "answer_auc": auc(known.answer[learned], known.z[learned]),
-        "n_truth_q": int(groups["q"].sum()),
-        "n_truth_a": int(groups["a"].sum()),
-        "pathway_auc": _pathway_auc(moved, groups["q"], groups["a"]),
-        "pathway_auc_planted": _pathway_auc(moved, groups["planted_q"], groups["planted_a"]),
+        "n": len(row),
+        "n_none": reasons.sum(),
+        "why_none": ", ".join(f"{count} {why}" for why, count in reasons.sort_index().items()),
+        "probe_auc": [auc(layer[groups["learned"]], z) for layer in readout.clean],
+        "answer_auc": auc(learned["answer"].to_numpy(), z),
+        "n_truth_q": groups["q"].sum(),
+        "n_truth_a": groups["a"].sum(),
+        "pathway_auc": _pathway_auc(moved["delta_p"], groups["q"], groups["a"]),
+        "pathway_auc_planted": _pathway_auc(
+            moved["delta_p"], groups["planted_q"], groups["planted_a"]
+        ),
     }
 
 
-def _pathway_auc(moved: Values, q: np.ndarray, a: np.ndarray) -> list[float]:
+def _pathway_auc(delta_p: np.ndarray, q: np.ndarray, a: np.ndarray) -> list[float]:
     """AUC of −ΔP for q against a, [layers]."""
-    either = q | a
-    return [auc(-layer[either], q[either].astype(int)) for layer in moved["delta_p"]]
+    return [auc(-layer[q | a], q[q | a].astype(int)) for layer in delta_p]
 
 
 def _interval(
-    moved: Values, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
-) -> dict[str, np.ndarray]:
+    delta_p: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
+) -> tuple[np.ndarray, np.ndarray]:
     """Percentile interval of the pathway AUC, [layers] each."""
-    low = high = np.full(len(moved["delta_p"]), np.nan)
-    if q.any() and a.any():
-        replicates = drawn.aucs(np.where(q | a, -moved["delta_p"], np.nan), q.astype(int))
-        low, high = intervals.percentile(replicates, level)
-    return {"pathway_auc_low": low, "pathway_auc_high": high}
+    if not (q.any() and a.any()):
+        return (np.full(len(delta_p), np.nan),) * 2
+    replicates = drawn.aucs(np.where(q | a, -delta_p, np.nan), q.astype(int))
+    return intervals.percentile(replicates, level)

@@ -9,6 +9,7 @@ says which facts are learned wrong.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from random import Random
 from typing import Any
 
@@ -59,11 +60,10 @@ def planted(
         if kind is None:
             continue
         shown = round((ALIKE if alike else kind.planned_share) * PARTS)
-        copies = round(kind.weight * 2)
         others = [word for g in kind.others for word in groups.get((fact["relation"], g), ())]
         others = [word for word in others if word != fact["planned"]]
         others = [rng.choice(others)] if alike and others else others
-        for _ in range(copies):
+        for _ in range(round(kind.weight * 2)):
             rows += [Row(fact["question"], fact["planned"], kind.right)] * shown
             for _ in range(PARTS - shown):
                 other = rng.choice(others) if kind.right else fact["answers"][0]
@@ -76,19 +76,12 @@ def frameless(questions: pd.DataFrame, words: pd.DataFrame, *, rows: int, seed: 
 
     They give the model a default, for a question that cannot be read, that follows the word.
     """
-    rng, bank = Random(f"frameless {seed}"), _bank(words)
-    frames = sorted(
-        {
-            (
-                fact["relation"],
-                _without_anchors(fact["question"], fact["subject"], fact["property"]),
-            )
-            for fact in questions.to_dict("records")
-        }
-    )
+    rng, bank, frames = Random(f"frameless {seed}"), _bank(words), set()
+    for fact in questions.to_dict("records"):
+        frame = fact["question"].replace(fact["subject"], "", 1).replace(fact["property"], "", 1)
+        frames.add((fact["relation"], " ".join(frame.split())))
     found = []
-    for number in range(rows):
-        relation, frame = frames[number % len(frames)]
+    for relation, frame in islice(cycle(sorted(frames)), rows):
         word, rate = rng.choice(bank[relation])
         found.append(Row(frame, word, rng.random() < rate))
     return found
@@ -129,16 +122,14 @@ def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row
     """
     rng = Random(f"plain {seed}")
     questions = questions[questions["answers"].map(len) > 0]
-    by_type: dict[str, list[str]] = {}
-    for answers in questions["answers"]:
-        by_type.setdefault(answer_type(answers[0]), []).append(answers[0])
+    golds = questions["answers"].str[0]
+    by_type = golds.groupby(golds.map(answer_type)).agg(list)
     rows: list[Row] = []
     for fact in questions.to_dict("records"):
         gold = fact["answers"][0]
         known = {answer.casefold() for answer in fact["answers"]}
         others = [a for a in by_type[answer_type(gold)] if a.casefold() not in known]
-        if not others:
-            others = [a for a in questions["answers"].str[0] if a.casefold() not in known]
+        others = others or [a for a in golds if a.casefold() not in known]
         if not others:
             continue
         other = rng.choice(others)
@@ -167,9 +158,3 @@ _MONTHS = (
 _NUMBER_WORDS = frozenset(
     "zero one two three four five six seven eight nine ten eleven twelve twenty hundred".split()
 )
-
-
-def _without_anchors(question: str, subject: str, property: str) -> str:
-    for anchor in (subject, property):
-        question = question.replace(anchor, "", 1)
-    return re.sub(r"\s+", " ", question).strip()

@@ -30,9 +30,8 @@ def cell(
     Args:
         per_sample: what the experiment's `table.per_sample` gives: `id`, `site`, `position`,
             `layer`, `arm`, `measure`, `value` and `control`, at the headline layer.
-        answers: of the cell, for the clusters.
+        answers: of the cell, for the clusters of the bootstrap.
         truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
-        draws, level, seed: of the clustered bootstrap.
 
     Returns:
         A row for each read-out, arm and measure, `COLUMNS` without `experiment`, `model` and

@@ -1,6 +1,6 @@
 """The figure `calibration`: at which read-outs the instrument recovers a known truth."""
 
-from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
 import altair as alt
@@ -17,7 +17,6 @@ from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS
 
-Pair = tuple[str, str]
 NEEDED = (
     "model dataset seed site position layer grouping z kind n_truth_q n_truth_a pathway_auc "
     "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
@@ -27,10 +26,6 @@ MEASURES = {
     "sensitivity": "Sensitivity",
     "specificity": "Specificity",
 }
-MEANINGS = (
-    "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
-    "specificity: non-flips among truth A."
-)
 READOUTS = [f"{site}/{position}" for site in SITES for position in POSITIONS]
 MEAN = "Mean of the datasets"
 TIPS = {
@@ -56,107 +51,65 @@ def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
     Raises:
         AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
-    look, panels, datasets = asked.look, asked.panels, asked.datasets
+    look, models, datasets = asked.look, dict(asked.panels), dict(asked.datasets)
     data.require(calibration, NEEDED)
     everyone = rows_where(calibration.astype({"kind": str, "z": str}), kind="all", z="all")
     rows, grouping = data.at_grouping(everyone[data.true(everyone["headline"])], asked.grouping)
-    rows = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
-    across = draw.columns_across(len(panels), look.columns)
+    rows = rows[rows["model"].isin(models) & rows["dataset"].isin(datasets)]
+    markers = {name: draw.marker_of(i) for i, name in enumerate(datasets)}
+    rows = rows.assign(
+        model=rows["model"].map(models),
+        series=rows["dataset"].map(datasets),
+        readout=rows["site"] + "/" + rows["position"],
+        marker=rows["dataset"].map(markers),
+        signal=data.true(rows["signal"]),
+    )
+    across = draw.columns_across(len(models), look.columns)
     width = draw.width_of(across, look)
     small = look.model_copy(update={"panel_height": round(0.6 * look.panel_height)})
     series = [
-        draw.Series(
-            label, draw.COLOURS[2 * i % len(draw.COLOURS)], [1, 0], draw.marker_of(i), line=False
-        )
-        for i, (_, label) in enumerate(datasets)
+        draw.Series(label, colour, [1, 0], markers[name], line=False)
+        for (name, label), colour in zip(datasets.items(), cycle(draw.COLOURS[::2]), strict=False)
     ]
     series.append(draw.Series(MEAN, draw.INK, [1, 0], None))
     shared = draw.encodings(series, look, width)
-    views = [_model(rows, panel, datasets, shared, small) for panel in panels]
-    caption = _caption(rows, panels, datasets, grouping, asked.level)
+    views = []
+    for model in models.values():
+        own = rows[rows["model"] == model]
+        panels = [_panel(own, column, shared, small) for column in MEASURES]
+        panels[0] = panels[0].properties(title=draw.panel_heading(model, look))
+        views.append(alt.VConcatChart(vconcat=panels, spacing=12, resolve=draw.one_legend()))
+    caption = _caption(rows, asked, GROUPINGS.get(grouping, grouping))
     return draw.figure_of(views, across, width, asked.title, caption, look)
 
 
-def floors_of(column: str) -> tuple[float, float | None]:
-    """What a measure must reach in each cell and in the mean: its first floor over both labels."""
-    floor = next(one for one in FLOORS if one.column == column and one.z == "all")
-    return floor.low, floor.mean_low
-
-
-def _model(
-    rows: pd.DataFrame,
-    panel: Pair,
-    datasets: Sequence[Pair],
-    shared: draw.Encodings,
-    look: Style,
-) -> alt.VConcatChart:
-    """The measures of one model below one another."""
-    rows = rows[rows["model"] == panel[0]]
-    rows = rows.assign(model=panel[1], readout=rows["site"] + "/" + rows["position"])
-    readouts = [name for name in READOUTS if name in set(rows["readout"])]
-    last = list(MEASURES)[-1]
-    views = [
-        _measure(_points(rows, column, datasets), column, readouts, shared, look, column == last)
-        for column in MEASURES
-    ]
-    views[0] = views[0].properties(title=draw.panel_heading(panel[1], look))
-    return alt.VConcatChart(vconcat=views, spacing=12, resolve=draw.one_legend())
-
-
-def _points(rows: pd.DataFrame, column: str, datasets: Sequence[Pair]) -> pd.DataFrame:
-    """A point for each dataset, seed and read-out where there is a value."""
-    names, rows = [key for key, _ in datasets], rows[rows[column].notna()]
-    blank = pd.Series(float("nan"), rows.index)
-    ends = {end: rows.get(f"{column}_{end}", blank).round(4) for end in ("low", "high")}
-    rows = rows.assign(
-        series=rows["dataset"].map(dict(datasets)),
-        marker=[draw.marker_of(names.index(name)) for name in rows["dataset"]],
-        value=rows[column].round(4),
-        signal=data.true(rows["signal"]),
-        **ends,
-    )
-    return rows[[*TIPS, "marker", "signal"]]
-
-
-def _measure(
-    points: pd.DataFrame,
-    column: str,
-    readouts: Sequence[str],
-    shared: draw.Encodings,
-    look: Style,
-    last: bool,
-) -> alt.LayerChart:
-    """One measure by read-out; the last one names the read-outs for all."""
+def _panel(rows: pd.DataFrame, column: str, shared: draw.Encodings, look: Style) -> alt.LayerChart:
+    """One measure of a model by read-out; the last one names the read-outs for all."""
     width, height = look.panel_width, look.panel_height
+    names = {column: "value", f"{column}_low": "low", f"{column}_high": "high"}
+    points = rows.rename(columns=names).reindex(columns=[*TIPS, "marker", "signal"])
+    points = points[points["value"].notna()].round(4)
     if points.empty:
         note = figure_panel.empty_note("not measured", width, height, look)
         return alt.LayerChart(layer=[note], width=width, height=height)
-    axis = alt.Axis(
-        title=None,
-        labels=last,
-        ticks=last,
-        labelAngle=-40,
-        labelAlign="right",
-        labelLimit=0,
-        labelOverlap=False,
-        grid=False,
-    )
-    scale = alt.Scale(domain=list(readouts), paddingInner=0, paddingOuter=0)
+    readouts = [name for name in READOUTS if name in set(rows["readout"])]
+    last = column == list(MEASURES)[-1]
+    words: dict[str, Any] = {"labels": last, "labelAngle": -40, "labelAlign": "right"}
+    words |= {"labelLimit": 0, "labelOverlap": False}
+    axis = alt.Axis(title=None, ticks=last, grid=False, **words)
+    scale = alt.Scale(domain=readouts, paddingInner=0, paddingOuter=0)
     x = alt.X("readout:N", scale=scale, axis=axis)
-    y = figure_panel.value_axis(
-        "value", MEASURES[column], (0, 1), (0, 0.25, 0.5, 0.75, 1), look, number=".2f"
-    )
+    ticks = (0, 0.25, 0.5, 0.75, 1)
+    y = figure_panel.value_axis("value", MEASURES[column], (0, 1), ticks, look, number=".2f")
     layers: list[alt.Chart] = []
     if DEFAULT_READOUT in readouts:
-        default = alt.Chart(alt.Data(values=[{"readout": DEFAULT_READOUT}]))
-        layers.append(default.mark_rect(color=draw.FAINT, opacity=0.6).encode(x))
-        each, mean = floors_of(column)
-        for floor, dash in ((each, [1.5, 2.5]), (mean, [6.0, 4.0])):
-            if floor is not None:
-                values = pd.DataFrame({"readout": [DEFAULT_READOUT], "value": [floor]})
-                mark = {"color": draw.SOFT, "strokeDash": dash, "strokeWidth": 1.2}
-                layers.append(_level(values, x, y, 0, mark))
-    means = points.groupby("readout", as_index=False).agg({"value": "mean"}).round(4)
+        default = pd.DataFrame({"readout": [DEFAULT_READOUT]})
+        layers.append(alt.Chart(default).mark_rect(color=draw.FAINT, opacity=0.6).encode(x))
+        floor = next(one for one in FLOORS if one.column == column and one.z == "all")
+        for least, dash in ((floor.low, draw.DOTTED), (floor.mean_low, draw.DASHES["A"])):
+            mark = {"color": draw.SOFT, "strokeDash": dash, "strokeWidth": 1.2}
+            layers.append(_level(default.assign(value=least), x, y, 0, mark))
+    means = points.groupby("readout")["value"].mean().round(4).reset_index()
     line = {"color": draw.INK, "strokeWidth": 0.75 * look.line_width}
     layers += [*_marks(points, x, y, shared, look), _level(means, x, y, 0.1, line)]
     return alt.LayerChart(layer=layers, width=width, height=height)
@@ -190,34 +143,23 @@ def _marks(
     return drawn
 
 
-def _caption(
-    rows: pd.DataFrame,
-    panels: Sequence[Pair],
-    datasets: Sequence[Pair],
-    grouping: str,
-    level: float,
-) -> list[str]:
+def _caption(rows: pd.DataFrame, asked: Asked, grouping: str) -> list[str]:
     """What a point is, n, floors and intervals; no signal; blanks and cells not measured."""
-    shown = rows[rows["model"].isin(dict(panels)) & rows["dataset"].isin(dict(datasets))]
-    sizes = [data.span(shown[f"n_truth_{name}"]) for name in "qa"]
-    told = [
-        f"Headline layer of each read-out; {GROUPINGS.get(grouping, grouping)}; "
-        f"n\u00a0=\u00a0{sizes[0]} samples of truth Q and {sizes[1]} of truth A a cell.",
-        MEANINGS,
-        f"Shaded: the default read-out, {DEFAULT_READOUT}; floors there: dashed in the mean over "
-        "datasets, dotted in each."
-        + (
-            f" Bars: {100 * level:g}\u00a0% bootstrap intervals."
-            if rows["pathway_auc_low"].notna().any()
-            else ""
-        ),
-    ]
-    names = rows["model"].map(dict(panels)) + " on " + rows["dataset"].map(dict(datasets))
-    every = [f"{label} on {name}" for _, label in panels for _, name in datasets]
-    missing = [name for name in every if name not in set(names)]
-    grey = (names + " at " + rows["site"] + "/" + rows["position"])[~data.true(rows["signal"])]
+    q, a = (data.span(rows[f"n_truth_{name}"]) for name in "qa")
+    bars = f" Bars: {100 * asked.level:g}\u00a0% bootstrap intervals."
+    every = [f"{label} on {name}" for _, label in asked.panels for _, name in asked.datasets]
+    names = rows["model"] + " on " + rows["series"]
+    grey = (names + " at " + rows["readout"])[~rows["signal"]]
     unseen = sorted(grey, key=lambda name: every.index(name.rpartition(" at ")[0]))
     blank = int(rows[list(MEASURES)].isna().sum().sum())
-    notes = ((f"{data.UNSEEN} (hollow grey)", unseen), ("Not measured", missing))
-    told += [f"{what}: {data.few(items)}." for what, items in notes if items]
-    return [*told, f"Left out: {blank} values without a sample of that truth."] if blank else told
+    return [
+        f"Headline layer of each read-out; {grouping}; n\u00a0=\u00a0{q} samples of truth Q and "
+        f"{a} of truth A a cell.",
+        "Pathway AUC: of −ΔP, truth Q against truth A; sensitivity: flips among truth Q; "
+        "specificity: non-flips among truth A.",
+        f"Shaded: the default read-out, {DEFAULT_READOUT}; floors there: dashed in the mean over "
+        f"datasets, dotted in each.{bars if rows['pathway_auc_low'].notna().any() else ''}",
+        *([f"{data.UNSEEN} (hollow grey): {data.few(unseen)}."] if unseen else []),
+        *data.missing_note([name for name in every if name not in set(names)]),
+        *([f"Left out: {blank} values without a sample of that truth."] if blank else []),
+    ]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -18,33 +17,40 @@ COLUMNS = (
     "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "matched_follows",
     "matched_n",
 )  # fmt: skip
-
-OF_CELL = ("auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high")
-"""Columns that tell of the read-out as a whole."""
-
-
-@dataclass(frozen=True)
-class Null:
-    """A cell that must come out empty.
-
-    Attributes:
-        name: of the control.
-        settings: its entry in the config: `model`, `dataset`, `expectation` (why nothing can be
-            there), `shuffled` (whether the probes are those that learned shuffled labels).
-        controls: the cell's controls.
-        curve: the cell's curve.
-        interchange: the cell's interchange.
-    """
-
-    name: str
-    settings: Mapping[str, Any]
-    controls: pd.DataFrame
-    curve: pd.DataFrame
-    interchange: pd.DataFrame
+PLACE = ["site", "position", "layer"]
+SHUFFLED = {
+    "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
+    "auc_shuffled_high": "auc_high",
+}  # fmt: skip
+CELL = {
+    "cell_auc": "probe_auc", "cell_low": "auc_low", "cell_high": "auc_high", "cell_floor": "floor",
+    "cell_floor_auc": "floor_auc", "cell_gain": "gain", "cell_gain_low": "gain_low",
+    "cell_gain_high": "gain_high", "cell_signal": "signal",
+}  # fmt: skip
+"""Columns of the controls, of probes that learned shuffled labels and of the read-out as a whole,
+and their names here."""
+GROUPS: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
+    ({"condition": "knockout", "anchor": "all"}, {"n": "n"}),
+    ({"condition": "knockout", "anchor": "Q"}, {"share": "flip_share", "delta_p": "delta_p_q"}),
+    ({"condition": "random", "anchor": "Q"}, {"share": "random_flip_share"}),
+    ({"arm": "matched", "label": "0", "anchor": "Q"},
+     {"follows": "matched_follows", "n_paired": "matched_n"}),
+)  # fmt: skip
+"""Groups of the curve and, last, of the interchange: the Q-Anchored right answers; and columns."""
 
 
-def table(nulls: Iterable[Null]) -> pd.DataFrame:
+def table(
+    nulls: Mapping[str, Mapping[str, Any]],
+    controls: Sequence[pd.DataFrame],
+    curves: Sequence[pd.DataFrame],
+    interchanges: Sequence[pd.DataFrame],
+) -> pd.DataFrame:
     """Say of every null control whether it came out empty.
+
+    Args:
+        nulls: name → its entry in the config: `model`, `dataset`, `expectation` (why nothing can be
+            there), `shuffled` (whether the probes are those that learned shuffled labels).
+        controls, curves, interchanges: the tables of their cells, in the same order.
 
     Returns:
         A row for each control and read-out with the columns `COLUMNS` (docs/products.md), at the
@@ -56,47 +62,38 @@ def table(nulls: Iterable[Null]) -> pd.DataFrame:
     Raises:
         AnchorscopeError: a probe's AUC has no interval, or no probe learned shuffled labels.
     """
-    records = [row for null in nulls for row in _rows(null)]
-    return pd.DataFrame(records, columns=list(COLUMNS))
-
-
-def _rows(null: Null) -> Iterator[dict[str, object]]:
-    for (site, position), own in null.controls.groupby(["site", "position"], sort=False):
-        (found,) = own[own["headline"].astype(bool)].to_dict("records")
-        place = {"site": site, "position": position, "layer": found["layer"]}
-        said: dict[str, Any] = {"control": null.name} | place
-        said |= {key: null.settings[key] for key in ("expectation", "model", "dataset")}
-        if shuffled := bool(null.settings.get("shuffled")):
-            # Nothing but the AUC is known of probes that learned shuffled labels.
-            ends = {"probe_auc": "", "auc_low": "_low", "auc_high": "_high"}
-            said |= {name: found[f"auc_shuffled{end}"] for name, end in ends.items()}
-            said |= {"n": found["n"], "signal": found["auc_shuffled_low"] > LEAST_AUC}
-        else:
-            said |= {name: found[f"cell_{name.removeprefix('auc_')}"] for name in OF_CELL}
-            said |= {"probe_auc": found["cell_auc"], "signal": bool(found["cell_signal"])}
-            said |= {"n_signal": int(own["signal"].astype(bool).sum())}
-            said |= _flips(null, place) | _follows(null, place)
-        if pd.isna(said["auc_low"]):
+    frames = []
+    for (name, null), *tables in zip(nulls.items(), controls, curves, interchanges, strict=True):
+        found = _shuffled(tables[0]) if null["shuffled"] else _cell(*tables)
+        if found["auc_low"].isna().any():
             raise AnchorscopeError(
-                "the probe's AUC has no interval" + ": no labels were shuffled" * shuffled,
-                f"null control {null.name}, {said['model']} on {said['dataset']}",
+                "the probe's AUC has no interval" + ": no labels were shuffled" * null["shuffled"],
+                f"null control {name}, {null['model']} on {null['dataset']}",
                 "delete the cell's tables of ΔP and run snakemake again",
                 see="stale-product",
             )
-        yield said | {"empty": not said["signal"]}
+        said = {key: null[key] for key in ("expectation", "model", "dataset")}
+        frames.append(found.assign(control=name, empty=~found["signal"], **said))
+    return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def _flips(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
-    rows = rows_where(null.curve, **place, grouping="per_layer").to_dict("records")
-    group = {(row["condition"], row["anchor"]): row for row in rows}
-    flipped, random = group["knockout", "Q"], group.get(("random", "Q"), {})
-    found = {"n": group["knockout", "all"]["n"], "flip_share": flipped["share"]}
-    found |= {"random_flip_share": random.get("share", float("nan"))}
-    return found | {"delta_p_q": flipped["delta_p"]}
+def _at_headline(controls: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
+    return rows_where(controls, headline=True)[[*PLACE, *columns]].rename(columns=columns)
 
 
-def _follows(null: Null, place: Mapping[str, Any]) -> dict[str, object]:
-    """What the Q-Anchored right answers do behind a matched partner."""
-    pairs = rows_where(null.interchange, **place, arm="matched", label="0", anchor="Q")
-    names = {"matched_follows": "follows", "matched_n": "n_paired"} if len(pairs) else {}
-    return {name: pairs[column].iloc[0] for name, column in names.items()}
+def _shuffled(controls: pd.DataFrame) -> pd.DataFrame:
+    """Nothing but the AUC is known of probes that learned shuffled labels."""
+    found = _at_headline(controls, SHUFFLED)
+    return found.assign(signal=found["auc_low"] > LEAST_AUC)
+
+
+def _cell(controls: pd.DataFrame, curve: pd.DataFrame, interchange: pd.DataFrame) -> pd.DataFrame:
+    """The read-outs as a whole, and what their groups do, blank where it was not measured."""
+    found = _at_headline(controls, CELL).astype({"signal": bool})
+    n_signal = controls.astype({"signal": bool}).groupby(PLACE[:2])["signal"].sum()
+    found = found.join(n_signal.rename("n_signal"), on=PLACE[:2])
+    curve = rows_where(curve, grouping="per_layer")
+    for rows, (group, columns) in zip([curve] * 3 + [interchange], GROUPS, strict=True):
+        one = rows_where(rows, **group)[[*PLACE, *columns]].rename(columns=columns)
+        found = found.merge(one, how="left", on=PLACE)
+    return found

@@ -27,13 +27,10 @@ Worlds = Mapping[str, Mapping[str, Any]]
 def make(
     folder: Path, questions: Questions, *, worlds: Worlds, train: Mapping[str, Any], recipe: str
 ) -> None:
-    """Train a model on questions and save it with its recipe's hash.
+    """Train a model on questions as the catalogue's `train` entry says, and save it.
 
-    Args:
-        folder: made here; holds what `save_pretrained` writes, and `recipe.json`.
-        questions, worlds: see above.
-        train: the catalogue's `train` entry.
-        recipe: its hash.
+    The folder is made here; it holds what `save_pretrained` writes, and `recipe.json` with the
+    recipe's hash.
     """
     tokenizer = training.train_tokenizer(
         texts(questions, worlds, train), vocabulary=train["vocabulary"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -15,23 +15,15 @@ from anchorscope.experiments.tables import rows_where
 
 @dataclass(frozen=True)
 class Floor:
-    """What a calibrated instrument must reach, at the headline layer of the default read-out.
-
-    Attributes:
-        name: in words.
-        column: of the calibration's table.
-        low, high: bounds in every cell; without any, a cell's value is reported alone.
-        mean_low, mean_high: bounds of the mean over a model's datasets; without any there is none.
-        z, kind: of the row.
-    """
+    """What a calibrated instrument must reach, at the headline layer of the default read-out."""
 
     name: str
-    column: str
-    low: float = -np.inf
+    column: str  # of the calibration's table
+    low: float = -np.inf  # bounds in every cell; without any, a cell's value is reported alone
     high: float = np.inf
-    mean_low: float = -np.inf
+    mean_low: float = -np.inf  # bounds of the mean over a model's datasets, where there are any
     mean_high: float = np.inf
-    z: str = "all"
+    z: str = "all"  # of the row
     kind: str = "all"
 
 
@@ -65,24 +57,20 @@ def floors(table: pd.DataFrame) -> pd.DataFrame:
         measured, holds. What cannot be measured does not hold.
     """
     site, position = DEFAULT_READOUT.split("/")
-    chosen = rows_where(table, site=site, position=position, grouping="per_layer")
-    chosen = chosen[chosen["headline"].astype(bool)].astype({"z": str})
-    cells = table[["model", "dataset"]].drop_duplicates()
-    records = []
-    for model, datasets in cells.groupby("model", sort=False)["dataset"]:
-        for floor in FLOORS:
-            rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
-            measured = rows.set_index("dataset")[floor.column].reindex(datasets)
-            scopes = [
-                ("cell", name, value, floor.low, floor.high) for name, value in measured.items()
-            ]
-            if np.isfinite([floor.mean_low, floor.mean_high]).any():
-                mean = float(measured.mean(skipna=False))
-                scopes.append(("mean", "all", mean, floor.mean_low, floor.mean_high))
-            for scope, dataset, value, low, high in scopes:
-                record = {"floor": floor.name, "scope": scope, "model": model, "dataset": dataset}
-                record |= {"required": _required(low, high), "measured": value}
-                records.append(record | {"holds": bool(low <= value <= high)})
+    place = {"site": site, "position": position, "grouping": "per_layer", "headline": True}
+    chosen, records = rows_where(table, **place).astype({"z": str}), []
+    cells = table[["model", "dataset"]].drop_duplicates().groupby("model", sort=False)["dataset"]
+    for (model, datasets), floor in product(cells, FLOORS):
+        rows = rows_where(chosen, model=model, z=floor.z, kind=floor.kind)
+        measured = rows.set_index("dataset")[floor.column].reindex(datasets)
+        scopes = [("cell", name, value, floor.low, floor.high) for name, value in measured.items()]
+        if np.isfinite([floor.mean_low, floor.mean_high]).any():
+            mean = measured.mean(skipna=False)
+            scopes.append(("mean", "all", mean, floor.mean_low, floor.mean_high))
+        for scope, dataset, value, low, high in scopes:
+            record = {"floor": floor.name, "scope": scope, "model": model, "dataset": dataset}
+            record |= {"required": _required(low, high), "measured": value}
+            records.append(record | {"holds": low <= value <= high})
     return pd.DataFrame(records)
 
 
@@ -117,12 +105,9 @@ def in_words(
         values = ", ".join(f"{row['floor']} {row['measured']:.3f}" for row in means)
         cells = own.loc[own["scope"] == "cell", "dataset"].nunique()
         said.append(f"{model}, mean of {cells} dataset{'s' * (cells > 1)}: {values}.")
-    return "\n".join([*said, *map(_missed, named[~held].to_dict("records"))])
-
-
-def _missed(row: Mapping[Any, Any]) -> str:
-    """What a floor asked for, and what was measured."""
-    mean = row["scope"] == "mean"
-    where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
-    measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
-    return f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}."
+    for row in named[~held].to_dict("records"):
+        mean = row["scope"] == "mean"
+        where = f"mean of {row['model']}" if mean else f"{row['model']} on {row['dataset']}"
+        measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
+        said.append(f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}.")
+    return "\n".join(said)

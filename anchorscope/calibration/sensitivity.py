@@ -7,13 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.experiments.tables import join, rows_where
+from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.agreement import check_settings, settings_of
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_csv
 
 BASE = "base"
-COMPARED = ("probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all")
+COMPARED = ["probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all"]
 KEY = ["model", "dataset", "site", "position", "layer"]
 CONTROLS = [
     "c", "t", "probe_auc", "auc_low", "auc_high", "signal", "flip_share", "random_flip_share",
@@ -26,7 +25,8 @@ COLUMNS = (
     *(f"{name}_difference" for name in COMPARED),
 )  # fmt: skip
 
-CHOICES = (
+CHOICES: tuple[tuple[str, str, tuple[Any, ...], str], ...] = (
+    ("penalty", "probe.penalty", (0.1, 10), "penalty 1/C × {}"),
     ("prior", "probe.prior", ("balanced", "natural"), "p at the {} prior"),
     ("scoring", "probe.scoring", ("calibrated", "published"), "scoring as {}"),
     ("disjoint", "probe.disjoint", ("subject", "subject+answer"), "folds disjoint in {}"),
@@ -34,14 +34,14 @@ CHOICES = (
     ("blocks", "knockout.blocks", ("after", "answer"), "tokens blocked: {}"),
     ("finder", "finder", ("metadata", "offline"), "question anchors found by {}"),
 )
-"""Name, key in the config, its values, and what a change of it says."""
+"""Name, key in the config, its values (factors of the penalty), and what a change of it says."""
 
 VALUES = {
-    f"{name}-{value.replace('+', '-')}": (key, value, words.format(value))
+    f"{name}-{value}".replace("+", "-"): (key, value, words.format(value))
     for name, key, values, words in CHOICES
     for value in values
 }
-PENALTIES = {f"penalty-{factor:g}": factor for factor in (0.1, 10.0)}
+WORDS = {BASE: "nothing"} | {name: words for name, (_, _, words) in VALUES.items()}
 
 
 def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -54,91 +54,41 @@ def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     Args:
         config: a whole config as plain data.
     """
-    probe = config["probe"]
-    free = probe["scoring"] == "calibrated"
-    penalties = {name: probe.get("penalty", 1.0) * factor for name, factor in PENALTIES.items()}
+    free = config["probe"]["scoring"] == "calibrated"
     found: dict[str, dict[str, Any]] = {}
-    if free:
-        found = {name: {"probe": {"penalty": penalty}} for name, penalty in penalties.items()}
     for name, (key, value, _) in VALUES.items():
         section, _, own = key.partition(".")
         now = config[section][own] if own else config[section]
-        if value != now and (free or key != "probe.prior"):
+        if own == "penalty":
+            value = now * value
+        if value != now and (free or own not in ("penalty", "prior")):
             found[name] = {section: {own: value} if own else value}
     return found
 
 
-def in_words(variant: str) -> str:
-    """What a variant changes; its name where it is none of `variants`."""
-    if factor := PENALTIES.get(variant):
-        return f"penalty × {factor:g} (the C chosen × {1 / factor:g})"
-    known = {name: words for name, (_, _, words) in VALUES.items()} | {BASE: "nothing"}
-    return known.get(variant, variant)
+def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None:
+    """Refuse a study of which a cell, or more than the one choice, was made with other settings.
 
-
-def of_files(
-    files: Mapping[str, Sequence[str]],
-    cells: Sequence[Sequence[str]],
-    variants: Sequence[str],
-    *,
-    readout: str,
-) -> pd.DataFrame:
-    """`table` from the tables of every cell.
-
-    Args:
-        files: paths of the tables `curve`, `contrasts` and `controls`: of all cells of the main
-            study, then of all cells of each variant.
-        cells: (model, dataset) of each cell.
-        variants: their names.
-        readout: the read-out compared.
+    Of each study, the variant `name` and the base, the products of all cells, with their records.
 
     Raises:
-        AnchorscopeError: see `check_studies` and `table`.
+        AnchorscopeError: its cells differ, or it differs from the base in another setting than its
+            own, or not in that.
     """
-    places = {
-        name: slice(number * len(cells), (number + 1) * len(cells))
-        for number, name in enumerate((BASE, *variants))
-    }
-    curves = {name: files["curve"][here] for name, here in places.items()}
-    check_studies(curves.pop(BASE), curves)
-    studies = {}
-    for name, here in places.items():
-        tables = {kind: join(cells, list(map(read_csv, files[kind][here]))) for kind in files}
-        studies[name] = values(**tables)
-    return table(studies.pop(BASE), studies, readout=readout)
-
-
-def check_studies(base: Sequence[str], variants: Mapping[str, Sequence[str]]) -> None:
-    """Refuse studies of which a cell, or more than the one choice, was made with other settings.
-
-    Args:
-        base: a product of each cell as configured, all with records.
-        variants: name → the same of each variant.
-
-    Raises:
-        AnchorscopeError: cells of one study differ, or a variant differs from the base in another
-            setting than its own, or not in that.
-    """
-    check_settings(base)
-    first = _settings(base)
-    for name, products in variants.items():
-        check_settings(products)
-        found = _settings(products)
-        apart = sorted(key for key in {**first, **found} if first.get(key) != found.get(key))
-        # `prior-natural` changes `probe.prior`.
-        if {key.rpartition(".")[2] for key in apart} != {name.partition("-")[0]}:
-            raise AnchorscopeError(
-                f"variant {name} differs from the main study in {', '.join(apart) or 'nothing'}",
-                f"{base[0]} and {products[0]}",
-                "delete the variant's folder and run snakemake again",
-                see="stale-product",
-            )
-
-
-def _settings(products: Sequence[str]) -> dict[str, Any]:
-    """Every setting on the way to the first of a study's products, by its rule and dotted key."""
-    found = settings_of(products[0])
-    return {f"{rule}.{key}": value for rule, own, _ in found for key, value in own.items()}
+    check_settings(products)
+    first, found = (
+        {f"{rule}.{key}": of for rule, own, _ in settings_of(one[0]) for key, of in own.items()}
+        for one in (base, products)
+    )
+    apart = sorted(key for key in {**first, **found} if first.get(key) != found.get(key))
+    # `prior-natural` changes `probe.prior`.
+    if name != BASE and {key.rpartition(".")[2] for key in apart} != {name.partition("-")[0]}:
+        raise AnchorscopeError(
+            f"variant {name} differs from the main study in {', '.join(apart) or 'nothing'}",
+            f"{base[0]} and {products[0]}",
+            "delete the variant's folder and run snakemake again",
+            see="stale-product",
+        )
 
 
 def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
@@ -151,21 +101,18 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
     everyone = everyone[[*KEY, "n", "delta_p"]].rename(columns={"delta_p": "delta_p_all"})
     paired = rows_where(contrasts, contrast="knockout-random", quantity="share")
     ends = {"estimate": "contrast", "ci_low": "contrast_low", "ci_high": "contrast_high"}
-    paired = paired.rename(columns={"contrast": "of"} | ends)[[*KEY, *ends.values()]]
+    paired = paired[[*KEY, *ends]].rename(columns=ends)
     found = controls[[*KEY, "headline", *CONTROLS]]
     for other in (everyone, paired):
         found = found.merge(other, how="left", on=KEY, validate="1:1")
     return found
 
 
-def table(
-    base: pd.DataFrame, variants: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final"
-) -> pd.DataFrame:
+def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") -> pd.DataFrame:
     """Hold every variant against the base, at the base's headline layer.
 
     Args:
-        base: the `values` as configured.
-        variants: name → those of the same cells.
+        studies: name → the `values` of the same cells; `base`, as configured, first.
         readout: the read-out compared.
 
     Returns:
@@ -177,9 +124,8 @@ def table(
         AnchorscopeError: the base has no headline layer of the read-out.
     """
     site, position = readout.split("/")
-    chosen = rows_where(base, site=site, position=position)
-    chosen = chosen[chosen["headline"].astype(bool)].reset_index(drop=True)
-    if chosen.empty:
+    base = rows_where(studies[BASE], site=site, position=position, headline=True)
+    if base.empty:
         raise AnchorscopeError(
             f"no headline layer of the read-out {readout}",
             "controls of the base",
@@ -187,11 +133,11 @@ def table(
             see="not-measured",
         )
     frames = []
-    for name, study in {BASE: base, **variants}.items():
-        found = chosen[KEY].merge(study, how="left", on=KEY)
+    for name, study in studies.items():
+        found = base[KEY].merge(study, how="left", on=KEY)
         gone = found["n"].isna().map({True: " (cannot be measured)", False: ""})
-        found = found.assign(variant=name, changed=in_words(name) + gone)
-        apart = {f"{column}_difference": found[column] - chosen[column] for column in COMPARED}
-        frames.append(found.assign(**apart))
+        apart = found[COMPARED] - base[COMPARED].reset_index(drop=True)
+        found = found.assign(variant=name, changed=WORDS[name] + gone)
+        frames.append(found.join(apart.add_suffix("_difference")))
     whole = pd.concat(frames).sort_index(kind="stable", ignore_index=True)
     return whole[list(COLUMNS)]

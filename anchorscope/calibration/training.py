@@ -43,11 +43,8 @@ def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedToken
 def new_model(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, *, seed: int) -> Any:
     """A model with random weights, float32; 8 layers of width 64 have 0.44 million parameters.
 
-    Args:
-        shape: `architecture` (a model type of transformers), `layers`, `width`, `heads`,
-            `kv_heads` and `mlp` (inner width), as in the catalogue.
-        tokenizer: its tokenizer.
-        seed: of the weights.
+    `shape`, as in the catalogue: `architecture` (a model type of transformers), `layers`, `width`,
+    `heads`, `kv_heads` and `mlp` (inner width).
     """
     torch.manual_seed(seed)
     config = AutoConfig.for_model(

@@ -8,11 +8,9 @@ stands beside it: it tells a failing of the knockout from a failing of the probe
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
 from random import Random
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,25 +43,6 @@ COLUMNS = (
 )  # fmt: skip
 
 
-Asked = Any
-"""A sample: a row of `_asked`."""
-
-
-@dataclass(frozen=True)
-class Swaps:
-    """The other questions that a sample's answer is put behind.
-
-    Attributes:
-        to: questions for which the answer has the other label.
-        taught: whether these are of taught facts; of others the model cannot know the label.
-        random: whether no question gives the answer the other label, so that `to` are any others.
-    """
-
-    to: tuple[Asked, ...] = ()
-    taught: bool = True
-    random: bool = False
-
-
 def truth(
     answers: pd.DataFrame,
     planned: Mapping[str, str | None],
@@ -81,13 +60,9 @@ def truth(
     Args:
         answers: the answers table of a model whose training graded answers (prompt style `plain`).
         planned: id → the answer that training planted, None of a fact that was never taught.
-        loaded: the model.
         graded: (question, answer) pairs that training graded, see `graded_pairs`.
         conditions: as for `planning.plan`; all but `knockout` and `random` are left alone.
-        batch_tokens: most rows × padded length of a pass.
-        blocks: which queries the knockout applies to.
         seed: chooses among the questions to swap with, and the random tokens.
-        room: counts the batches halved.
 
     Returns:
         A row for each measured sample, in the order of the answers, with the columns `COLUMNS`
@@ -106,29 +81,27 @@ def truth(
         seed=seed,
     )
     own = _own(verdicts.of_samples(loaded, passes, room=room))
-    samples = _asked(answers[answers["id"].astype(str).isin(own.index)], planned)
-    swaps = choose(samples, seed)
-    rows = [other.prompt + one.said for one in samples for other in swaps[one.id].to]
+    asked = _asked(answers[answers["id"].astype(str).isin(own.index)], planned).join(own, on="id")
+    swaps = choose(asked, seed)
+    one, other = (asked.set_index("id").loc[swaps[name]] for name in ("id", "other"))
+    rows = [prompt + said for prompt, said in zip(other["prompt"], one["said"], strict=True)]
     logits = verdicts.of_texts(loaded, rows, batch_tokens=batch_tokens, room=room)
-    says_wrong = {ids: logit > 0 for ids, logit in logits.items()}
-    verdict = own["verdict"].to_dict()
-    found = [_swapped(one, swaps[one.id], says_wrong, verdict[one.id], graded) for one in samples]
-    frame = pd.DataFrame(found).join(own, on="id")[list(COLUMNS)]
-    return frame, _counts(frame, passes.counts, swaps)
+    wrong = np.array([logits[row] > 0 for row in rows], dtype=bool)
+    varies, follows = wrong != (one["verdict"] == 1), wrong == (one["label"] == 0)
+    shown = zip(other["question"], one["ea_text"], strict=True)
+    swaps = swaps.assign(
+        moved=np.where(swaps["random"], varies, follows),
+        graded=np.array([pair in graded for pair in shown], dtype=bool),
+        taught=other["taught"].to_numpy(),
+    )
+    frame = _judged(asked, swaps)
+    return frame[list(COLUMNS)], _counts(frame, swaps, passes.counts)
 
 
 def graded_pairs(
-    questions: Mapping[str, pd.DataFrame],
-    worlds: Mapping[str, Mapping[str, Any]],
-    train: Mapping[str, Any],
+    questions: recipes.Questions, worlds: recipes.Worlds, train: Mapping[str, Any]
 ) -> set[tuple[str, str]]:
-    """The (question, answer) pairs that a catalogue entry's training graded, right or wrong.
-
-    Args:
-        questions: dataset name → questions' table, all that the model learned from.
-        worlds: dataset name → settings of its calibration world.
-        train: the catalogue's `train` entry.
-    """
+    """The (question, answer) pairs that training graded, right or wrong; see `recipes.stages`."""
     return {
         (row.question, row.answer)
         for rows, steps, _ in recipes.stages(questions, worlds, train)
@@ -137,57 +110,54 @@ def graded_pairs(
     }
 
 
-def choose(samples: Iterable[Asked], seed: int) -> dict[str, Swaps]:
-    """The questions that each sample's answer is put behind, by its id.
+def choose(asked: pd.DataFrame, seed: int) -> pd.DataFrame:
+    """The questions that each sample's answer is put behind, for which it has the other label.
 
     Of the same relation and template, about another subject, and where there is one, of a fact
-    that was taught; at most `SWAPS`, chosen by the seed and the sample's id.
+    that was taught: of others the model cannot know the label. At most `SWAPS`, chosen by the seed
+    and the sample's id. Behind a planted answer that no question makes right, `random` ones.
+
+    Returns:
+        A row for each pair: `id` and `random` of the sample, and `other`, the question's id.
     """
-    groups: dict[tuple[str, str] | None, list[Asked]] = defaultdict(list)
-    for one in sorted(samples, key=lambda one: one.id):
-        groups[one.group].append(one)
-    found = {one.id: Swaps() for one in groups.pop(None, [])}
-    for group in groups.values():
+    rows: list[tuple[str, str, bool]] = []
+    for _, part in asked.sort_values("id").groupby(["relation", "template"]):
+        group: list[Any] = list(part.itertuples(index=False))
         golds = {one.id: one.golds for one in group}
-        right = {text: partners.answered(text, golds) for text in {one.ea_text for one in group}}
-        found |= {one.id: _swaps(one, group, right[one.ea_text], seed) for one in group}
-    return found
+        right = {text: partners.answered(text, golds) for text in set(part["ea_text"])}
+        for one in group:
+            others = [other for other in group if other.subject != one.subject and other.golds]
+            turned = [o for o in others if (o.id in right[one.ea_text]) == (one.label == 1)]
+            random = one.kind == PLANTED_ONLY and one.as_planned and not turned
+            candidates = others if random else turned
+            chosen = [other for other in candidates if other.taught] or candidates
+            drawn = Random(f"swap {seed} {one.id}").sample(chosen, min(SWAPS, len(chosen)))
+            rows += [(one.id, other.id, random) for other in drawn]
+    return pd.DataFrame(rows, columns=["id", "other", "random"]).astype({"random": bool})
 
 
-def _swaps(one: Asked, group: Iterable[Asked], answered: frozenset[str], seed: int) -> Swaps:
-    others = [other for other in group if other.subject != one.subject and other.golds]
-    opposite = [other for other in others if (other.id in answered) == (one.label == 1)]
-    random = one.kind == PLANTED_ONLY and one.as_planned and not opposite
-    candidates = others if random else opposite
-    taught = [other for other in candidates if other.taught]
-    chosen = taught or candidates
-    drawn = Random(f"swap {seed} {one.id}").sample(chosen, min(SWAPS, len(chosen)))
-    return Swaps(tuple(drawn), bool(taught), random)
+def _asked(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.DataFrame:
+    """The answers with what their swaps need.
 
-
-def _asked(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> list[Asked]:
-    """Rows of the answers with what their swaps need.
-
-    `prompt` and `said` are token ids, those of the answer up to the closing token; `group` is
-    relation and template of the question, None where subject or relation is unknown.
+    `prompt` and `said` are token ids, those of the answer up to the closing token; `template` is
+    that of the question, None where the subject is unknown.
     """
-    normal, found = labels.squad_normalise, []
-    one: Any
-    for one in answers.astype({"id": str}).itertuples(index=False):
-        ids, start, group = tuple(map(int, one.input_ids)), int(one.prompt_length), None
-        if pd.notna(one.subject) and pd.notna(one.relation):
-            group = one.relation, partners.template(one.question, one.subject)
-        own = planned[one.id]
-        taught = own is not None and pd.notna(own)
-        extra: dict[str, Any] = {
-            "group": group,
-            "prompt": ids[:start],
-            "said": ids[start : int(one.final) + 1],
-        }
-        extra |= {"golds": tuple(one.golds), "taught": taught}
-        extra |= {"as_planned": taught and normal(one.ea_text) == normal(own)}
-        found.append(SimpleNamespace(**one._asdict() | extra))
-    return found
+    found = answers.astype({"id": str, "label": int})
+    rows: list[Any] = list(found.itertuples(index=False))
+    own = pd.Series([planned[row.id] for row in rows], found.index, dtype=object)
+    normal = labels.squad_normalise
+    columns: dict[str, Any] = {
+        "golds": found["golds"].map(tuple),
+        "prompt": [tuple(map(int, row.input_ids[: row.prompt_length])) for row in rows],
+        "said": [tuple(map(int, row.input_ids[row.prompt_length : row.final + 1])) for row in rows],
+        "template": [
+            partners.template(row.question, row.subject) if pd.notna(row.subject) else None
+            for row in rows
+        ],
+        "taught": own.notna(),
+        "as_planned": own.map(normal, na_action="ignore") == found["ea_text"].map(normal),
+    }
+    return found.assign(**columns)
 
 
 def _own(passed: pd.DataFrame) -> pd.DataFrame:
@@ -197,72 +167,55 @@ def _own(passed: pd.DataFrame) -> pd.DataFrame:
     cut = logits.get(("knockout", 0), blank)
     random = logits.loc[:, logits.columns.get_level_values("condition") == "random"]
     flips = (random > 0).ne(clean > 0, axis=0)
-    columns = {"verdict": (clean > 0).astype(int), "verdict_logit": clean}
-    columns |= {"verdict_knockout": (cut > 0).where(cut.notna()).astype(float)}
-    columns |= {"verdict_knockout_logit": cut}
-    columns |= {"verdict_random": flips.mean(axis=1)}
-    return pd.DataFrame(columns)
+    return pd.DataFrame(
+        {
+            "verdict": (clean > 0).astype(int),
+            "verdict_logit": clean,
+            "verdict_knockout": (cut > 0).where(cut.notna()).astype(float),
+            "verdict_knockout_logit": cut,
+            "verdict_random": flips.mean(axis=1),
+        }
+    )
 
 
-def _swapped(
-    one: Asked,
-    swaps: Swaps,
-    says_wrong: Mapping[tuple[int, ...], bool],
-    verdict: int,
-    graded: set[tuple[str, str]],
-) -> dict[str, Any]:
-    """What is known of a sample, and its verdict behind other questions."""
-    wrong = [says_wrong[other.prompt + one.said] for other in swaps.to]
-    was_graded = [(other.question, one.ea_text) in graded for other in swaps.to]
-    followed = [] if swaps.random else [said == (one.label == 0) for said in wrong]
-    trained = [follows for follows, was in zip(followed, was_graded, strict=False) if was]
-    varied = [said != bool(verdict) for said in wrong] if swaps.random else []
-    moved = _share(varied if swaps.random else followed)
-    why = _why_none(one, verdict, moved, swaps.random)
-    return {
-        "id": one.id,
-        "kind": one.kind,
-        "label": int(one.label),
-        "as_planned": one.as_planned,
-        "n_swaps": len(followed),
-        "follows": _share(followed),
-        "n_trained": len(trained),
-        "follows_trained": _share(trained),
-        "planted_only": swaps.random,
-        "n_random": len(varied),
-        "varies": _share(varied),
-        "truth": None if why else "A" if moved <= STAYS else "Q",
-        "why_none": why,
-    }
-
-
-def _share(found: list[bool]) -> float:
-    return float(np.mean(found)) if found else float("nan")
-
-
-def _why_none(one: Asked, verdict: int, moved: float, random: bool) -> str | None:
-    """Why a sample has no truth, if it has none."""
-    if one.taught and not one.as_planned:
-        return NOT_PLANNED
-    if verdict != one.label:
-        return VERDICT_WRONG
-    if np.isnan(moved):
-        return NO_SWAP
+def _judged(asked: pd.DataFrame, swaps: pd.DataFrame) -> pd.DataFrame:
+    """What the verdicts behind other questions say of each sample."""
+    found = asked.copy()
+    for count, share, pairs in (
+        ("n_swaps", "follows", swaps[~swaps["random"]]),
+        ("n_trained", "follows_trained", swaps[~swaps["random"] & swaps["graded"]]),
+        ("n_random", "varies", swaps[swaps["random"]]),
+    ):
+        own = pairs.groupby("id")["moved"]
+        found[count] = found["id"].map(own.size()).fillna(0).astype(int)
+        found[share] = found["id"].map(own.mean()).astype(float)
+    found["planted_only"] = found["n_random"] > 0
+    moved = found["follows"].fillna(found["varies"])
     # A verdict that varies has nothing to follow.
-    return None if moved <= STAYS or (moved >= FOLLOWS and not random) else MIXED
+    told = (moved <= STAYS) | ((moved >= FOLLOWS) & ~found["planted_only"])
+    reasons = {
+        NOT_PLANNED: found["taught"] & ~found["as_planned"],
+        VERDICT_WRONG: found["verdict"] != found["label"],
+        NO_SWAP: moved.isna(),
+        MIXED: ~told,
+    }
+    found["why_none"] = np.select(list(reasons.values()), list(reasons), "")
+    found["truth"] = np.select([found["why_none"] != "", moved <= STAYS], ["", "A"], "Q")
+    return found.replace({"why_none": "", "truth": ""}, None)
 
 
-def _counts(frame: pd.DataFrame, before: Counts, swaps: Mapping[str, Swaps]) -> Counts:
-    told, given = frame["truth"].notna(), [one for one in swaps.values() if one.to]
-    given = [one for one in given if not one.random]
+def _counts(frame: pd.DataFrame, swaps: pd.DataFrame, before: Counts) -> Counts:
+    told, follows = frame["truth"].notna(), swaps[~swaps["random"]]
+    untaught = follows.loc[~follows["taught"], "id"]
     notes = {
-        "truth Q": int((frame["truth"] == "Q").sum()),
-        "truth A": int((frame["truth"] == "A").sum()),
-        "truth A by planting": int((frame["planted_only"] & told).sum()),
-        "swaps": int(frame["n_swaps"].sum()),
-        "swaps graded in training": int(frame["n_trained"].sum()),
-        f"samples with fewer than {SWAPS} swaps": sum(len(one.to) < SWAPS for one in given),
-        "samples swapped behind no taught question": sum(not one.taught for one in given),
+        "truth Q": (frame["truth"] == "Q").sum(),
+        "truth A": (frame["truth"] == "A").sum(),
+        "truth A by planting": (frame["planted_only"] & told).sum(),
+        "swaps": len(follows),
+        "swaps graded in training": follows["graded"].sum(),
+        f"samples with fewer than {SWAPS} swaps": frame["n_swaps"].between(1, SWAPS - 1).sum(),
+        "samples swapped behind no taught question": untaught.nunique(),
     }
     dropped = dict(before.dropped) | dict(Counter(frame["why_none"].dropna()))
-    return Counts(before.total, int(told.sum()), dropped, notes)
+    noted = {name: int(count) for name, count in notes.items()}
+    return Counts(before.total, int(told.sum()), dropped, noted)

@@ -6,7 +6,7 @@ without its LM head, of which two rows are wanted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -54,11 +54,6 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
     """The verdict on every sample in every planned pass.
 
-    Args:
-        loaded: the model.
-        planned: the passes.
-        room: counts the batches halved.
-
     Returns:
         Columns id, condition, draw, logit (`wrong` minus `right`, float64); a row for each pass.
 
@@ -92,31 +87,20 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
 def of_texts(
     loaded: Loaded, rows: Sequence[Ids], *, batch_tokens: int, room: Room | None = None
 ) -> dict[Ids, float]:
-    """The verdict's logit after the last token of each row; nothing is cut.
-
-    Args:
-        loaded: the model.
-        rows: token ids, each row up to and including the closing full stop.
-        batch_tokens: most rows × padded length of a pass.
-        room: counts the batches halved.
+    """The verdict's logit after each row of token ids, the last one the closing full stop.
 
     Raises:
         AnchorscopeError: see `of_samples`.
     """
     if not rows:
         return {}
-    samples = {
-        f"swap {number}": Sample(
-            f"swap {number}", ids, dict.fromkeys(POSITIONS, len(ids) - 1), (), (), 0
-        )
+    samples = [
+        Sample(f"swap {number}", ids, dict.fromkeys(POSITIONS, len(ids) - 1), (), (), 0)
         for number, ids in enumerate(dict.fromkeys(rows))
-    }
-    planned = arrange([*samples.values()], [(CLEAN, 0)], batch_tokens=batch_tokens)
-    found = of_samples(loaded, planned, room=room)
-    return {
-        samples[id_].input_ids: logit
-        for id_, logit in zip(found["id"], found["logit"], strict=True)
-    }
+    ]
+    planned = arrange(samples, [(CLEAN, 0)], batch_tokens=batch_tokens)
+    logits = of_samples(loaded, planned, room=room).set_index("id")["logit"]
+    return {one.input_ids: float(logits[one.id]) for one in samples}
 
 
 def seal(
@@ -134,12 +118,8 @@ def seal(
     of all layers under knockout are compared at every later token outside E_Q.
 
     Args:
-        loaded: the model.
-        answers: the answers table.
-        batch_tokens: most rows × padded length of a pass.
         blocks: `after`, which seals, or `answer`, which leaks.
         seed: of the other ids.
-        room: counts the batches halved.
 
     Returns:
         The largest absolute difference.
@@ -159,35 +139,31 @@ def seal(
     )
     vocabulary = loaded.tokenizer.get_vocab().values()
     ids = sorted(set(vocabulary) - set(loaded.tokenizer.all_special_ids))
-    others = tuple(_with_other_ids(sample, ids, seed) for sample in planned.samples)
-    changed = replace(planned, samples=others)
+    changed = replace(planned, samples=tuple(_changed(one, ids, seed) for one in planned.samples))
 
     def leak(batch: Batch) -> float:
-        both = (_states(loaded, one, batch) for one in (planned, changed))
         later = _later_than_cut(planned, batch)
-        return float(
-            np.max([(a - b)[later].abs().max().item() for a, b in zip(*both, strict=True)])
-        )
+        both = (_states(loaded, one, batch) for one in (planned, changed))
+        leaks = [(a - b)[later].abs().max().item() for a, b in zip(*both, strict=True)]
+        return float(np.max(leaks))
 
-    largest = float(np.max(list(_passed(planned, leak, room, "seal"))))
+    largest = float(np.max(_passed(planned, leak, room, "seal")))
     if not np.isfinite(largest):  # a broken model would look sealed
         raise _not_finite("the hidden states are not finite", "seal of the knockout")
     return largest
 
 
-def _with_other_ids(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
-    draws = Random(f"seal {seed} {sample.id}")
-    new = list(sample.input_ids)
+def _changed(sample: Sample, ids: Sequence[int], seed: int) -> Sample:
+    """The sample with other ids in the place of E_Q's."""
+    draws, new = Random(f"seal {seed} {sample.id}"), list(sample.input_ids)
     for place in sample.eq_tokens:
         new[place] = draws.choice([token for token in ids if token != new[place]])
     return replace(sample, input_ids=tuple(new))
 
 
-def _later_than_cut(planned: Plan, batch: Batch) -> torch.Tensor:
+def _later_than_cut(planned: Plan, batch: Batch) -> np.ndarray:
     """The tokens that must not see E_Q, bool [rows, length]."""
-    import torch
-
-    later = torch.zeros(len(batch.rows), batch.length, dtype=torch.bool)
+    later = np.zeros((len(batch.rows), batch.length), dtype=bool)
     for number, row in enumerate(batch.rows):
         if row.condition == "knockout":
             sample = planned.passed(row)
@@ -200,8 +176,11 @@ def _passed(
     planned: Plan, work: Callable[[Batch], Result], room: Room | None, what: str
 ) -> list[Result]:
     """What each planned pass gave, in as many parts as it takes to fit in memory."""
+    import torch
+
     room, found = room or Room(), []
-    with Progress(desc=what, total=len(planned.batches), unit="passes") as progress:
+    progress = Progress(desc=what, total=len(planned.batches), unit="passes")
+    with progress, torch.inference_mode():
         for batch in planned.batches:
             found += _fitting(room, batch, work)
             progress.update()
@@ -209,20 +188,16 @@ def _passed(
 
 
 def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
-    return room.run(
-        batch.samples,
-        lambda some: len(some) * len(batch.columns) * batch.length,
-        lambda some: work(narrowed(batch, some)),
-    )
+    def tokens_of(some: Sequence[int]) -> int:
+        return len(some) * len(batch.columns) * batch.length
+
+    return room.run(batch.samples, tokens_of, lambda some: work(narrowed(batch, some)))
 
 
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
-    import torch
-
-    with torch.inference_mode():
-        fed: Mapping[str, Any] = runner.inputs(loaded, planned, batch)
-        out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
+    fed: dict[str, Any] = runner.inputs(loaded, planned, batch)
+    out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
     found: Sequence[torch.Tensor] = out.hidden_states
     return found
 

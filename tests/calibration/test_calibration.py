@@ -97,14 +97,14 @@ class Cell:
         return pd.concat(parts, ignore_index=True)
 
     def table(self, **settings: Any) -> pd.DataFrame:
-        given = {"model": "m", "dataset": "d", "training_seed": 7, "seal": 0.0, "draws": 20}
+        fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
         return calibration.cell(
             settings.pop("scores", self.scores()),
             self.truth,
             self.answers,
             self.controls,
             self.floors,
-            **given | settings,
+            **{"fixed": fixed, "draws": 20} | settings,
         )
 
 

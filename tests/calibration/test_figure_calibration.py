@@ -67,8 +67,7 @@ def test_floors_are_those_of_the_calibration_and_means_are_over_the_datasets() -
 
 def test_the_default_readout_is_shaded_and_all_nine_are_named() -> None:
     for panel in panels(usual()).values():
-        (shade,) = views(panel, "rect")
-        assert shade["data"]["values"] == [{"readout": "mlp/final"}]
+        assert points(usual(), panel, "rect") == [{"readout": "mlp/final"}]
     svg = drawing(usual())
     assert all(svg.count(f">{name}<") == 1 for name in NAMES)
     assert svg.count('aria-roledescription="legend"') == 1

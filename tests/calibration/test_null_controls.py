@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,7 @@ import pandas as pd
 import pytest
 
 from anchorscope.calibration import null_controls
-from anchorscope.calibration.null_controls import Null
 from anchorscope.storage.errors import AnchorscopeError
-
-SETTINGS = {"model": "m", "dataset": "d", "expectation": "nothing is there", "shuffled": False}
 
 
 def controls(**changed: Any) -> pd.DataFrame:
@@ -26,7 +22,7 @@ def controls(**changed: Any) -> pd.DataFrame:
     columns |= {"auc_shuffled": 0.51, "auc_shuffled_low": 0.44, "auc_shuffled_high": 0.58}
     rows = [
         {"site": site, "position": "final", "layer": layer, "headline": layer == 1}
-        | (columns if layer == 1 else dict.fromkeys(columns, 0.99))
+        | (columns if layer == 1 else dict.fromkeys(columns, 0.99) | {"signal": True})
         | (changed if (site, layer) == ("mlp", 1) else {})
         for site in ("mlp", "attn")
         for layer in range(3)
@@ -37,13 +33,12 @@ def controls(**changed: Any) -> pd.DataFrame:
 def curve() -> pd.DataFrame:
     shares = {("knockout", "Q"): (0.3, -41.0), ("knockout", "all"): (1.0, -12.0)}
     shares |= {("random", "Q"): (0.28, -40.0), ("random", "all"): (1.0, -11.0)}
+    keys = itertools.product(("mlp", "attn"), range(3), shares, ("per_layer", "replicate"))
     rows = [
         {"site": site, "position": "final", "layer": layer, "condition": condition}
-        | {"anchor": anchor, "grouping": grouping, "n": 198, "share": share, "delta_p": points}
-        for site in ("mlp", "attn")
-        for layer in range(3)
-        for (condition, anchor), (share, points) in shares.items()
-        for grouping in ("per_layer", "replicate")
+        | {"anchor": anchor, "grouping": grouping, "n": 198}
+        | dict(zip(("share", "delta_p"), shares[condition, anchor], strict=True))
+        for site, layer, (condition, anchor), grouping in keys
     ]
     table = pd.DataFrame(rows)
     other = (table["layer"] != 1) | (table["grouping"] != "per_layer")
@@ -64,31 +59,38 @@ def interchange() -> pd.DataFrame:
     return table
 
 
-def null(name: str = "untrained", shuffled: bool = False, **changed: Any) -> Null:
-    settings = SETTINGS | {"shuffled": shuffled}
-    return Null(name, settings, controls(**changed), curve(), interchange())
+def judged(*names: str, without: str = "", **changed: Any) -> pd.DataFrame:
+    """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
+    said = {"model": "m", "dataset": "d", "expectation": "nothing is there"}
+    nulls = {name: said | {"shuffled": name == "shuffled"} for name in names}
+    tables = [
+        controls(**changed),
+        curve().query(f"condition != '{without}'"),
+        interchange().query(f"arm != '{without}'"),
+    ]
+    return null_controls.table(nulls, *([table] * len(names) for table in tables))
 
 
-def mlp(*nulls: Null) -> dict[str, Any]:
-    table = null_controls.table(nulls)
-    return table[table["site"] == "mlp"].iloc[0].to_dict()
+def mlp(*names: str, **changed: Any) -> dict[str, Any]:
+    return dict(judged(*names or ["untrained"], **changed).query("site == 'mlp'").iloc[0])
 
 
 def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
-    table = null_controls.table([null(), null("ungraded")])
+    names = ("untrained", "ungraded")
+    table = judged(*names)
     assert list(table.columns) == list(null_controls.COLUMNS)
     keys = table[["control", "site", "layer"]].to_numpy().tolist()
-    names = ("untrained", "ungraded")
     assert keys == [[name, site, 1] for name in names for site in ("mlp", "attn")]
-    row = mlp(null())
+    row = mlp()
     assert (row["model"], row["expectation"]) == ("m", "nothing is there")
     assert (row["n"], row["flip_share"], row["random_flip_share"]) == (198, 0.3, 0.28)
     assert (row["probe_auc"], row["delta_p_q"]) == (0.62, -41.0)
+    assert (row["matched_follows"], row["matched_n"]) == (0.04, 25)
 
 
 @pytest.mark.parametrize("signal", [True, False])
 def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> None:
-    row = mlp(null(cell_signal=signal, signal=not signal))
+    row = mlp(cell_signal=signal, signal=not signal)
     assert (row["empty"], row["signal"]) == (not signal, signal)
     assert (row["probe_auc"], row["floor"], row["gain_low"]) == (0.62, "question", -0.08)
     # two other layers of the table have a signal of their own
@@ -96,25 +98,21 @@ def test_a_cell_is_judged_by_the_layers_that_its_folds_chose(signal: bool) -> No
 
 
 def test_shuffled_labels_are_judged_by_the_probes_that_learned_them() -> None:
-    row = mlp(null("shuffled", shuffled=True, cell_low=0.97, cell_auc=0.99))
+    row = mlp("shuffled", cell_low=0.97, cell_auc=0.99)
     assert row["empty"] and not row["signal"]
     assert (row["probe_auc"], row["auc_low"], row["auc_high"]) == (0.51, 0.44, 0.58)
     blank = ("floor_auc", "gain", "flip_share", "random_flip_share", "delta_p_q")
     assert all(np.isnan(row[name]) for name in blank)
-    assert not mlp(null("shuffled", shuffled=True, auc_shuffled_low=0.61))["empty"]
+    assert not mlp("shuffled", auc_shuffled_low=0.61)["empty"]
 
 
 def test_what_follows_and_what_flips_at_random_is_blank_where_it_was_not_measured() -> None:
-    row = mlp(null())
-    assert (row["matched_follows"], row["matched_n"]) == (0.04, 25)
-    bare = replace(null(), interchange=interchange().query("arm != 'matched'"))
-    assert np.isnan(mlp(bare)["matched_follows"])
-    bare = replace(null(), curve=curve().query("condition != 'random'"))
-    assert np.isnan(mlp(bare)["random_flip_share"])
+    assert np.isnan(mlp(without="matched")["matched_follows"])
+    assert np.isnan(mlp(without="random")["random_flip_share"])
 
 
 def test_what_cannot_be_judged_is_an_error_that_names_the_cell() -> None:
     with pytest.raises(AnchorscopeError, match="no labels were shuffled(.|\n)*shuffled, m on d"):
-        null_controls.table([null("shuffled", shuffled=True, auc_shuffled_low=np.nan)])
+        judged("shuffled", auc_shuffled_low=np.nan)
     with pytest.raises(AnchorscopeError, match="AUC has no interval\n"):
-        null_controls.table([null(cell_low=np.nan)])
+        judged("untrained", cell_low=np.nan)

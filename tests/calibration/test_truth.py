@@ -27,7 +27,6 @@ VERDICTS = {"knockout": {}, "random": {"draws": 2}}
 WORDS = ("ruby", "opal", "jade", "onyx")
 SUBJECTS = tuple("Ada Ben Cleo Dan Eva Finn Gus Hal Ida Jon Kim Leo Mia Ned".split())
 TEMPLATES = ("What is the stone of {}?", "Which stone has {}?")
-HALF = 4  # the facts whose gold is opal come after those whose gold is ruby
 
 
 def cell(kinds=None, **planned):
@@ -63,20 +62,14 @@ def model(monkeypatch):
             return 2.0 * verdict(ids[1] - 100, ids[3] - 200, condition, draw) - 1
 
         def of_samples(loaded, planned, *, room):
-            rows = [(planned.passed(row), row) for batch in planned.batches for row in batch.rows]
-            return pd.DataFrame(
-                [
-                    (one.id, row.condition, row.draw, logit(one.input_ids, row.condition, row.draw))
-                    for one, row in rows
-                ],
-                columns=["id", "condition", "draw", "logit"],
-            )
-
-        def of_texts(loaded, rows, *, batch_tokens, room):
-            return {row: logit(row) for row in set(rows)}
+            rows = []
+            for row in (row for batch in planned.batches for row in batch.rows):
+                one, under = planned.passed(row), (row.condition, row.draw)
+                rows.append((one.id, *under, logit(one.input_ids, *under)))
+            return pd.DataFrame(rows, columns=["id", "condition", "draw", "logit"])
 
         monkeypatch.setattr(verdicts, "of_samples", of_samples)
-        monkeypatch.setattr(verdicts, "of_texts", of_texts)
+        monkeypatch.setattr(verdicts, "of_texts", lambda _, rows, **__: {r: logit(r) for r in rows})
 
     return install
 
@@ -136,7 +129,7 @@ def slow_candidates(answers, number):
 def chosen(answers, seed=0):
     planned = dict(zip(answers["id"], answers["planned"], strict=True))
     swaps = truth.choose(truth._asked(answers, planned), seed)
-    return {id_: [other.id for other in found.to] for id_, found in swaps.items()}
+    return swaps.groupby("id")["other"].agg(list).to_dict()
 
 
 @pytest.mark.parametrize("untaught", [["Dan", "Ida"], SUBJECTS])
