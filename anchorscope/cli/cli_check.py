@@ -42,12 +42,7 @@ def tried(about: str, name: str, call: Callable[..., str], *given: Any) -> Findi
 
 
 def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
-    """Everything that the targets need, one finding after the other.
-
-    Args:
-        config: the checked config.
-        work: target → its cells, see `studies.cells_of`.
-    """
+    """Everything that the targets need; `work` is target → cells, see `studies.cells_of`."""
     cells = [cell for named in work.values() for cell in named if not cell.built]
     left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in cells}.values())
     models = list(dict.fromkeys(cell.model for cell in left))

@@ -17,7 +17,7 @@ import typer
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import PAGE, AnchorscopeError, nearest
 from anchorscope.storage.files import atomic
-from anchorscope.workflow import config
+from anchorscope.workflow import config, studies
 
 MAIN = "config.yaml"
 COLOURS = {"ok": typer.colors.GREEN, "warning": typer.colors.YELLOW, "error": typer.colors.RED}
@@ -61,10 +61,7 @@ def check(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Figures, or what else Snakemake builds by name: all, controls, report, "
-            "calibration, calibration-experiments, null-controls, sensitivity, reproduction, "
-            "retrain, retrain-seeds, or an "
-            "experiment."
+            help=f"Figures, or what else Snakemake builds by name: {', '.join(studies.TARGETS)}."
         ),
     ] = None,
     config_files: ConfigFiles = None,
@@ -76,7 +73,6 @@ def check(
     Nothing is downloaded. The hub is asked only about what a target needs and is not here yet.
     """
     from anchorscope.cli import cli_check
-    from anchorscope.workflow import studies
 
     chosen = read(config_files)
     try:

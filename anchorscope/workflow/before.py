@@ -25,12 +25,7 @@ def on_a_cluster(workflow: Any) -> bool:
 
 
 def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
-    """Refuse a run that cannot end well, and say what it needs.
-
-    Args:
-        workflow: Snakemake's, its DAG resolved.
-        config: of the run.
-        studies: of the run, by their roots.
+    """Refuse a run, its DAG resolved, that cannot end well; say what it needs.
 
     Raises:
         AnchorscopeError: results cannot be written, activations do not fit on the disk, jobs of an
@@ -89,8 +84,7 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
         keep: whether they stay; else only the largest cell must fit.
         folder: where they go; it need not be there yet.
 
-    Returns:
-        Bytes needed.
+    Returns the bytes needed.
 
     Raises:
         AnchorscopeError: the disk has less room.

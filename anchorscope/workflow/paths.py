@@ -28,20 +28,11 @@ TABLES = {
 
 
 class Paths:
-    """Where the products of a run lie.
-
-    Attributes:
-        config: of the run.
-        project: the folder of the Snakefile.
-        results: what all runs share: data and models.
-        root: what `limit` changes: everything else.
-        studies: root → study; the calibration's root is `calibration`.
-        readouts: read-outs with pictures of their own → their names there.
-        views: pictures beside every figure.
-    """
+    """Where the products of a run lie; `project` is the folder of the Snakefile."""
 
     def __init__(self, config: Config, project: str | Path) -> None:
         self.config, self.project = config, str(project)
+        # Data and models, which all runs share; and all else, which `limit` changes.
         self.results, self.root = config.results, config.root
         self.resources = os.path.join(self.project, "resources")
         self.studies = studies.of(config)

@@ -36,25 +36,15 @@ STATES_PER_GB = 3500
 
 @dataclass(frozen=True)
 class Jobs:
-    """What the jobs of a run ask for, as functions of the wildcards of their rules.
-
-    Attributes:
-        config: of the run.
-        site: the lines of the cluster's profile.
-        here: whether they run on this machine.
-    """
+    """What the jobs of a run ask for, as functions of the wildcards of their rules."""
 
     config: Config
-    site: Site = field(default_factory=Site)
-    here: bool = True
+    site: Site = field(default_factory=Site)  # the lines of the cluster's profile
+    here: bool = True  # whether they run on this machine
 
     def asks(self, kind: str) -> dict[str, Callable[..., int]]:
-        """Memory and time of a rule's jobs: more with each attempt, up to the limits of the
-        profile.
-
-        Args:
-            kind: of the jobs: `passes` through the model, `probes` or `tables`.
-        """
+        """Memory and time of jobs, by their kind in `MEMORY`: more with each attempt, up to the
+        profile's limits."""
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
         def resource(name: str) -> Callable[..., int]:

@@ -44,17 +44,11 @@ TARGETS = (
 
 @dataclass(frozen=True)
 class Study:
-    """One study.
+    """One study."""
 
-    Attributes:
-        root: folder of its products.
-        config: its settings.
-        first: the first stage whose products are its own.
-    """
-
-    root: str
+    root: str  # the folder of its products
     config: Config
-    first: str = "prompts"
+    first: str = "prompts"  # the first stage whose products are its own
 
     def owns(self, stage: str) -> bool:
         return stage not in ORDER or ORDER[stage] >= ORDER[self.first]
@@ -153,11 +147,7 @@ def shown_cells(config: Config) -> list[tuple[str, str]]:
 
 
 def cells_of(config: Config, target: str) -> list[Cell]:
-    """The cells that a target measures; some of `TARGETS` measure none.
-
-    Args:
-        config: of the run.
-        target: a figure's name, or one of `TARGETS`.
+    """The cells that a figure or another of `TARGETS` measures; some measure none.
 
     Raises:
         AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
