@@ -35,8 +35,6 @@ _INVISIBLE = "\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff"
 
 _BLANK = re.compile(rf"[\s{_INVISIBLE}]")
 _PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』》*_`", strict=True))
-_OPENERS = frozenset(_PAIRS)
-_CLOSERS = frozenset(_PAIRS.values())
 _APOSTROPHES = frozenset("'’‘")
 _CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
 
@@ -75,7 +73,7 @@ _SKIP = re.compile(
     r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
 )
 
-_YES_NO = re.compile(rf"[{re.escape(''.join(_OPENERS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
+_YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
 
 # What a model adds to its answer: doubt, or what the answer is not.
 _I = r"I(?:['’][a-z]+)? "  # a first person's clause; titles go on with a capital
@@ -175,7 +173,7 @@ def _sentence_end(text: str, start: int) -> int:
 def _after_lead_in(text: str, start: int) -> int:
     """Where a lead-in ends, else `start`; quotes and markup may open before it."""
     opened = start
-    while opened < len(text) and text[opened] in _OPENERS:
+    while opened < len(text) and text[opened] in _PAIRS:
         opened += 1
     after = lead_ins.after(text, opened, _sentence_end(text, opened))
     return start if after == opened else after
@@ -219,12 +217,12 @@ def _strip_quotes(text: str, start: int, end: int) -> tuple[int, int]:
     if end - start < 1:
         return start, end
     first, last = text[start], text[end - 1]
-    if end - start > 1 and first in _OPENERS and last in {_PAIRS[first], first}:
+    if end - start > 1 and first in _PAIRS and last in {_PAIRS[first], first}:
         return start + 1, end - 1
     inside = text[start + 1 : end - 1]
-    if first in _OPENERS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
+    if first in _PAIRS and first not in _APOSTROPHES and _PAIRS[first] not in inside:
         return start + 1, end
     partners = {a for a, b in _PAIRS.items() if b == last}
-    if last in _CLOSERS and last not in _APOSTROPHES and not partners & set(inside):
+    if partners and last not in _APOSTROPHES and not partners & set(inside):
         return start, end - 1
     return start, end

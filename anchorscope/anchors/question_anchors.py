@@ -16,7 +16,6 @@ from anchorscope.anchors.names import is_aside, name_candidates
 from anchorscope.anchors.properties import property_candidates
 from anchorscope.anchors.words import (
     PROPERTY,
-    RANK,
     SUBJECT,
     Span,
     Word,
@@ -81,13 +80,14 @@ def _property_spans(
         inside = [w for w in words if a <= w.start and w.end <= b and not w.function]
         if inside and is_free(Span(a, b, PROPERTY, ""), taken):
             spans.append(Span(inside[0].start, inside[-1].end, PROPERTY, "metadata"))
-    return spans or [c for c in property_candidates(words, taken) if c.rank <= RANK["verb"]]
+    asked = (c for c in property_candidates(words, taken) if c.found_by != "more words")
+    return spans or list(asked)
 
 
 def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Span]:
     """All that the offline finder finds, before it keeps the best within half of the words."""
     names = name_candidates(question, words, titles)
-    sure = [c for c in names if c.rank <= RANK["capitalised word"]]
+    sure = [c for c in names if c.found_by not in ("restriction", "number")]
     named = not all(is_aside(words, c) for c in sure)
     if not named:  # numbers and the like then belong to phrases: "2014 world cup"
         names = sure

@@ -25,7 +25,6 @@ RULES = (
     "number",
     "more words",
 )
-RANK = {rule: rank for rank, rule in enumerate(RULES)}
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -40,7 +39,7 @@ class Span:
     @property
     def rank(self) -> int:
         """Of the rule that found it; lower goes first where there is no room for all."""
-        return RANK[self.found_by]
+        return RULES.index(self.found_by)
 
 
 def united(spans: Iterable[Span]) -> list[Span]:

@@ -1,5 +1,6 @@
 """One dataset of the catalogue as a sampled table of questions, and its few-shot candidates."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,9 +53,8 @@ def prepare(
         rest = questions.candidates(_examples(same, few_shot), sampled, seed)
     outside = max(len(frame) - sample_size, 0)
     held = len(frame) - len(sampled) - outside
-    left = {"outside the sample": outside, "held back for few-shot examples": held}
-    dropped = {**counts.dropped, **{reason: n for reason, n in left.items() if n}}
-    counts = Counts(counts.total, len(sampled), dropped, counts.notes)
+    left = Counter({"outside the sample": outside, "held back for few-shot examples": held})
+    counts = Counts(counts.total, len(sampled), {**counts.dropped, **+left}, counts.notes)
     return Prepared(sampled, rest, counts, revision)
 
 

@@ -78,7 +78,10 @@ def assign(
         fold = min(range(n_folds), key=lambda f: (crowding[f], filled[f].sum(), f))
         fold_of[group] = fold
         filled[fold] += counts[group]
-    _check_training(filled, where)
+    for fold, label in np.argwhere(filled.sum(0) == filled):  # nothing is left outside
+        what = f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from"
+        do = "sample more questions: linked ones share a fold, so both classes need several groups"
+        raise AnchorscopeError(what, where, do, see="too-few-samples")
     return fold_of[groups]
 
 
@@ -99,12 +102,4 @@ def _check(groups: np.ndarray, z: np.ndarray, n_folds: int, where: str) -> None:
     if (found := len(np.unique(groups))) < n_folds:
         what = f"only {found} groups of linked samples for {n_folds} folds"
         do = "sample more questions, check the `subject` field, or lower the number of folds"
-        raise AnchorscopeError(what, where, do, see="too-few-samples")
-
-
-def _check_training(filled: np.ndarray, where: str) -> None:
-    """Each fold's complement must hold both classes; `filled` is [folds, classes]."""
-    for fold, label in np.argwhere(filled.sum(0) == filled):
-        what = f"without fold {fold} no {('right', 'wrong')[label]} answer is left to learn from"
-        do = "sample more questions: linked ones share a fold, so both classes need several groups"
         raise AnchorscopeError(what, where, do, see="too-few-samples")

@@ -141,13 +141,10 @@ def _heads(few_shot: pd.DataFrame | None, examples: int, seed: int) -> tuple[str
 
 
 def _text(examples: pd.DataFrame) -> str:
-    rows = examples.to_dict("records")
+    pairs = zip(examples["question"], examples["answers"].str[0], strict=True)
     # One line each, or a question with a newline in it would look like two turns.
-    return "".join(f"Q: {_line(r['question'])}\nA: {_line(r['answers'][0])}\n\n" for r in rows)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    lines = ([" ".join(text.split()) for text in pair] for pair in pairs)
+    return "".join(f"Q: {question}\nA: {answer}\n\n" for question, answer in lines)
 
 
 def check_template(tokenizer: Any) -> None:

@@ -67,7 +67,7 @@ def normalise(
 def sample(
     frame: pd.DataFrame, size: int | None, seed: int, *, hold_back: bool = False
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Draw `size` questions, and few-shot candidates from the rest.
+    """Draw `size` questions (None: all), and few-shot `candidates` from the rest.
 
     The draw depends on ids and seed only, not on the order of rows; a smaller sample is the
     beginning of a larger one with the same seed.

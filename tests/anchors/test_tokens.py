@@ -142,16 +142,3 @@ def test_generated_tokens_are_decoded_like_the_whole(tokenizer: Any, name: str, 
         assert start <= end
     covered = {char for start, end in spans for char in range(start, end)}
     assert covered == set(range(len(text)))
-
-
-def test_a_character_of_several_tokens_belongs_to_each(tokenizer: Any) -> None:
-    ids = tokens.continuation(tokenizer, " 🎉.")
-    _, spans = tokens.char_spans(tokenizer, ids, tokenizer.encode("A:"))
-    assert sum(start <= 1 < end for start, end in spans) == 4
-
-
-def test_a_continuation_has_no_start_token_and_no_dummy_space(tokenizer: Any) -> None:
-    for text in ("\n", " .", " Anna", "."):
-        ids = tokens.continuation(tokenizer, text)
-        assert tokenizer.bos_token_id not in ids
-        assert tokenizer.decode([*tokenizer.encode("Q: A"), *ids]).endswith("A" + text)
