@@ -6,7 +6,6 @@ from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
-import pandas as pd
 import pytest
 from hostile import cases, huge, pieces, short, text
 from hypothesis import given
@@ -74,33 +73,29 @@ class Scripted:
     config = SimpleNamespace(model_type="llama", max_position_embeddings=4096)
 
 
-@st.composite
-def asked(draw: Any) -> list[dict[str, Any]]:
-    """Rows with a response, some with a label of their own, some left to the model."""
-    rows = []
-    for number in range(draw(st.integers(1, 4))):
-        question = draw(st.one_of(*[pieces] * 9, huge))
-        said = draw(st.one_of(st.none(), short, st.just(question)))
-        rows.append(
-            {
-                "id": str(number),
-                "q": question,
-                "a": draw(st.one_of(st.lists(short, max_size=2), st.just([question]))),
-                "say": said,
-                "z": draw(st.sampled_from([None, 0, 1])) if said and said.strip() else None,
-                "s": draw(st.one_of(st.none(), short)),
-            }
-        )
-    return rows
+ROW = st.fixed_dictionaries(
+    {
+        "q": st.one_of(*[pieces] * 9, huge),
+        "a": st.lists(short, max_size=2),
+        "say": st.none() | short,
+        "z": st.sampled_from([None, 0, 1]),
+        "s": st.none() | short,
+    }
+)
+ASKED = {"question": "q", "answers": ["a"], "response": "say", "label": "z", "subject": "s"}
 
 
 @cases
-@given(asked(), st.lists(st.lists(st.integers(0, 339), max_size=8), min_size=4, max_size=4))
+@given(
+    st.lists(ROW, min_size=1, max_size=4),
+    st.lists(st.lists(st.integers(0, 339), max_size=8), min_size=4, max_size=4),
+)
 def test_every_question_ends_as_one_row_kept_or_counted(
     byte_level: Any, rows: list[dict[str, Any]], written: list[list[int]]
 ) -> None:
-    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "say", "label": "z"}
-    frame, _ = questions.normalise(rows, fields | {"subject": "s"}, split=None)
+    """Some rows bring a response, some of these a label; the others are left to the model."""
+    rows = [row if (row["say"] or "").strip() else row | {"z": None} for row in rows]
+    frame, _ = questions.normalise(rows, ASKED, split=None)
     built, _ = prompts.build(frame, style="plain")
     with pytest.MonkeyPatch.context() as patched:
         said = iter(tuple(token % len(byte_level) for token in ids) for ids in written)
@@ -108,15 +103,11 @@ def test_every_question_ends_as_one_row_kept_or_counted(
         found, counts = answers.answer(
             built, frame, Scripted(), byte_level, answers.Settings("plain", max_prompt_tokens=400)
         )
-    check_answers(byte_level, built, found, counts)
-
-
-def check_answers(tokenizer: Any, built: pd.DataFrame, found: pd.DataFrame, counts: Any) -> None:
     assert list(found["id"]) == list(built["id"])
     kept = found[found["dropped"].isna()]
     assert counts.total == len(found) == len(kept) + sum(counts.dropped.values())
     assert counts.notes["n_right"] + counts.notes["n_wrong"] == len(kept)
-    control = inputs.control_tokens(tokenizer)
+    control = inputs.control_tokens(byte_level)
     for row in kept.to_dict("records"):
         assert row["label"] in (0, 1)
         ids, shift = row["input_ids"], row["prompt_length"]

@@ -117,17 +117,12 @@ def test_what_cannot_be_cut_into_folds_is_refused(
 
 def worded(n_words: int) -> pd.DataFrame:
     """Samples of 100 subjects, two questions each, whose answers are of a few words."""
-    random = np.random.default_rng(0)
+    random, rows = np.random.default_rng(0), range(200)
     word = random.integers(0, n_words, 100).repeat(2)
-    return pd.DataFrame(
-        {
-            "id": range(200),
-            "question": [f"question {i}" for i in range(200)],
-            "subject": [f"subject {i // 2}" for i in range(200)],
-            "ea_text": [("The Word {}", "word {}!")[i % 2].format(w) for i, w in enumerate(word)],
-            "label": random.integers(0, 2, 200),
-        }
-    )
+    said = [("The Word {}", "word {}!")[i % 2].format(word[i]) for i in rows]
+    asked = [(i, f"question {i}", f"subject {i // 2}") for i in rows]
+    table = pd.DataFrame(asked, columns=["id", "question", "subject"])
+    return table.assign(ea_text=said, label=random.integers(0, 2, 200))
 
 
 def test_no_probe_has_learned_from_an_answer_that_it_scores_if_folds_are_to_be_so() -> None:
