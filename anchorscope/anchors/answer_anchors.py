@@ -24,7 +24,7 @@ commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are
 import re
 
 from anchorscope.anchors import lead_ins
-from anchorscope.anchors.english import MONTHS, TWO_SPELLINGS
+from anchorscope.anchors.english import ABBREVIATIONS, MONTHS, TWO_SPELLINGS, word_set
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -38,15 +38,9 @@ _PAIRS = dict(zip("\"'“”„‘«»「『《*_`", "\"'””“’»«」』�
 _APOSTROPHES = frozenset("'’‘")
 _CLOSING = frozenset(_MARKS + ",;:،؛、，；：-–—")
 
-_ABBREVIATIONS = frozenset(
-    "st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres "
-    "jr sr bros mt ft ave blvd vs vol approx ca pop etc inc ltd co corp "
-    "op feat dept univ mme mlle wm chas geo thos "
-    "jan feb mar apr jun jul aug sep sept oct nov dec".split()
-)
-_KEEP_STOP = frozenset("jr sr bros inc ltd co corp etc".split())
-_SENTENCE_OPENERS = frozenset(
-    "The It He She This That These They There His Her Its Their However In On At As If".split()
+_KEEP_STOP = word_set("jr sr bros inc ltd co corp etc")
+_SENTENCE_OPENERS = word_set(
+    "The It He She This That These They There His Her Its Their However In On At As If"
 )
 
 _AFTER_STOP = re.compile(r"[\"'”’»」』)\]*_`]*(?:\s|$)")
@@ -137,7 +131,7 @@ def _abbreviated(text: str, place: int) -> bool:
     if word.isdecimal():
         return len(word) <= 2 and following[1].casefold() in MONTHS
     one_letter = len(word) == 1 and word.isalpha()
-    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in _ABBREVIATIONS
+    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ABBREVIATIONS
 
 
 def _keeps_stop(text: str, place: int) -> bool:

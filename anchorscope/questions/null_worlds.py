@@ -69,7 +69,7 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     dealt = {name: _deal(name, style, rng) for name in FEATURES}
     pairs = product(FEATURES["first_name"], FEATURES["surname"])
     dealt["first_name"], dealt["surname"] = map(list, zip(*pairs, strict=True))
-    places = [dict(zip(dealt, each, strict=True)) for each in zip(*dealt.values(), strict=True)]
+    places: list[Any] = pd.DataFrame(dealt).to_dict("records")
     first_names, surnames = (world.names(kind, seed=seed) for kind in ("trivia", "relation"))
     words = world.words("relation", seed=seed)["word"][: len(FEATURES["answer"])].tolist()
     wrong = [rng.random() < _rate(place, style) for place in places]
