@@ -54,9 +54,10 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
     """A split of a hub dataset, as a `datasets.Dataset`; errors as `hub.errors`."""
     # Imported here: it takes seconds, and a run on local files does without it.
     import datasets
+    from datasets.packaged_modules import _PACKAGED_DATASETS_MODULES as READERS_OF_FILES
     from huggingface_hub import auth_check
 
-    if Path(hub_id).exists():
+    if hub_id in READERS_OF_FILES or Path(hub_id).exists():
         what = "the library would read files of this machine, not the hub's"
         do = "rename what has this name here; if it is meant, give it with `local:`"
         raise AnchorscopeError(what, f"hub: {hub_id}", do, see="no-such-repository")
