@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import constants
+
 from anchorscope.questions import hub as the_hub
 from anchorscope.questions import revisions
 from anchorscope.questions.fields import check_columns, column_paths
@@ -96,7 +98,8 @@ def prepared(hub_id: str, config: str | None, commit: str) -> bool:
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a path: itself, or in a folder those of the config and split.
 
-    An AnchorscopeError where there is none, or more than one way to take it.
+    An AnchorscopeError where there is none, more than one way to take it, or a link that leads out
+    of the folder (other than into the hub's cache).
     """
     if path.is_file():
         return [path]
@@ -114,6 +117,12 @@ def local_files(path: Path, config: str | None, split: str | None) -> list[Path]
         do = "name one file with `local:`, or set `split:` to the beginning of a file's name"
         names = ", ".join(file.name for file in every) or "none"
         raise _no_file(f"{what} among: {names}", folder, do)
+    allowed = [path.resolve(), Path(constants.HF_HUB_CACHE).resolve()]
+    for file in files:
+        if not any(file.resolve().is_relative_to(place) for place in allowed):
+            what = f"{file.name} is a link that leads out of its folder, to {file.resolve()}"
+            do = "name that file with `local:`, or put a copy into the folder"
+            raise _no_file(what, folder, do)
     return files
 
 

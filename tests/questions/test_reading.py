@@ -127,3 +127,18 @@ def test_rows_that_the_cache_holds_of_another_commit_are_refused(
             continue
         with pytest.raises(AnchorscopeError, match=f"rows of commit {folder}"):
             reading.hub_split("a/b", None, "train", COMMIT)
+
+
+def test_a_link_in_a_folder_leads_nowhere_but_into_the_hubs_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "rows").mkdir()
+    target, link = tmp_path / "cache/blob.jsonl", tmp_path / "rows/train.jsonl"
+    target.write_text('{"question": "q", "answer": "gold"}')
+    link.symlink_to(target)
+    with pytest.raises(AnchorscopeError, match="leads out of its folder"):
+        rows_of(link.parent)
+    assert rows_of(link) == [{"question": "q", "answer": "gold"}], "what the user names is read"
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(target.parent))
+    assert len(rows_of(link.parent)) == 1
