@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anchorscope.storage.errors import AnchorscopeError
+
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -125,3 +127,9 @@ def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
 def first_tensor(output: Any) -> torch.Tensor:
     """What a module returned, be it a tensor or a tuple that starts with one."""
     return output[0] if isinstance(output, tuple) else output
+
+
+def not_finite(what: str, where: str) -> AnchorscopeError:
+    """The error where a model gives what is no number."""
+    do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
+    return AnchorscopeError(what, where, do, see="not-finite")

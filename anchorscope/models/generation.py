@@ -18,7 +18,6 @@ import torch
 from anchorscope.anchors import answer_anchors
 from anchorscope.models import cache, families
 from anchorscope.storage import partial
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
@@ -238,12 +237,8 @@ def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
     # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
     bad = ~logits.gather(-1, likeliest).isfinite()
     if bool(bad.any()):
-        raise AnchorscopeError(
-            "the logits of the next token are not finite",
-            f"sample {names[int(bad.nonzero()[0, 0])]}",
-            "try dtype: float32 for this model; if it stays, the checkpoint is broken",
-            see="not-finite",
-        )
+        where = f"sample {names[int(bad.nonzero()[0, 0])]}"
+        raise families.not_finite("the logits of the next token are not finite", where)
     return likeliest
 
 

@@ -85,6 +85,10 @@ class Batch:
         """Whether the pass takes our mask; else it takes the model's ordinary path."""
         return not self.columns[0][0].own_batch
 
+    def tokens(self, samples: Sequence[int]) -> int:
+        """How many some of its samples pass, padding included."""
+        return len(samples) * len(self.columns) * self.length
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -161,14 +165,14 @@ def arrange(
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
     """Say it if single samples are larger than a batch should be: they are passed whole."""
-    over = [(len(b.rows) * b.length, b.samples[0]) for b in batches]
-    over = [(tokens, number) for tokens, number in over if tokens > batch_tokens]
+    over = [batch for batch in batches if batch.tokens(batch.samples) > batch_tokens]
     if over:
-        most, largest = max(over, key=lambda one: one[0])
+        largest = max(over, key=lambda batch: batch.tokens(batch.samples))
         log.warning(
             "batch_tokens: %d is too small for %d samples, which are passed one by one; the "
             "largest, %s, takes %d tokens under all its conditions",
-            *(batch_tokens, len(over), samples[largest].id, most),
+            *(batch_tokens, len(over), samples[largest.samples[0]].id),
+            largest.tokens(largest.samples),
         )
 
 

@@ -186,12 +186,8 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
 
 def template(question: str, subject: str) -> str:
     """The question with the subject taken out, folded."""
-    name = rf"(?<!\w){re.escape(_folded(subject))}(?!\w)"
-    return re.sub(name, "{}", _folded(question))
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    asked, name = (" ".join(text.casefold().split()) for text in (question, subject))
+    return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "{}", asked)
 
 
 def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:
