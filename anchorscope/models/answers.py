@@ -102,7 +102,6 @@ def answer(
             hold a second prompt for each question.
         questions: the questions table.
         model, tokenizer: of one checkpoint, the model in evaluation mode.
-        settings: see `Settings`.
         keep: folder for the finished batches of an unfinished job, see `generate`.
 
     Returns:
@@ -126,19 +125,10 @@ def answer(
     reader = inputs.Reader(tokenizer, ending, limits, notes)
     asked = reader.prompts(rows)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
-    written = iter(
-        generate(
-            [prompt.ids for prompt in waiting],
-            model,
-            tokenizer,
-            ending,
-            max_new_tokens=settings.max_new_tokens,
-            batch_tokens=settings.batch_tokens,
-            keep=keep,
-            room=room,
-            names=[prompt.row["id"] for prompt in waiting],
-        )
-    )
+    ids, names = [one.ids for one in waiting], [one.row["id"] for one in waiting]
+    how: Any = {"max_new_tokens": settings.max_new_tokens, "batch_tokens": settings.batch_tokens}
+    how |= {"keep": keep, "room": room, "names": names}
+    written = iter(generate(ids, model, tokenizer, ending, **how))
     if room.halved:
         notes["batches halved to fit in memory"] = room.halved
     records = []
@@ -204,7 +194,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
     known = {row["id"]: row for row in questions.to_dict("records")}
-    rows = prompts.to_dict("records")
+    rows = [{**known.get(row["id"], {}), **row} for row in prompts.to_dict("records")]
     for row in rows:
         if row["question"] != known.get(row["id"], {}).get("question"):
             raise AnchorscopeError(
@@ -213,7 +203,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
                 "delete the prompts of this cell and run again",
                 see="stale-product",
             )
-    return [{**known[row["id"]], **row} for row in rows]
+    return rows
 
 
 def _first_turn(text: str, style: str) -> str:
@@ -221,8 +211,8 @@ def _first_turn(text: str, style: str) -> str:
 
     Not in chats, where an answer may open with line breaks.
     """
-    breaks = [place for place, char in enumerate(text) if char in answer_anchors.NEWLINES]
-    return text if style == "chat" or not breaks else text[: breaks[0]]
+    breaks = (place for place, char in enumerate(text) if char in answer_anchors.NEWLINES)
+    return text if style == "chat" else text[: next(breaks, None)]
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:

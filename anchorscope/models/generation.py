@@ -118,12 +118,9 @@ class _Rows:
     """Rows that are written together; as a cache, their keys and values, the head's in front.
 
     Attributes:
-        model: writes.
-        head: keys and values of the head, one row.
         ids, places: of the tokens to pass next, int64 [rows, tokens].
         shut: slots of padding, bool [rows, slots]; there is room for all tokens.
         run, start, end: rows of the pass at hand, and slots that it fills.
-        layers: keys and values, [rows, key heads, slots, head width].
     """
 
     model: Any

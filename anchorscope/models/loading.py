@@ -93,17 +93,6 @@ def without_cudnn() -> None:
     cuda.enable_cudnn_sdp(False)
 
 
-def attention_of(loaded: Loaded) -> str:
-    """What attends, for the record: on a GPU with the back-ends that torch may choose from."""
-    from torch.backends import cuda
-
-    name = str(loaded.model.config._attn_implementation)
-    if loaded.device.type != "cuda":
-        return name
-    backends = ("flash", "mem_efficient", "math", "cudnn")
-    return f"{name}: {', '.join(b for b in backends if getattr(cuda, f'{b}_sdp_enabled')())}"
-
-
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 

@@ -43,10 +43,8 @@ def write(
 
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
-        `halved_batches` (that did not fit in memory), `device`, `dtype`, `attention` (its
-        back-ends), `seconds`.
+        `halved_batches` (that did not fit in memory), `seconds`, `device`, `dtype`, `attention`.
     """
-    from anchorscope.models.loading import attention_of
     from anchorscope.passes.runner import measure
 
     folder = Path(folder)
@@ -71,9 +69,11 @@ def write(
             partial.save(tensors, paths[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
-    dtype = str(loaded.model.dtype).removeprefix("torch.")
-    where = {"device": loaded.device.type, "dtype": dtype, "attention": attention_of(loaded)}
-    return _costs(planned, [partial.notes(path) for path in paths]) | where
+    return _costs(planned, [partial.notes(path) for path in paths]) | {
+        "device": loaded.device.type,
+        "dtype": str(loaded.model.dtype).removeprefix("torch."),
+        "attention": loaded.model.config._attn_implementation,
+    }
 
 
 def _costs(planned: Plan, notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
