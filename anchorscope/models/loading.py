@@ -79,7 +79,13 @@ def check(folder: str | Path) -> Family:
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     family = _family(folder)
     vocabulary.check_files(folder)
-    _check_safetensors(folder, folder)
+    if not any(folder.glob("*.safetensors")):
+        what = "the model has no weights in safetensors format"
+        do = (
+            "save it with `save_pretrained`, which writes model.safetensors; "
+            "pickled weights (.bin, .pt) are not read because they can run code"
+        )
+        raise AnchorscopeError(what, folder, do, see="no-safetensors")
     return family
 
 
@@ -102,14 +108,13 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
         The folder, and the commit it holds.
 
     Raises:
-        AnchorscopeError: gated, missing, no such revision, no network, or no safetensors.
+        AnchorscopeError: gated, missing, no such revision, or no network.
     """
     from huggingface_hub import snapshot_download
 
     files: Any = {"allow_patterns": [*WANTED_FILES], "ignore_patterns": [*UNWANTED_FILES]}
     download = partial(snapshot_download, hub_id, revision=revision, **files)
     path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
-    _check_safetensors(path, hub_id)
     return path, path.name
 
 
@@ -139,16 +144,6 @@ def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Fa
             do = "choose another model of the family"
             raise AnchorscopeError(what, where, do, see="unknown-family")
     return family
-
-
-def _check_safetensors(folder: Path, where: object) -> None:
-    if not any(folder.glob("*.safetensors")):
-        do = (
-            "save it with `save_pretrained`, which writes model.safetensors; "
-            "pickled weights (.bin, .pt) are not read because they can run code"
-        )
-        what = "the model has no weights in safetensors format"
-        raise AnchorscopeError(what, where, do, see="no-safetensors")
 
 
 def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedModel:

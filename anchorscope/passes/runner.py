@@ -35,8 +35,9 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
     Raises:
         AnchorscopeError: there is no such read-out.
     """
-    pairs = [(site, position) for site, _, position in (name.partition("/") for name in readouts)]
-    for name, (site, position) in zip(readouts, pairs, strict=True):
+    pairs = []
+    for name in readouts:
+        site, _, position = name.partition("/")
         if site not in families.SITES or position not in POSITIONS:
             raise AnchorscopeError(
                 f"there is no read-out {name!r}",
@@ -44,6 +45,7 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
                 f"write <site>/<position>: {', '.join(families.SITES)}; {', '.join(POSITIONS)}",
                 see="not-measured",
             )
+        pairs.append((site, position))
     return pairs
 
 

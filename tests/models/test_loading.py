@@ -225,13 +225,9 @@ def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_pat
 
     def downloads(hub_id, **settings):
         asked.update(settings, hub_id=hub_id)
-        return str(snapshot)
+        return str(tmp_path / "snapshots" / "0123abc")
 
-    snapshot = tmp_path / "snapshots" / "0123abc"
-    snapshot.mkdir(parents=True)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
-    with pytest.raises(AnchorscopeError, match="safetensors"):
-        loading.fetch("someone/some-model")
-    (snapshot / "model.safetensors").touch()
-    assert loading.fetch("someone/some-model") == (snapshot, "0123abc")
+    found = loading.fetch("someone/some-model")
+    assert found == (tmp_path / "snapshots" / "0123abc", "0123abc")
     assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]
