@@ -13,7 +13,6 @@ from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, config, final_norm
 from instrument import outputs
 from safetensors.torch import load_file, save_file
 
-from anchorscope.config.catalogue import Model
 from anchorscope.models import families, loading
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -54,10 +53,6 @@ def test_read_outs_are_the_residual_stream_and_what_is_added_to_it(load, family)
     # The last hidden state of transformers is after the final norm, the read-out before it.
     assert torch.equal(final_norm(loaded)(resid), hidden[-1]) and not torch.equal(resid, hidden[-1])
     assert loaded.model.config._attn_implementation == "sdpa"
-
-
-def test_a_catalogues_model_is_bfloat16_unless_it_says_otherwise():
-    assert Model(hub="owner/name").dtype == "bfloat16"
 
 
 def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):
