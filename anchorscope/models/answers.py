@@ -38,8 +38,10 @@ COLUMNS = (
 )  # fmt: skip
 REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
-INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
-FLAGS = ("repeats_subject", "from_user")
+TYPES = {
+    **dict.fromkeys(("prompt_length", "ea_start", "ea_end", "final", "label"), "Int64"),
+    "repeats_subject": "bool", "from_user": "bool", "popularity": "float64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -140,7 +142,9 @@ def answer(
     if "replicate_prompt" in prompts:
         for record, second in zip(records, reader.second_prompts(rows), strict=True):
             record |= _replicate(record, second, notes)
-    return _table(records), _counts(records, notes)
+    columns = [*(records[0] if records else COLUMNS)]
+    table = pd.DataFrame(records, columns=columns, dtype=object).astype(TYPES)
+    return table, _counts(records, notes)
 
 
 def trim(
@@ -274,12 +278,6 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     if golds is None or not len(golds):
         return None
     return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
-
-
-def _table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    frame = pd.DataFrame(records, columns=[*(records[0] if records else COLUMNS)], dtype=object)
-    types = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(FLAGS, "bool")
-    return frame.astype(types | {"popularity": "float64"})
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:

@@ -82,12 +82,9 @@ class Loaded:
 
 def window(config: Any) -> int | None:
     """The most tokens that every layer attends to, or None without a sliding window."""
-    if getattr(config, "sliding_window", None) is None:
-        return None
-    kinds = getattr(config, "layer_types", None)
-    if kinds is not None and "sliding_attention" not in kinds:
-        return None
-    return int(config.sliding_window)
+    most = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    return None if most is None or "sliding_attention" not in kinds else int(most)
 
 
 def positions(config: Any) -> int | None:
@@ -97,13 +94,10 @@ def positions(config: Any) -> int | None:
     other frequencies for all its tokens, so the result would depend on what is passed together.
     """
     rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
-    limits = [
-        kind["original_max_position_embeddings"]
-        for kind in kinds
-        if kind.get("rope_type") == "longrope"
-    ]
-    limits.append(getattr(config, "max_position_embeddings", None))
+    limits = [getattr(config, "max_position_embeddings", None)]
+    for kind in (rope, *rope.values()):  # by kind of layer in some models
+        if isinstance(kind, Mapping) and kind.get("rope_type") == "longrope":
+            limits.append(kind["original_max_position_embeddings"])
     return min((limit for limit in limits if limit is not None), default=None)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.models import cache, families
@@ -89,16 +90,12 @@ def generate(
         return _greedy(rows, said, model, head, shared, ended, max_new_tokens)
 
     def written(batch: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The new ids of all rows, one behind the other, their lengths, and batches halved."""
+        """The new ids of each row, -1 behind their end, and batches halved."""
         before, longest = room.halved, sizes[batch[0]]
         parts = room.run(batch, lambda part: len(part) * longest, some)
         new = [torch.tensor(ids) for part in parts for ids in part]
-        lengths, halved = [len(ids) for ids in new], room.halved - before
-        return {
-            "ids": torch.cat(new),
-            "lengths": torch.tensor(lengths),
-            "halved": torch.tensor(halved),
-        }
+        halved = torch.tensor(room.halved - before)
+        return {"ids": pad_sequence(new, batch_first=True, padding_value=-1), "halved": halved}
 
     found: dict[int, tuple[int, ...]] = {}
     with Progress(total=len(prompts), unit="answers") as progress:
@@ -107,8 +104,8 @@ def generate(
             signed, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
             made = partial.once(path, functools.partial(written, batch), signed)
             room.halved = before + int(made["halved"])
-            rows = made["ids"].split(made["lengths"].tolist())
-            found |= {n: tuple(ids.tolist()) for n, ids in zip(batch, rows, strict=True)}
+            for n, ids in zip(batch, made["ids"].tolist(), strict=True):
+                found[n] = tuple(token for token in ids if token >= 0)
             progress.update(len(batch))
     return [found[number] for number in range(len(prompts))]
 

@@ -150,6 +150,8 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
     import torch
     from transformers import AutoModelForCausalLM
 
+    what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
+    no_room = AnchorscopeError(what, folder, do, see="out-of-memory")
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -163,7 +165,7 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
             **_text_inside(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
-        raise _no_room(folder) from error
+        raise no_room from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         first_line = next(iter(str(error).strip().splitlines()), "")[:200]
         what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
@@ -171,14 +173,9 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
         raise AnchorscopeError(what, folder, do, see="broken-weights") from error
     model, info = loaded
     if "disk" in getattr(model, "hf_device_map", {}).values():  # where `auto` puts what is over
-        raise _no_room(folder)
+        raise no_room
     _check_complete(info, folder)
     return model
-
-
-def _no_room(folder: Path) -> AnchorscopeError:
-    what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
-    return AnchorscopeError(what, folder, do, see="out-of-memory")
 
 
 def _text_inside(folder: Path) -> dict[str, Any]:
