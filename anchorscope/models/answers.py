@@ -102,8 +102,7 @@ def answer(
     Args:
         prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
             hold a second prompt for each question.
-        questions: the questions table.
-        model, tokenizer: of one checkpoint, the model in evaluation mode.
+        model: in evaluation mode.
         keep: folder for the finished batches of an unfinished job, see `generate`.
 
     Returns:

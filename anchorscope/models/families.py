@@ -67,8 +67,6 @@ class Loaded:
 
     Attributes:
         model: the causal language model, in evaluation mode, without gradients.
-        tokenizer: its fast tokenizer.
-        family: where its parts are.
         window: the most tokens that every layer attends to, None without a sliding window.
         device: where the input ids belong.
     """

@@ -65,8 +65,6 @@ def generate(
 
     Args:
         prompts: token ids.
-        model, tokenizer, ending: of one checkpoint, and how an answer ends.
-        max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch; a longer prompt is passed
             by itself, and a batch that does not fit in memory is halved.
         keep: folder where finished batches wait; those that lie there are not passed again.

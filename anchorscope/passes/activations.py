@@ -38,7 +38,6 @@ def write(
     Args:
         folder: made if it is not there. Batches that lie there from an earlier try are not passed
             again; so give a folder of `partial.folder_for`.
-        loaded, planned: the model and the passes.
         readouts: such as `mlp/final`.
 
     Returns:

@@ -47,11 +47,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a pass: a sample (by number) under one intervention and draw.
-
-    Attributes:
-        tokens: those that are cut.
-    """
+    """One row of a pass: a sample (by number) under one intervention and draw, and what is cut."""
 
     sample: int
     intervention: Intervention
@@ -138,7 +134,6 @@ def arrange(
     batches, and a sample is passed under the interventions whose prompt it has.
 
     Args:
-        samples: in the order of the answers.
         chosen: the interventions, each with its draws in turn; `clean` among them.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
         seed: of the random control.

@@ -100,7 +100,6 @@ def interchange(
 
     Args:
         answers: the answers table; rows with a `dropped` reason have and are no partner.
-        seed: of the choice.
         folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
             probe that scores the sample would else have learned from the partner's question, and
             where the answers are the same word, from this very row.

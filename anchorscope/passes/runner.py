@@ -62,7 +62,7 @@ def measure(
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
 
     Args:
-        loaded, planned, readouts: the model, the passes, and such as `mlp/final`.
+        readouts: such as `mlp/final`.
         numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
 
