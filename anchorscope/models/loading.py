@@ -131,19 +131,21 @@ def _family(folder: Path) -> Family:
 
 def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Family:
     """The family of a config; refused where there is none, or its passes would not be exact."""
-    if not (family := FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))):
+    family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
+    if not family:
         what = f"there is no adapter for the model family {model_type!r}"
         do = (
             f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
             "in anchorscope/models/families.py and to the parity tests"
         )
-        raise AnchorscopeError(what, where, do, see="unknown-family")
-    for name, why in NOT_EXACT.items():
-        if config.get(name):
-            what = f"this {model_type} cannot be measured exactly: {why} ({name} in its config)"
-            do = "choose another model of the family"
-            raise AnchorscopeError(what, where, do, see="unknown-family")
-    return family
+    elif wrong := [
+        f"{why} ({key} in its config)" for key, why in NOT_EXACT.items() if config.get(key)
+    ]:
+        what = f"this {model_type} cannot be measured exactly: {wrong[0]}"
+        do = "choose another model of the family"
+    else:
+        return family
+    raise AnchorscopeError(what, where, do, see="unknown-family")
 
 
 def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedModel:
@@ -174,7 +176,11 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
     model, info = loaded
     if "disk" in getattr(model, "hf_device_map", {}).values():  # where `auto` puts what is over
         raise no_room
-    _check_complete(info, folder)
+    if made_up := [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]:
+        first = ", ".join(made_up[:3])
+        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
+        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
+        raise AnchorscopeError(what, folder, do, see="made-up-weights")
     return model
 
 
@@ -209,13 +215,3 @@ def _placed(device: str) -> dict[str, Any]:
     gpus = [int(n) for n in numbers.split(",")] if numbers else range(torch.cuda.device_count())
     most = {gpu: int((1 - KEPT_FREE) * torch.cuda.mem_get_info(gpu)[0]) for gpu in gpus}
     return {"device_map": "auto", "max_memory": most}
-
-
-def _check_complete(info: dict[str, Any], folder: Path) -> None:
-    """Refuse weights that were made up because the file had none of that name and shape."""
-    made_up = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
-    if made_up:
-        first = ", ".join(made_up[:3])
-        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
-        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
-        raise AnchorscopeError(what, folder, do, see="made-up-weights")
