@@ -38,8 +38,10 @@ COLUMNS = (
 )  # fmt: skip
 REPLICATE = ("replicate_ids", "replicate_eq_tokens", "replicate_question_tokens")
 CARRIED = COLUMNS[COLUMNS.index("subject") :]
-INTEGERS = ("prompt_length", "ea_start", "ea_end", "final", "label")
-FLAGS = ("repeats_subject", "from_user")
+TYPES = {
+    **dict.fromkeys(("prompt_length", "ea_start", "ea_end", "final", "label"), "Int64"),
+    "repeats_subject": "bool", "from_user": "bool", "popularity": "float64",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,7 @@ def answer(
     Args:
         prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
             hold a second prompt for each question.
-        questions: the questions table.
-        model, tokenizer: of one checkpoint, the model in evaluation mode.
-        settings: see `Settings`.
+        model: in evaluation mode.
         keep: folder for the finished batches of an unfinished job, see `generate`.
 
     Returns:
@@ -126,19 +126,10 @@ def answer(
     reader = inputs.Reader(tokenizer, ending, limits, notes)
     asked = reader.prompts(rows)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
-    written = iter(
-        generate(
-            [prompt.ids for prompt in waiting],
-            model,
-            tokenizer,
-            ending,
-            max_new_tokens=settings.max_new_tokens,
-            batch_tokens=settings.batch_tokens,
-            keep=keep,
-            room=room,
-            names=[prompt.row["id"] for prompt in waiting],
-        )
-    )
+    ids, names = [one.ids for one in waiting], [one.row["id"] for one in waiting]
+    how: Any = {"max_new_tokens": settings.max_new_tokens, "batch_tokens": settings.batch_tokens}
+    how |= {"keep": keep, "room": room, "names": names}
+    written = iter(generate(ids, model, tokenizer, ending, **how))
     if room.halved:
         notes["batches halved to fit in memory"] = room.halved
     records = []
@@ -150,7 +141,9 @@ def answer(
     if "replicate_prompt" in prompts:
         for record, second in zip(records, reader.second_prompts(rows), strict=True):
             record |= _replicate(record, second, notes)
-    return _table(records), _counts(records, notes)
+    columns = [*(records[0] if records else COLUMNS)]
+    table = pd.DataFrame(records, columns=columns, dtype=object).astype(TYPES)
+    return table, _counts(records, notes)
 
 
 def trim(
@@ -204,7 +197,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     check_ids(prompts, "prompts")
     check_ids(questions, "questions")
     known = {row["id"]: row for row in questions.to_dict("records")}
-    rows = prompts.to_dict("records")
+    rows = [{**known.get(row["id"], {}), **row} for row in prompts.to_dict("records")]
     for row in rows:
         if row["question"] != known.get(row["id"], {}).get("question"):
             raise AnchorscopeError(
@@ -213,7 +206,7 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
                 "delete the prompts of this cell and run again",
                 see="stale-product",
             )
-    return [{**known[row["id"]], **row} for row in rows]
+    return rows
 
 
 def _first_turn(text: str, style: str) -> str:
@@ -221,8 +214,8 @@ def _first_turn(text: str, style: str) -> str:
 
     Not in chats, where an answer may open with line breaks.
     """
-    breaks = [place for place, char in enumerate(text) if char in answer_anchors.NEWLINES]
-    return text if style == "chat" or not breaks else text[: breaks[0]]
+    breaks = (place for place, char in enumerate(text) if char in answer_anchors.NEWLINES)
+    return text if style == "chat" else text[: next(breaks, None)]
 
 
 def _empty(prompt: Prompt) -> dict[str, Any]:
@@ -284,12 +277,6 @@ def _label(row: Mapping[str, Any], trimmed: Trimmed) -> int | None:
     if golds is None or not len(golds):
         return None
     return int(not labels.matches(trimmed.anchor_text or trimmed.said, golds))
-
-
-def _table(records: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    frame = pd.DataFrame(records, columns=[*(records[0] if records else COLUMNS)], dtype=object)
-    types = dict.fromkeys(INTEGERS, "Int64") | dict.fromkeys(FLAGS, "bool")
-    return frame.astype(types | {"popularity": "float64"})
 
 
 def _counts(records: Sequence[Mapping[str, Any]], notes: Counter[str]) -> Counts:

@@ -76,10 +76,10 @@ class Cache:
         if not self.earlier:
             return keys, values
         before = [part.gathered(layer_idx) for part in self.earlier]
-        return (
-            torch.cat([*(found[0] for found in before), keys], dim=-2),
-            torch.cat([*(found[1] for found in before), values], dim=-2),
+        keys, values = (
+            torch.cat(states, dim=-2) for states in zip(*before, (keys, values), strict=True)
         )
+        return keys, values
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
         """Slots in front of the pass's own."""

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from anchorscope.storage.errors import AnchorscopeError
+
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -65,8 +67,6 @@ class Loaded:
 
     Attributes:
         model: the causal language model, in evaluation mode, without gradients.
-        tokenizer: its fast tokenizer.
-        family: where its parts are.
         window: the most tokens that every layer attends to, None without a sliding window.
         device: where the input ids belong.
     """
@@ -80,12 +80,9 @@ class Loaded:
 
 def window(config: Any) -> int | None:
     """The most tokens that every layer attends to, or None without a sliding window."""
-    if getattr(config, "sliding_window", None) is None:
-        return None
-    kinds = getattr(config, "layer_types", None)
-    if kinds is not None and "sliding_attention" not in kinds:
-        return None
-    return int(config.sliding_window)
+    most = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
+    return None if most is None or "sliding_attention" not in kinds else int(most)
 
 
 def positions(config: Any) -> int | None:
@@ -95,13 +92,10 @@ def positions(config: Any) -> int | None:
     other frequencies for all its tokens, so the result would depend on what is passed together.
     """
     rope = getattr(config, "rope_parameters", None) or {}
-    kinds = [rope, *(kind for kind in rope.values() if isinstance(kind, Mapping))]
-    limits = [
-        kind["original_max_position_embeddings"]
-        for kind in kinds
-        if kind.get("rope_type") == "longrope"
-    ]
-    limits.append(getattr(config, "max_position_embeddings", None))
+    limits = [getattr(config, "max_position_embeddings", None)]
+    for kind in (rope, *rope.values()):  # by kind of layer in some models
+        if isinstance(kind, Mapping) and kind.get("rope_type") == "longrope":
+            limits.append(kind["original_max_position_embeddings"])
     return min((limit for limit in limits if limit is not None), default=None)
 
 
@@ -125,3 +119,9 @@ def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
 def first_tensor(output: Any) -> torch.Tensor:
     """What a module returned, be it a tensor or a tuple that starts with one."""
     return output[0] if isinstance(output, tuple) else output
+
+
+def not_finite(what: str, where: str) -> AnchorscopeError:
+    """The error where a model gives what is no number."""
+    do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
+    return AnchorscopeError(what, where, do, see="not-finite")

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.utils.rnn import pad_sequence
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.models import cache, families
 from anchorscope.storage import partial
-from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
@@ -65,8 +65,6 @@ def generate(
 
     Args:
         prompts: token ids.
-        model, tokenizer, ending: of one checkpoint, and how an answer ends.
-        max_new_tokens: most tokens of an answer.
         batch_tokens: most rows × (prompt + answer) tokens of a batch; a longer prompt is passed
             by itself, and a batch that does not fit in memory is halved.
         keep: folder where finished batches wait; those that lie there are not passed again.
@@ -90,16 +88,12 @@ def generate(
         return _greedy(rows, said, model, head, shared, ended, max_new_tokens)
 
     def written(batch: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The new ids of all rows, one behind the other, their lengths, and batches halved."""
+        """The new ids of each row, -1 behind their end, and batches halved."""
         before, longest = room.halved, sizes[batch[0]]
         parts = room.run(batch, lambda part: len(part) * longest, some)
         new = [torch.tensor(ids) for part in parts for ids in part]
-        lengths, halved = [len(ids) for ids in new], room.halved - before
-        return {
-            "ids": torch.cat(new),
-            "lengths": torch.tensor(lengths),
-            "halved": torch.tensor(halved),
-        }
+        halved = torch.tensor(room.halved - before)
+        return {"ids": pad_sequence(new, batch_first=True, padding_value=-1), "halved": halved}
 
     found: dict[int, tuple[int, ...]] = {}
     with Progress(total=len(prompts), unit="answers") as progress:
@@ -108,8 +102,8 @@ def generate(
             signed, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
             made = partial.once(path, functools.partial(written, batch), signed)
             room.halved = before + int(made["halved"])
-            rows = made["ids"].split(made["lengths"].tolist())
-            found |= {n: tuple(ids.tolist()) for n, ids in zip(batch, rows, strict=True)}
+            for n, ids in zip(batch, made["ids"].tolist(), strict=True):
+                found[n] = tuple(token for token in ids if token >= 0)
             progress.update(len(batch))
     return [found[number] for number in range(len(prompts))]
 
@@ -119,12 +113,9 @@ class _Rows:
     """Rows that are written together; as a cache, their keys and values, the head's in front.
 
     Attributes:
-        model: writes.
-        head: keys and values of the head, one row.
         ids, places: of the tokens to pass next, int64 [rows, tokens].
         shut: slots of padding, bool [rows, slots]; there is room for all tokens.
         run, start, end: rows of the pass at hand, and slots that it fills.
-        layers: keys and values, [rows, key heads, slots, head width].
     """
 
     model: Any
@@ -238,12 +229,8 @@ def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
     # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
     bad = ~logits.gather(-1, likeliest).isfinite()
     if bool(bad.any()):
-        raise AnchorscopeError(
-            "the logits of the next token are not finite",
-            f"sample {names[int(bad.nonzero()[0, 0])]}",
-            "try dtype: float32 for this model; if it stays, the checkpoint is broken",
-            see="not-finite",
-        )
+        where = f"sample {names[int(bad.nonzero()[0, 0])]}"
+        raise families.not_finite("the logits of the next token are not finite", where)
     return likeliest
 
 

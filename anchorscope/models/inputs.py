@@ -35,7 +35,6 @@ class Prompt:
 
     Attributes:
         row: its rows of the prompts and of the questions table, merged.
-        ids: token ids.
         eq_tokens, question_tokens: indices in `ids`.
         response: token ids of the user's own answer, None where the model is to answer.
         dropped: why it is not measured, else None.
@@ -54,7 +53,6 @@ class Reader:
     """Reads prompts as tokens.
 
     Attributes:
-        tokenizer, ending: of one checkpoint, and how an answer ends.
         limits: reason to drop a prompt → most tokens, and how many of them its answer needs.
         notes: count the spans rebuilt and failed.
     """

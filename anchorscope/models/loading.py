@@ -79,7 +79,13 @@ def check(folder: str | Path) -> Family:
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
     family = _family(folder)
     vocabulary.check_files(folder)
-    _check_safetensors(folder, folder)
+    if not any(folder.glob("*.safetensors")):
+        what = "the model has no weights in safetensors format"
+        do = (
+            "save it with `save_pretrained`, which writes model.safetensors; "
+            "pickled weights (.bin, .pt) are not read because they can run code"
+        )
+        raise AnchorscopeError(what, folder, do, see="no-safetensors")
     return family
 
 
@@ -93,17 +99,6 @@ def without_cudnn() -> None:
     cuda.enable_cudnn_sdp(False)
 
 
-def attention_of(loaded: Loaded) -> str:
-    """What attends, for the record: on a GPU with the back-ends that torch may choose from."""
-    from torch.backends import cuda
-
-    name = str(loaded.model.config._attn_implementation)
-    if loaded.device.type != "cuda":
-        return name
-    backends = ("flash", "mem_efficient", "math", "cudnn")
-    return f"{name}: {', '.join(b for b in backends if getattr(cuda, f'{b}_sdp_enabled')())}"
-
-
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
@@ -113,14 +108,13 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
         The folder, and the commit it holds.
 
     Raises:
-        AnchorscopeError: gated, missing, no such revision, no network, or no safetensors.
+        AnchorscopeError: gated, missing, no such revision, or no network.
     """
     from huggingface_hub import snapshot_download
 
     files: Any = {"allow_patterns": [*WANTED_FILES], "ignore_patterns": [*UNWANTED_FILES]}
     download = partial(snapshot_download, hub_id, revision=revision, **files)
     path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
-    _check_safetensors(path, hub_id)
     return path, path.name
 
 
@@ -137,35 +131,29 @@ def _family(folder: Path) -> Family:
 
 def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Family:
     """The family of a config; refused where there is none, or its passes would not be exact."""
-    if not (family := FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))):
+    family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
+    if not family:
         what = f"there is no adapter for the model family {model_type!r}"
         do = (
             f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
             "in anchorscope/models/families.py and to the parity tests"
         )
-        raise AnchorscopeError(what, where, do, see="unknown-family")
-    for name, why in NOT_EXACT.items():
-        if config.get(name):
-            what = f"this {model_type} cannot be measured exactly: {why} ({name} in its config)"
-            do = "choose another model of the family"
-            raise AnchorscopeError(what, where, do, see="unknown-family")
-    return family
-
-
-def _check_safetensors(folder: Path, where: object) -> None:
-    if not any(folder.glob("*.safetensors")):
-        do = (
-            "save it with `save_pretrained`, which writes model.safetensors; "
-            "pickled weights (.bin, .pt) are not read because they can run code"
-        )
-        what = "the model has no weights in safetensors format"
-        raise AnchorscopeError(what, where, do, see="no-safetensors")
+    elif wrong := [
+        f"{why} ({key} in its config)" for key, why in NOT_EXACT.items() if config.get(key)
+    ]:
+        what = f"this {model_type} cannot be measured exactly: {wrong[0]}"
+        do = "choose another model of the family"
+    else:
+        return family
+    raise AnchorscopeError(what, where, do, see="unknown-family")
 
 
 def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedModel:
     import torch
     from transformers import AutoModelForCausalLM
 
+    what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
+    no_room = AnchorscopeError(what, folder, do, see="out-of-memory")
     try:
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -179,7 +167,7 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
             **_text_inside(folder),
         )
     except torch.cuda.OutOfMemoryError as error:
-        raise _no_room(folder) from error
+        raise no_room from error
     except Exception as error:  # safetensors, json and shape errors share no base class
         first_line = next(iter(str(error).strip().splitlines()), "")[:200]
         what = f"the weights cannot be loaded ({type(error).__name__}: {first_line})"
@@ -187,14 +175,13 @@ def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedM
         raise AnchorscopeError(what, folder, do, see="broken-weights") from error
     model, info = loaded
     if "disk" in getattr(model, "hf_device_map", {}).values():  # where `auto` puts what is over
-        raise _no_room(folder)
-    _check_complete(info, folder)
+        raise no_room
+    if made_up := [*sorted(info["missing_keys"]), *sorted(map(str, info["mismatched_keys"]))]:
+        first = ", ".join(made_up[:3])
+        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
+        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
+        raise AnchorscopeError(what, folder, do, see="made-up-weights")
     return model
-
-
-def _no_room(folder: Path) -> AnchorscopeError:
-    what, do = "the model does not fit on the GPU", "ask for more GPUs, or dtype: bfloat16"
-    return AnchorscopeError(what, folder, do, see="out-of-memory")
 
 
 def _text_inside(folder: Path) -> dict[str, Any]:
@@ -228,13 +215,3 @@ def _placed(device: str) -> dict[str, Any]:
     gpus = [int(n) for n in numbers.split(",")] if numbers else range(torch.cuda.device_count())
     most = {gpu: int((1 - KEPT_FREE) * torch.cuda.mem_get_info(gpu)[0]) for gpu in gpus}
     return {"device_map": "auto", "max_memory": most}
-
-
-def _check_complete(info: dict[str, Any], folder: Path) -> None:
-    """Refuse weights that were made up because the file had none of that name and shape."""
-    made_up = sorted(info["missing_keys"]) + sorted(str(key) for key in info["mismatched_keys"])
-    if made_up:
-        first = ", ".join(made_up[:3])
-        what = f"{len(made_up)} weights are not in the file and would be random, the first: {first}"
-        do = "save the whole causal language model (with its LM head) with `save_pretrained`"
-        raise AnchorscopeError(what, folder, do, see="made-up-weights")

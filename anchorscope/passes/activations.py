@@ -38,15 +38,12 @@ def write(
     Args:
         folder: made if it is not there. Batches that lie there from an earlier try are not passed
             again; so give a folder of `partial.folder_for`.
-        loaded, planned: the model and the passes.
         readouts: such as `mlp/final`.
 
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
-        `halved_batches` (that did not fit in memory), `device`, `dtype`, `attention` (its
-        back-ends), `seconds`.
+        `halved_batches` (that did not fit in memory), `seconds`, `device`, `dtype`, `attention`.
     """
-    from anchorscope.models.loading import attention_of
     from anchorscope.passes.runner import measure
 
     folder = Path(folder)
@@ -71,9 +68,11 @@ def write(
             partial.save(tensors, paths[number], **notes)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
-    dtype = str(loaded.model.dtype).removeprefix("torch.")
-    where = {"device": loaded.device.type, "dtype": dtype, "attention": attention_of(loaded)}
-    return _costs(planned, [partial.notes(path) for path in paths]) | where
+    return _costs(planned, [partial.notes(path) for path in paths]) | {
+        "device": loaded.device.type,
+        "dtype": str(loaded.model.dtype).removeprefix("torch."),
+        "attention": loaded.model.config._attn_implementation,
+    }
 
 
 def _costs(planned: Plan, notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
@@ -171,12 +170,4 @@ def read(
             _, clean = read(folder, readout, "clean")
             return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
     ids = where["id"][where["noop"] | (not one.own_batch)].tolist()
-    stored = Stored.find(folder, name, ids)
-    if stored is None:
-        raise AnchorscopeError(
-            f"{name} was not measured",
-            folder,
-            "add the read-out or the condition to config.yaml and run snakemake again",
-            see="not-measured",
-        )
-    return ids, stored
+    return ids, Stored.find(folder, name, ids)

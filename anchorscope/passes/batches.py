@@ -47,11 +47,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a pass: a sample (by number) under one intervention and draw.
-
-    Attributes:
-        tokens: those that are cut.
-    """
+    """One row of a pass: a sample (by number) under one intervention and draw, and what is cut."""
 
     sample: int
     intervention: Intervention
@@ -84,6 +80,10 @@ class Batch:
     def masked(self) -> bool:
         """Whether the pass takes our mask; else it takes the model's ordinary path."""
         return not self.columns[0][0].own_batch
+
+    def tokens(self, samples: Sequence[int]) -> int:
+        """How many some of its samples pass, padding included."""
+        return len(samples) * len(self.columns) * self.length
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,6 @@ def arrange(
     batches, and a sample is passed under the interventions whose prompt it has.
 
     Args:
-        samples: in the order of the answers.
         chosen: the interventions, each with its draws in turn; `clean` among them.
         batch_tokens: most rows × padded length of a pass; one sample is passed whatever its size.
         seed: of the random control.
@@ -161,14 +160,14 @@ def arrange(
 
 def _warn_of_budget(samples: Sequence[Sample], batches: Sequence[Batch], batch_tokens: int) -> None:
     """Say it if single samples are larger than a batch should be: they are passed whole."""
-    over = [(len(b.rows) * b.length, b.samples[0]) for b in batches]
-    over = [(tokens, number) for tokens, number in over if tokens > batch_tokens]
+    over = [batch for batch in batches if batch.tokens(batch.samples) > batch_tokens]
     if over:
-        most, largest = max(over, key=lambda one: one[0])
+        largest = max(over, key=lambda batch: batch.tokens(batch.samples))
         log.warning(
             "batch_tokens: %d is too small for %d samples, which are passed one by one; the "
             "largest, %s, takes %d tokens under all its conditions",
-            *(batch_tokens, len(over), samples[largest].id, most),
+            *(batch_tokens, len(over), samples[largest.samples[0]].id),
+            largest.tokens(largest.samples),
         )
 
 

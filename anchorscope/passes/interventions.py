@@ -91,12 +91,12 @@ def on(settings: Settings) -> list[tuple[Intervention, int]]:
     known = {name for one in REGISTRY for name in one.settings}
     if unknown := {*settings} - known:
         raise ValueError(f"unknown conditions {sorted(unknown)}, expected some of {sorted(known)}")
-    found = []
-    for one in REGISTRY:
-        if all(settings.get(name) is not None for name in one.settings):
-            own = settings.get(one.name) or {}
-            found += [(one, draw) for draw in range(int(own.get("draws", 1)))]
-    return found
+    return [
+        (one, draw)
+        for one in REGISTRY
+        if all(settings.get(name) is not None for name in one.settings)
+        for draw in range(int((settings.get(one.name) or {}).get("draws", 1)))
+    ]
 
 
 def uncut(one: Intervention) -> Intervention | None:

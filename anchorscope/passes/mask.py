@@ -27,7 +27,6 @@ def mask(
         queries: token numbers, int64 [rows, queries], in CPU memory.
         keys: likewise, int64 [rows, keys]; -1 is a slot that holds no token of its row.
         lengths: tokens of each row without padding.
-        cuts: tokens that are cut in each row.
         first_query: in each row, the first token that the cut applies to; all if not given. A cut
             that starts after E_Q's neighbours leaks: they pass on what they read.
         dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.

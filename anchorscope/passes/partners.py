@@ -100,7 +100,6 @@ def interchange(
 
     Args:
         answers: the answers table; rows with a `dropped` reason have and are no partner.
-        seed: of the choice.
         folds_of: id → outer fold of the probes; a partner is then of the sample's own fold. The
             probe that scores the sample would else have learned from the partner's question, and
             where the answers are the same word, from this very row.
@@ -186,12 +185,8 @@ def replicate(answers: pd.DataFrame) -> dict[str, str]:
 
 def template(question: str, subject: str) -> str:
     """The question with the subject taken out, folded."""
-    name = rf"(?<!\w){re.escape(_folded(subject))}(?!\w)"
-    return re.sub(name, "{}", _folded(question))
-
-
-def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    asked, name = (" ".join(text.casefold().split()) for text in (question, subject))
+    return re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "{}", asked)
 
 
 def known(answers: pd.DataFrame) -> tuple[list[Asked], str]:

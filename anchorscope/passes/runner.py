@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import torch
 
 from anchorscope.models import cache, families
-from anchorscope.models.families import Loaded
+from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import sharing
 from anchorscope.passes.batches import POSITIONS, Batch, Plan, narrowed
 from anchorscope.passes.hooks import Finished, recording
@@ -34,8 +35,9 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
     Raises:
         AnchorscopeError: there is no such read-out.
     """
-    pairs = [(site, position) for site, _, position in (name.partition("/") for name in readouts)]
-    for name, (site, position) in zip(readouts, pairs, strict=True):
+    pairs = []
+    for name in readouts:
+        site, _, position = name.partition("/")
         if site not in families.SITES or position not in POSITIONS:
             raise AnchorscopeError(
                 f"there is no read-out {name!r}",
@@ -43,6 +45,7 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
                 f"write <site>/<position>: {', '.join(families.SITES)}; {', '.join(POSITIONS)}",
                 see="not-measured",
             )
+        pairs.append((site, position))
     return pairs
 
 
@@ -59,7 +62,7 @@ def measure(
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
 
     Args:
-        loaded, planned, readouts: the model, the passes, and such as `mlp/final`.
+        readouts: such as `mlp/final`.
         numbers: of the batches to pass; all of them if not given.
         room: counts the batches halved.
 
@@ -76,29 +79,25 @@ def measure(
     head = cache.pass_head(loaded.model, ids, loaded.device)
     for number in todo:
         batch = planned.batches[number]
-        yield batch, _joined(_fitting(loaded, planned, batch, pairs, head, room))
+        work = partial(_some, loaded, planned, batch, pairs, head)
+        yield batch, _joined(room.run(batch.samples, batch.tokens, work))
 
 
-def _fitting(
+def _some(
     loaded: Loaded,
     planned: Plan,
     batch: Batch,
     pairs: Sequence[Pair],
     head: cache.Layers,
-    room: Room,
-) -> list[States]:
-    """The states of one batch, passed in as many parts as fit in memory and as pay."""
+    samples: Sequence[int],
+) -> States:
+    """The states of some samples of a batch, passed in as many parts as pay."""
     # Rows with a cut go on from the clean row in single precision only, see `sharing`.
     forked = loaded.model.dtype in (torch.float32, torch.float64)
-    size = len(batch.columns) * batch.length  # tokens of a sample, padding included
-
-    def some_of(samples: Sequence[int]) -> States:
-        some = narrowed(batch, samples)
-        parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
-        every = (narrowed(batch, part) for part in parts)
-        return _joined([_states(loaded, planned, one, pairs, head, forked) for one in every])
-
-    return room.run(batch.samples, lambda some: len(some) * size, some_of)
+    some = narrowed(batch, samples)
+    parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
+    every = (narrowed(batch, part) for part in parts)
+    return _joined([_states(loaded, planned, one, pairs, head, forked) for one in every])
 
 
 def _joined(parts: Sequence[States]) -> States:
@@ -198,9 +197,7 @@ def _check(states: torch.Tensor, planned: Plan, batch: Batch, site: str) -> None
     row, layer, position = (int(index) for index in bad.nonzero()[0])
     found = "zero" if bool((states[row, layer, position] == 0).all()) else "not finite"
     at = batch.rows[row]
-    raise AnchorscopeError(
+    raise not_finite(
         f"the output of {site} is {found} at layer {layer}",
         f"sample {planned.samples[at.sample].id}, condition {at.condition}, draw {at.draw}",
-        "try dtype: float32 for this model; if it stays, the checkpoint is broken",
-        see="not-finite",
     )

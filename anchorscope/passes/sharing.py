@@ -18,7 +18,7 @@ import torch
 
 from anchorscope.models.cache import WORTH_A_CALL, Earlier, Layers, split
 from anchorscope.passes.batches import Batch, Plan, Row
-from anchorscope.passes.interventions import uncut
+from anchorscope.passes.interventions import runs, uncut
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,7 @@ def fork(planned: Plan, row: Row) -> int:
     before that (`prompt_end`, where only the answer is blocked) is passed too.
     """
     sample = planned.passed(row)
-    cut = set(row.tokens)
-    place = min(cut, default=len(sample.input_ids))
-    while place in cut:
-        place += 1
+    place = runs(row.tokens)[0][-1] + 1 if row.tokens else len(sample.input_ids)
     if planned.blocks == "answer":
         place = max(place, sample.answer_start)
     return min(place, *sample.positions.values())

@@ -41,11 +41,11 @@ class Stored:
     @classmethod
     def find(
         cls, folder: Path, name: str, samples: list[str], block_bytes: int = BLOCK_BYTES
-    ) -> Stored | None:
-        """What the files of a folder hold under this name of these samples; None if none has it.
+    ) -> Stored:
+        """What the files of a folder hold under this name of these samples.
 
         Raises:
-            AnchorscopeError: a file cannot be read, or some samples are in none.
+            AnchorscopeError: no file has it, one cannot be read, or some samples are in none.
         """
         places, files, shape = {id_: place for place, id_ in enumerate(samples)}, {}, [0, 0, 0]
         for path in sorted(folder.glob("batch-*.safetensors")):
@@ -56,7 +56,8 @@ class Stored:
             rows = [row for row, id_ in enumerate(ids) if id_ in places]
             files[path] = (rows, [places.pop(ids[row]) for row in rows])
         if not files:
-            return None
+            do = "add the read-out or the condition to config.yaml and run snakemake again"
+            raise AnchorscopeError(f"{name} was not measured", folder, do, see="not-measured")
         if places:
             what = f"the states of {len(places)} samples are in no batch: {min(places)}"
             raise _broken(what, folder)
@@ -93,6 +94,5 @@ class Stored:
 
 
 def _broken(what: str, where: Path) -> AnchorscopeError:
-    return AnchorscopeError(
-        what, where, "delete its folder and run snakemake again", see="unreadable-product"
-    )
+    do = "delete its folder and run snakemake again"
+    return AnchorscopeError(what, where, do, see="unreadable-product")

@@ -13,7 +13,6 @@ from conftest import ALL_FAMILIES, LAYERS, WIDTH, WINDOW, config, final_norm
 from instrument import outputs
 from safetensors.torch import load_file, save_file
 
-from anchorscope.config.catalogue import Model
 from anchorscope.models import families, loading
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -54,10 +53,6 @@ def test_read_outs_are_the_residual_stream_and_what_is_added_to_it(load, family)
     # The last hidden state of transformers is after the final norm, the read-out before it.
     assert torch.equal(final_norm(loaded)(resid), hidden[-1]) and not torch.equal(resid, hidden[-1])
     assert loaded.model.config._attn_implementation == "sdpa"
-
-
-def test_a_catalogues_model_is_bfloat16_unless_it_says_otherwise():
-    assert Model(hub="owner/name").dtype == "bfloat16"
 
 
 def test_a_model_is_loaded_in_the_dtype_asked_for(checkpoint):
@@ -225,13 +220,9 @@ def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_pat
 
     def downloads(hub_id, **settings):
         asked.update(settings, hub_id=hub_id)
-        return str(snapshot)
+        return str(tmp_path / "snapshots" / "0123abc")
 
-    snapshot = tmp_path / "snapshots" / "0123abc"
-    snapshot.mkdir(parents=True)
     monkeypatch.setattr(huggingface_hub, "snapshot_download", downloads)
-    with pytest.raises(AnchorscopeError, match="safetensors"):
-        loading.fetch("someone/some-model")
-    (snapshot / "model.safetensors").touch()
-    assert loading.fetch("someone/some-model") == (snapshot, "0123abc")
+    found = loading.fetch("someone/some-model")
+    assert found == (tmp_path / "snapshots" / "0123abc", "0123abc")
     assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]

@@ -203,15 +203,6 @@ def test_a_batch_of_unlike_lengths_is_passed_in_parts_that_change_nothing(load):
     assert_alike(measured(loaded, plan), unshared(loaded, plan))
 
 
-@given(st.lists(st.lists(st.integers(0, 2), max_size=5), max_size=5))
-def test_what_rows_have_in_common_is_what_all_begin_with(rows):
-    size = cache.common(rows)
-    assert len({tuple(row[:size]) for row in rows}) <= 1
-    assert (
-        not rows or any(len(row) == size for row in rows) or (len({row[size] for row in rows}) > 1)
-    )
-
-
 @pytest.mark.parametrize(
     ("family", "head", "price"),
     [

@@ -39,9 +39,7 @@ def folder(whole: torch.Tensor, tmp_path: Path) -> Path:
 
 
 def stored(folder: Path, layers_held: float = 100) -> Stored:
-    found = Stored.find(folder, NAME, IDS, block_bytes=int(layers_held * LAYER_BYTES))
-    assert found is not None
-    return found
+    return Stored.find(folder, NAME, IDS, block_bytes=int(layers_held * LAYER_BYTES))
 
 
 @pytest.mark.parametrize("layers_held", [0.5, 1, 2, 3, 100])
@@ -70,7 +68,8 @@ def test_no_layer_is_read_twice_and_no_more_held_than_the_block(
 
 
 def test_samples_that_are_in_no_file_and_files_cut_short_are_refused(folder: Path) -> None:
-    assert Stored.find(folder, "random.0/mlp.final", IDS) is None
+    with pytest.raises(AnchorscopeError, match="was not measured"):
+        Stored.find(folder, "random.0/mlp.final", IDS)
     with pytest.raises(AnchorscopeError, match="states of 1 samples are in no batch: id 99"):
         Stored.find(folder, NAME, [*IDS, "id 99"])
     path = partial.batch(folder, 1)
