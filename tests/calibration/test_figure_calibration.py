@@ -9,7 +9,6 @@ from figure_tables import READOUTS, calibration_of, caption, drawing, points, vi
 
 from anchorscope.calibration.figure_calibration import MEASURES, calibration_chart
 from anchorscope.calibration.requirements import FLOORS
-from anchorscope.storage.errors import AnchorscopeError
 
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
@@ -98,11 +97,3 @@ def test_a_model_that_was_not_measured_keeps_its_panels() -> None:
     spec = draw(calibration_of(MODELS, DATASETS), panels=[*MODELS, ("other", "Other")])
     notes = [view["mark"]["text"] for view in views(spec["concat"][1], "text")]
     assert notes == ["not measured"] * 3
-
-
-def test_bad_tables_are_refused_by_name() -> None:
-    table = calibration_of(MODELS, DATASETS)
-    with pytest.raises(AnchorscopeError, match="lacks the columns headline"):
-        draw(table.drop(columns="headline"))
-    with pytest.raises(AnchorscopeError, match="grouping replicate(.|\n)*per_layer"):
-        draw(table, grouping="replicate")
