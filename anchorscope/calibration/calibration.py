@@ -204,9 +204,7 @@ def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
 def _kinds(kind: pd.Series) -> list[str]:
     """The rows' kinds: all, those present in the world's order, and the two against the prior."""
     order = [*dict.fromkeys(planted.name for planted in world.KINDS), world.UNSEEN]
-    present = sorted(set(kind.dropna()))
-    named = sorted(present, key=lambda name: order.index(name) if name in order else len(order))
-    return ["all", *named, AGAINST_PRIOR]
+    return ["all", *(name for name in order if (kind == name).any()), AGAINST_PRIOR]
 
 
 def _statistics(
@@ -219,14 +217,15 @@ def _statistics(
             values = moved[name] if name in moved else known[name].to_numpy()
             mean = intervals.mean_known(values[..., groups[who]] * 1.0, axis=-1)
             found[column] = 1 - mean if "specificity" in column else mean
-    delta_p, row, learned = moved["delta_p"], known[groups["row"]], known[groups["learned"]]
-    z, reasons = learned["z"].to_numpy(), row["none"][row["none"] != ""].value_counts()
+    delta_p, row, learned = moved["delta_p"], groups["row"], groups["learned"]
+    z, answer = (known[name].to_numpy()[learned] for name in ("z", "answer"))
+    reasons = known["none"][row & (known["none"] != "")].value_counts()
     return found | {
-        "n": len(row),
+        "n": row.sum(),
         "n_none": reasons.sum(),
         "why_none": ", ".join(f"{count} {why}" for why, count in reasons.sort_index().items()),
-        "probe_auc": [auc(layer[groups["learned"]], z) for layer in readout.clean],
-        "answer_auc": auc(learned["answer"].to_numpy(), z),
+        "probe_auc": [auc(layer[learned], z) for layer in readout.clean],
+        "answer_auc": auc(answer, z),
         "n_truth_q": groups["q"].sum(),
         "n_truth_a": groups["a"].sum(),
         "pathway_auc": _pathway_auc(delta_p, groups["q"], groups["a"]),

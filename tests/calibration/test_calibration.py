@@ -243,7 +243,7 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
 
 
-def test_a_second_prompt_that_was_not_measured_gives_no_replicate_rows(cell: Cell) -> None:
+def test_a_condition_that_was_not_measured_gives_no_rows_or_blanks(cell: Cell) -> None:
     scores = cell.scores()
     found = cell.table(scores=scores[~scores["condition"].str.startswith("replicate")])
     assert set(found["grouping"]) == {"per_layer", "reference_layer"}
