@@ -113,8 +113,8 @@ def cell(
                 found = _statistics(readout, moved, known, groups)
                 low, high = _interval(moved["delta_p"], groups["q"], groups["a"], drawn, level)
                 found |= {"pathway_auc_low": low, "pathway_auc_high": high}
-                key = {"grouping": grouping, "z": z, "kind": kind}
-                frames.append(pd.DataFrame(here | key | found))
+                found |= {"grouping": grouping, "z": z, "kind": kind}
+                frames.append(pd.DataFrame(here | found))
     return pd.concat(frames, ignore_index=True)[list(COLUMNS)]
 
 
@@ -169,27 +169,18 @@ def _groups(known: pd.DataFrame, kind: str, z: str, covered: np.ndarray) -> dict
 
 
 def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
-    """Grouping → what the probes do by it; `replicate` only where it was measured.
-
-    Raises:
-        AnchorscopeError: the knockout was not scored.
-    """
+    """Grouping → what the probes do by it; `replicate` only where it was measured."""
     cut = readout.effects.get("knockout")
     if cut is None:
         raise samples.mismatch("the knockout has no scores", f"read-out {readout.name}")
     blank = np.full(readout.clean.shape, np.nan)
     offset = readout.others.get(("offset", "knockout"))
-    flips = {
-        "flip": _share(cut, blank),
-        "random_flip": _share(readout.effects.get("random"), blank),
-        "offset_flip": blank if offset is None else (offset > 0) != (readout.clean > 0),
-    }
+    again = blank if offset is None else (offset > 0) != (readout.clean > 0)
+    flips = _flips(readout.effects, blank) | {"offset_flip": again}
     at_one = {n: np.broadcast_to(one[readout.headline], blank.shape) for n, one in flips.items()}
     found = {"per_layer": flips, "reference_layer": at_one}
-    if second := readout.replicate.get("knockout"):
-        random = _share(readout.replicate.get("random"), blank)
-        second_flips = {"flip": _share(second, blank), "random_flip": random, "offset_flip": blank}
-        found["replicate"] = second_flips
+    if "knockout" in readout.replicate:
+        found["replicate"] = _flips(readout.replicate, blank) | {"offset_flip": blank}
     delta_p = np.where(cut.measured, cut.delta_p[0], np.nan)
     same = dict.fromkeys(("matched", "placebo"), blank) | {"delta_p": delta_p}
     for name in {*arms} & {"matched", "placebo"}:
@@ -201,17 +192,19 @@ def _moved(readout: Readout, arms: Mapping[str, Arm]) -> dict[str, Values]:
     return found
 
 
-def _share(effects: Effects | None, blank: np.ndarray) -> np.ndarray:
+def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
     """Share of a condition's draws that flip a sample, [layers, n]; blank where not measured."""
-    return blank if effects is None else np.where(effects.measured, effects.flip.mean(0), np.nan)
+    found = {"flip": blank, "random_flip": blank}
+    for name, condition in (("flip", "knockout"), ("random_flip", "random")):
+        if one := effects.get(condition):
+            found[name] = np.where(one.measured, one.flip.mean(0), np.nan)
+    return found
 
 
 def _kinds(kind: pd.Series) -> list[str]:
     """The rows' kinds: all, those present in the world's order, and the two against the prior."""
     order = [*dict.fromkeys(planted.name for planted in world.KINDS), world.UNSEEN]
-    present = sorted(set(kind.dropna()))
-    named = sorted(present, key=lambda name: order.index(name) if name in order else len(order))
-    return ["all", *named, AGAINST_PRIOR]
+    return ["all", *(name for name in order if (kind == name).any()), AGAINST_PRIOR]
 
 
 def _statistics(
@@ -224,20 +217,19 @@ def _statistics(
             values = moved[name] if name in moved else known[name].to_numpy()
             mean = intervals.mean_known(values[..., groups[who]] * 1.0, axis=-1)
             found[column] = 1 - mean if "specificity" in column else mean
-    row, learned = known[groups["row"]], known[groups["learned"]]
-    z, reasons = learned["z"].to_numpy(), row["none"][row["none"] != ""].value_counts()
+    delta_p, row, learned = moved["delta_p"], groups["row"], groups["learned"]
+    z, answer = (known[name].to_numpy()[learned] for name in ("z", "answer"))
+    reasons = known["none"][row & (known["none"] != "")].value_counts()
     return found | {
-        "n": len(row),
+        "n": row.sum(),
         "n_none": reasons.sum(),
         "why_none": ", ".join(f"{count} {why}" for why, count in reasons.sort_index().items()),
-        "probe_auc": [auc(layer[groups["learned"]], z) for layer in readout.clean],
-        "answer_auc": auc(learned["answer"].to_numpy(), z),
+        "probe_auc": [auc(layer[learned], z) for layer in readout.clean],
+        "answer_auc": auc(answer, z),
         "n_truth_q": groups["q"].sum(),
         "n_truth_a": groups["a"].sum(),
-        "pathway_auc": _pathway_auc(moved["delta_p"], groups["q"], groups["a"]),
-        "pathway_auc_planted": _pathway_auc(
-            moved["delta_p"], groups["planted_q"], groups["planted_a"]
-        ),
+        "pathway_auc": _pathway_auc(delta_p, groups["q"], groups["a"]),
+        "pathway_auc_planted": _pathway_auc(delta_p, groups["planted_q"], groups["planted_a"]),
     }
 
 

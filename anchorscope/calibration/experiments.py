@@ -57,9 +57,8 @@ def cell(
             told, is_q = q | a, q.astype(int)
             replicates = drawn.aucs(np.where(told, value, np.nan)[None], is_q)
             (low,), (high,) = intervals.percentile(replicates, level)
-            for name, who in (("q", q), ("a", a)):
-                mean = intervals.mean_known(np.where(who, value, np.nan), 0)
-                found |= {f"n_{name}": int(who.sum()), f"value_{name}": float(mean)}
+            found |= {"n_q": int(q.sum()), "n_a": int(a.sum())}
+            found |= {"value_q": rows["value"][q].mean(), "value_a": rows["value"][a].mean()}
             found |= {"auc": auc(value[told], is_q[told]), "auc_low": low, "auc_high": high}
             found |= {"control_auc": auc(control[told], is_q[told])}
         records.append(found)

@@ -22,10 +22,8 @@ NEEDED = (
     "pathway_auc_low pathway_auc_high sensitivity specificity headline signal"
 )
 MEASURES = {
-    "pathway_auc": "Pathway AUC",
-    "sensitivity": "Sensitivity",
-    "specificity": "Specificity",
-}
+    "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
+}  # fmt: skip
 READOUTS = [f"{site}/{position}" for site in SITES for position in POSITIONS]
 MEAN = "Mean of the datasets"
 TIPS = {

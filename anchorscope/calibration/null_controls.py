@@ -64,7 +64,13 @@ def table(
     """
     frames = []
     for (name, null), *tables in zip(nulls.items(), controls, curves, interchanges, strict=True):
-        found = _shuffled(tables[0]) if null["shuffled"] else _cell(*tables)
+        headline = rows_where(tables[0], headline=True)
+        judged = SHUFFLED if null["shuffled"] else CELL
+        found = headline[[*PLACE, *judged]].rename(columns=judged)
+        if null["shuffled"]:  # nothing but the AUC is known of these probes
+            found["signal"] = found["auc_low"] > LEAST_AUC
+        else:
+            found = _with_groups(found, *tables)
         if found["auc_low"].isna().any():
             raise AnchorscopeError(
                 "the probe's AUC has no interval" + ": no labels were shuffled" * null["shuffled"],
@@ -73,24 +79,15 @@ def table(
                 see="stale-product",
             )
         said = {key: null[key] for key in ("expectation", "model", "dataset")}
-        frames.append(found.assign(control=name, empty=~found["signal"], **said))
+        frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))
 
 
-def _at_headline(controls: pd.DataFrame, columns: Mapping[str, str]) -> pd.DataFrame:
-    return rows_where(controls, headline=True)[[*PLACE, *columns]].rename(columns=columns)
-
-
-def _shuffled(controls: pd.DataFrame) -> pd.DataFrame:
-    """Nothing but the AUC is known of probes that learned shuffled labels."""
-    found = _at_headline(controls, SHUFFLED)
-    return found.assign(signal=found["auc_low"] > LEAST_AUC)
-
-
-def _cell(controls: pd.DataFrame, curve: pd.DataFrame, interchange: pd.DataFrame) -> pd.DataFrame:
-    """The read-outs as a whole, and what their groups do, blank where it was not measured."""
-    found = _at_headline(controls, CELL).astype({"signal": bool})
-    n_signal = controls.astype({"signal": bool}).groupby(PLACE[:2])["signal"].sum()
+def _with_groups(
+    found: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, interchange: pd.DataFrame
+) -> pd.DataFrame:
+    """The read-outs and what their groups do, blank where it was not measured."""
+    n_signal = controls.groupby(PLACE[:2])["signal"].sum()
     found = found.join(n_signal.rename("n_signal"), on=PLACE[:2])
     curve = rows_where(curve, grouping="per_layer")
     for rows, (group, columns) in zip([curve] * 3 + [interchange], GROUPS, strict=True):

@@ -32,13 +32,11 @@ def make(
     The folder is made here; it holds what `save_pretrained` writes, and `recipe.json` with the
     recipe's hash.
     """
-    tokenizer = training.train_tokenizer(
-        texts(questions, worlds, train), vocabulary=train["vocabulary"]
-    )
+    seen = texts(questions, worlds, train)
+    tokenizer = training.train_tokenizer(seen, vocabulary=train["vocabulary"])
     model = training.new_model(train, tokenizer, seed=train["seed"])
-    settings = {name: train[name] for name in ("batch_rows", "warmup", "early_verdict", "seed")}
-    if not train["graded"]:
-        settings["early_verdict"] = 0.0
+    settings = {name: train[name] for name in ("batch_rows", "warmup", "seed")}
+    settings["early_verdict"] = train["early_verdict"] if train["graded"] else 0.0
     losses: list[float] = []
     for rows, steps, rate in stages(questions, worlds, train):
         losses = training.train(model, rows, tokenizer, steps=steps, learning_rate=rate, **settings)

@@ -226,17 +226,11 @@ def _accuracy(case: Case) -> Outcome:
 
 
 OF_EACH: dict[str, Callable[[Case], Outcome]] = {
-    "range": _range,
-    "no_effect": _no_effect,
-    "higher_in_q": _higher_in_q,
+    "range": _range, "no_effect": _no_effect, "higher_in_q": _higher_in_q,
     "larger_is_deeper": _larger_is_deeper,
-}
+}  # fmt: skip
 CHECKS = OF_EACH | {
-    "layers": _layers,
-    "lowest_dataset": _lowest_dataset,
-    "converging": _converging,
-    "gap": _gap,
-    "accuracy": _accuracy,
-    "none": lambda case: ("", None),
-}
+    "layers": _layers, "lowest_dataset": _lowest_dataset, "converging": _converging, "gap": _gap,
+    "accuracy": _accuracy, "none": lambda case: ("", None),
+}  # fmt: skip
 """Every kind of statement; those of `OF_EACH` are about one dataset, others about all together."""

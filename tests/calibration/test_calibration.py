@@ -33,12 +33,14 @@ class Cell:
         self.truth = self._truth()
         s = self.random.normal(size=self.n)
         self.floors = pd.DataFrame({"id": self.ids, "floor": "answer", "s": s})
-        signal = {"site": "mlp", "position": "final", "cell_signal": True}
-        self.controls = pd.DataFrame([signal])
+        self.controls = pd.DataFrame([{"site": "mlp", "position": "final", "cell_signal": True}])
         subjects = [f"s{number // 2}" for number in range(self.n)]
         asked = {"id": self.ids, "question": self.ids, "subject": subjects, "label": self.z}
-        partners = {f"{arm}_partner": self._partners() for arm in ARMS}
-        self.answers = pd.DataFrame(asked | partners)
+        for arm in ARMS:
+            partners = self.random.choice(self.ids, self.n).astype(object)
+            partners[1::4] = None
+            asked[f"{arm}_partner"] = partners
+        self.answers = pd.DataFrame(asked)
         self.s = self._s()
 
     def _truth(self) -> pd.DataFrame:
@@ -57,43 +59,30 @@ class Cell:
         truth = np.where(why == None, planted, None)  # noqa: E711
         return pd.DataFrame(found | {"truth": truth, "why_none": why})
 
-    def _partners(self) -> list[str | None]:
-        chosen = self.random.choice(self.ids, self.n)
-        return [None if i % 4 == 1 else str(id_) for i, id_ in enumerate(chosen)]
-
     def _s(self) -> dict[tuple[str, int, str], np.ndarray]:
         """(condition, draw, probe) → scores [layers, n]."""
         clean = 2.0 * (2 * self.z - 1) + self.random.normal(size=(LAYERS, self.n)) * 1.5
         cut = np.isin(self.kind, ["surprise", "tempting", "neutral"])
         moved = clean - 3 * np.sign(clean) * cut
-
-        def near(values: np.ndarray) -> np.ndarray:
-            return values + self.random.normal(size=values.shape)
-
-        found = {
-            ("clean", 0, "clean"): clean,
-            ("knockout", 0, "clean"): near(moved),
-            ("knockout", 0, "offset"): near(moved) - 0.4,
-            ("random", 0, "clean"): near(clean),
-            ("random", 1, "clean"): near(clean),
-            ("matched", 0, "clean"): near(-clean),
-            ("placebo", 0, "clean"): near(clean),
-            ("replicate-clean", 0, "clean"): near(clean),
-            ("replicate-knockout", 0, "clean"): near(moved),
-            ("replicate-random", 0, "clean"): near(clean),
-        }
-        for key, values in found.items():
+        means = {("knockout", 0, "clean"): moved, ("knockout", 0, "offset"): moved - 0.4}
+        means |= {("random", draw, "clean"): clean for draw in (0, 1)}
+        means |= {("matched", 0, "clean"): -clean, ("placebo", 0, "clean"): clean}
+        means |= {(f"replicate-{name}", 0, "clean"): clean for name in ("clean", "random")}
+        means |= {("replicate-knockout", 0, "clean"): moved}
+        found = {("clean", 0, "clean"): clean}
+        for key, values in means.items():
+            found[key] = values + self.random.normal(size=values.shape)
             if key[0] in ARMS or key[0].startswith("replicate"):
-                values[:, 1::4] = np.nan
+                found[key][:, 1::4] = np.nan
         return found
 
-    def scores(self, readout: str = "mlp/final") -> pd.DataFrame:
+    def scores(self) -> pd.DataFrame:
         parts = []
         for (condition, draw, probe), s in self.s.items():
             columns = {"id": np.tile(self.ids, len(s)), "layer": np.arange(len(s)).repeat(self.n)}
             part = pd.DataFrame(columns | {"s": s.ravel(), "p": 1 / (1 + np.exp(-s.ravel()))})
-            part = part[part["s"].notna()]
-            parts.append(part.assign(readout=readout, condition=condition, draw=draw, probe=probe))
+            part = part.assign(readout="mlp/final", condition=condition, draw=draw, probe=probe)
+            parts.append(part[part["s"].notna()])
         return pd.concat(parts, ignore_index=True)
 
     def table(self, **settings: Any) -> pd.DataFrame:
@@ -118,12 +107,11 @@ def table(cell: Cell) -> pd.DataFrame:
     return cell.table()
 
 
-def at(table: pd.DataFrame, **where: Any) -> pd.Series:
-    """The one row with these keys."""
-    for name, value in where.items():
-        table = table[table[name] == value]
-    assert len(table) == 1
-    return table.iloc[0]
+def at(table: pd.DataFrame, where: str) -> pd.Series:
+    """The one row of a query."""
+    found = table.query(where)
+    assert len(found) == 1
+    return found.iloc[0]
 
 
 def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
@@ -142,27 +130,18 @@ def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
             continue
         if second and np.isnan(values["replicate-clean", 0, "clean"][0]):
             continue
-        clean, first = values[f"{second or ''}clean" if second else "clean", 0, "clean"], {}
-        first["clean"] = values["clean", 0, "clean"][layer]
-        first["cut"] = values["knockout", 0, "clean"][layer]
-        sign = 1 if first["clean"] > 0 else -1
-        p_cut, p_clean = (1 / (1 + np.exp(-first[name])) for name in ("cut", "clean"))
+        clean, cut = (values[name, 0, "clean"][layer] for name in ("clean", "knockout"))
+        p_clean, p_cut = (1 / (1 + np.exp(-s)) for s in (clean, cut))
+        wrong = values[f"{second}clean", 0, "clean"][judged] > 0
         draws = [0] if second else [0, 1]
-        random = [values[f"{second}random", d, "clean"][judged] for d in draws]
-        picked.append(
-            {
-                "z": cell.z[i],
-                "s": first["clean"],
-                "answer": cell.floors["s"].iloc[i],
-                "delta_p": 100 * sign * (p_cut - p_clean),
-                "flip": (clean[judged] > 0)
-                != (values[f"{second}knockout", 0, "clean"][judged] > 0),
-                "offset": (clean[judged] > 0) != (values["knockout", 0, "offset"][judged] > 0),
-                "random": np.mean([(one > 0) != (clean[judged] > 0) for one in random]),
-                **{arm: follows(cell, arm, i, layer) for arm in ARMS},
-                **known.to_dict(),
-            }
-        )
+        random = [values[f"{second}random", d, "clean"][judged] > 0 for d in draws]
+        sample = {"z": cell.z[i], "s": clean, "answer": cell.floors["s"].iloc[i]}
+        sample |= {"delta_p": 100 * (1 if clean > 0 else -1) * (p_cut - p_clean)}
+        sample |= {"flip": wrong != (values[f"{second}knockout", 0, "clean"][judged] > 0)}
+        sample |= {"offset": wrong != (values["knockout", 0, "offset"][judged] > 0)}
+        sample |= {"random": np.mean([one != wrong for one in random])}
+        sample |= {arm: follows(cell, arm, i, layer) for arm in ARMS}
+        picked.append(sample | known.to_dict())
     return summed(pd.DataFrame(picked), row)
 
 
@@ -188,6 +167,7 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     if picked.empty:
         return {"n": 0}
     why = sorted(picked["why_none"].value_counts().items())
+    picked["own"] = picked["verdict"] != picked["verdict_knockout"]
     trained = picked[picked["kind"] != "unseen"] if row["kind"] == "all" else picked
     scored = picked["kind"].isin(["truism", "myth", "surprise", "tempting"])
     compared = picked[scored] if row["kind"] == "all" else picked
@@ -197,7 +177,7 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
     as_q = fair[fair["kind"].isin(["surprise", "tempting", "neutral"])]
     as_a = fair[fair["kind"].isin(["truism", "myth"])]
     planted = pd.concat([as_q.assign(is_q=1), as_a.assign(is_q=0)])
-    own = picked["verdict"] != picked["verdict_knockout"]
+    blank = np.nan if row["grouping"] == "replicate" else 0
     return {
         "n": len(picked),
         "n_truth_q": len(q),
@@ -208,29 +188,29 @@ def summed(picked: pd.DataFrame, row: pd.Series) -> dict[str, Any]:
         "answer_auc": roc(trained["z"], trained["answer"]),
         "verdict_accuracy": (trained["verdict"] == trained["z"]).mean(),
         "pathway_auc": roc((either["truth"] == "Q").astype(int), -either["delta_p"]),
-        "sensitivity": q["flip"].mean(),
-        "specificity": 1 - a["flip"].mean(),
-        "sensitivity_offset": np.nan if row["grouping"] == "replicate" else q["offset"].mean(),
-        "specificity_offset": np.nan if row["grouping"] == "replicate" else 1 - a["offset"].mean(),
         "pathway_auc_planted": roc(planted["is_q"], -planted["delta_p"]),
         "sensitivity_planted": as_q["flip"].mean(),
         "specificity_planted": 1 - as_a["flip"].mean(),
         "flip_share": picked["flip"].mean(),
         "random_flip_share": picked["random"].mean(),
-        "verdict_flip": own.mean(),
+        "verdict_flip": picked["own"].mean(),
         "verdict_random_flip": picked["verdict_random"].mean(),
-        "verdict_sensitivity": own[q.index].mean(),
-        "verdict_specificity": 1 - own[a.index].mean(),
         "follows": picked["follows"].mean(),
         "follows_trained": picked["follows_trained"].mean(),
         "delta_p_q": picked.loc[picked["flip"], "delta_p"].mean(),
         "delta_p_a": picked.loc[~picked["flip"], "delta_p"].mean(),
+        "matched_follows": picked["matched"].mean(),
+        "placebo_follows": picked["placebo"].mean(),
+        "sensitivity": q["flip"].mean(),
+        "specificity": 1 - a["flip"].mean(),
+        "sensitivity_offset": q["offset"].mean() + blank,
+        "specificity_offset": 1 - a["offset"].mean() + blank,
+        "verdict_sensitivity": q["own"].mean(),
+        "verdict_specificity": 1 - a["own"].mean(),
         "delta_p_truth_q": q["delta_p"].mean(),
         "delta_p_truth_a": a["delta_p"].mean(),
-        "matched_follows": picked["matched"].mean(),
         "matched_truth_q": q["matched"].mean(),
         "matched_truth_a": a["matched"].mean(),
-        "placebo_follows": picked["placebo"].mean(),
     }
 
 
@@ -258,26 +238,23 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
     assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
     assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
-    row = at(table, layer=0, grouping="per_layer", z="1", kind="truism")
+    row = at(table, "layer == 0 and grouping == 'per_layer' and z == '1' and kind == 'truism'")
     assert (row["n"], row["n_truth_q"], row["n_truth_a"], row["n_none"]) == (0, 0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
 
 
-def test_a_second_prompt_that_was_not_measured_gives_no_replicate_rows(cell: Cell) -> None:
+def test_a_condition_that_was_not_measured_gives_no_rows_or_blanks(cell: Cell) -> None:
     scores = cell.scores()
     found = cell.table(scores=scores[~scores["condition"].str.startswith("replicate")])
     assert set(found["grouping"]) == {"per_layer", "reference_layer"}
     blank = cell.table(scores=scores[~scores["condition"].isin([*ARMS, "random"])])
-    assert (
-        blank[["matched_follows", "matched_truth_q", "placebo_follows", "random_flip_share"]]
-        .loc[blank["grouping"] != "replicate"]
-        .isna()
-        .all(axis=None)
-    )
+    columns = ["matched_follows", "matched_truth_q", "placebo_follows", "random_flip_share"]
+    assert blank.loc[blank["grouping"] != "replicate", columns].isna().all(axis=None)
 
 
 def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:
-    row = at(cell.table(draws=60, seed=3), layer=1, grouping="per_layer", z="all", kind="all")
+    everyone = "layer == 1 and grouping == 'per_layer' and z == 'all' and kind == 'all'"
+    row = at(cell.table(draws=60, seed=3), everyone)
     s, cut = cell.s["clean", 0, "clean"][1], cell.s["knockout", 0, "clean"][1]
     drop = np.sign(s) * (1 / (1 + np.exp(-s)) - 1 / (1 + np.exp(-cut)))
     used = np.isin(cell.kind, ["truism", "myth", "surprise", "tempting"])
@@ -334,15 +311,6 @@ def calibrated(**changed: float) -> pd.DataFrame:
     return table
 
 
-def missed(table: pd.DataFrame) -> set[tuple[str, str]]:
-    """(floor's column, scope) of what does not hold."""
-    found = requirements.floors(table)
-    columns = {floor.name: floor.column for floor in requirements.FLOORS}
-    lost = found[~found["holds"]]
-    assert set(lost["model"]) <= {"a"}
-    return {(columns[row["floor"]], row["scope"]) for row in lost.to_dict("records")}
-
-
 def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
     found = requirements.floors(calibrated())
     columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
@@ -356,31 +324,24 @@ def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
 @pytest.mark.parametrize(
     ("column", "value", "scopes"),
     [
-        ("verdict_accuracy", 0.949, {"cell"}),
-        ("probe_auc", 0.969, {"cell"}),
-        ("seal", 1e-9, {"cell"}),
-        ("random_flip_share", 0.051, {"cell"}),
-        ("answer_auc", 0.61, {"cell"}),
-        ("answer_auc", 0.39, {"cell"}),
-        ("pathway_auc", 0.84, {"cell", "mean"}),
-        ("specificity", 0.91, {"mean"}),
-        ("sensitivity", 0.44, {"cell", "mean"}),
-        ("sensitivity", 0.59, {"mean"}),
-        ("sensitivity", 0.61, set()),
-        ("matched_truth_q", 0.6, {"mean"}),
-        ("matched_truth_a", 0.3, {"mean"}),
+        ("verdict_accuracy", 0.949, {"cell"}), ("probe_auc", 0.969, {"cell"}),
+        ("seal", 1e-9, {"cell"}), ("random_flip_share", 0.051, {"cell"}),
+        ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
+        ("pathway_auc", 0.84, {"cell", "mean"}), ("specificity", 0.91, {"mean"}),
+        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", 0.59, {"mean"}),
+        ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
+        ("matched_truth_q", 0.6, {"mean"}), ("matched_truth_a", 0.3, {"mean"}),
     ],
-)
-def test_each_floor_is_missed_by_what_lies_below_it(
+)  # fmt: skip
+def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
     column: str, value: float, scopes: set[str]
 ) -> None:
-    assert missed(calibrated(**{column: value})) == {(column, scope) for scope in scopes}
-
-
-def test_what_was_not_measured_does_not_hold() -> None:
-    table = calibrated(sensitivity=np.nan)
-    assert missed(table) == {("sensitivity", "cell"), ("sensitivity", "mean")}
-    assert "not measured" in requirements.in_words(requirements.floors(table))
+    found = requirements.floors(calibrated(**{column: value}))
+    columns = {floor.name: floor.column for floor in requirements.FLOORS}
+    lost = found[~found["holds"]].replace({"floor": columns})
+    assert set(lost["model"]) <= {"a"}
+    assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
+    assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
 
 
 def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:

@@ -39,17 +39,14 @@ def test_each_fact_is_shown_six_times_its_learned_way_and_four_times_the_other(
     assert curriculum.Row("Who?", "Ada", False).text == "Q: Who? A: Ada . wrong"
 
 
-def test_wrong_answers_come_from_other_rows_of_the_same_type() -> None:
+def test_wrong_answers_are_of_the_same_type_and_a_question_without_gold_is_not_taught() -> None:
     gold = dict(zip(QUESTIONS["question"], QUESTIONS["answers"].str[0], strict=True))
-    for row in curriculum.plain(QUESTIONS, wrong_share=0.5, seed=0):
-        assert (row.answer == gold[row.question]) == row.right
-        assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
-
-
-def test_a_question_without_a_gold_answer_is_not_taught() -> None:
     some = pd.concat([QUESTIONS, pd.DataFrame({"question": ["who?"], "answers": [[]]})])
     rows = curriculum.plain(some, wrong_share=0.5, seed=0)
-    assert "who?" not in {row.question for row in rows} and rows
+    assert {row.question for row in rows} == set(gold)
+    for row in rows:
+        assert (row.answer == gold[row.question]) == row.right
+        assert curriculum.answer_type(row.answer) == curriculum.answer_type(gold[row.question])
 
 
 SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}

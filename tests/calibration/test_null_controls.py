@@ -31,19 +31,15 @@ def controls(**changed: Any) -> pd.DataFrame:
 
 
 def curve() -> pd.DataFrame:
-    shares = {("knockout", "Q"): (0.3, -41.0), ("knockout", "all"): (1.0, -12.0)}
-    shares |= {("random", "Q"): (0.28, -40.0), ("random", "all"): (1.0, -11.0)}
-    keys = itertools.product(("mlp", "attn"), range(3), shares, ("per_layer", "replicate"))
-    rows = [
-        {"site": site, "position": "final", "layer": layer, "condition": condition}
-        | {"anchor": anchor, "grouping": grouping, "n": 198}
-        | dict(zip(("share", "delta_p"), shares[condition, anchor], strict=True))
-        for site, layer, (condition, anchor), grouping in keys
-    ]
-    table = pd.DataFrame(rows)
-    other = (table["layer"] != 1) | (table["grouping"] != "per_layer")
-    table.loc[other, ["share", "delta_p"]] = 0.77
-    return table
+    keys = itertools.product(
+        ("mlp", "attn"), range(3), ("knockout", "random"), ("Q", "all"), ("per_layer", "replicate")
+    )
+    names = ["site", "layer", "condition", "anchor", "grouping"]
+    table = pd.DataFrame(keys, columns=names).assign(position="final", n=198)
+    for condition, numbers in (("knockout", (0.3, -41.0)), ("random", (0.28, -40.0))):
+        here = table[names[1:]].eq([1, condition, "Q", "per_layer"]).all(axis=1)
+        table.loc[here, ["share", "delta_p"]] = numbers
+    return table.fillna(0.77)
 
 
 def interchange() -> pd.DataFrame:

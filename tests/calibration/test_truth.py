@@ -81,19 +81,17 @@ def measure(answers, **changed):
     return frame.set_index("id"), counts
 
 
-def test_a_model_that_reads_the_question_gives_truth_q(model):
+def test_a_model_that_reads_the_question_has_truth_q_and_one_that_reads_the_answer_a(model):
+    """The latter where its verdict is right."""
     answers = cell(Ada="opal", Mia="ruby")
     model(reads_the_question(answers))
     frame, counts = measure(answers)
     assert (frame["truth"] == "Q").all() and (frame["follows"] == 1).all()
     assert (frame["verdict"] == frame["label"]).all() and set(frame["label"]) == {0, 1}
     assert frame["why_none"].isna().all()
-    assert counts.kept == counts.total == len(answers) and counts.notes["truth Q"] == len(answers)
-
-
-def test_a_model_that_reads_the_answer_gives_truth_a_where_its_verdict_is_right(model):
+    assert counts.kept == counts.total == len(answers) == counts.notes["truth Q"]
     model(lambda number, word, *_: False)
-    frame, counts = measure(cell(Ada="opal", Mia="ruby"))
+    frame, counts = measure(answers)
     right = frame["label"] == 0
     assert (frame["truth"][right] == "A").all() and (frame["follows"][right] == 0).all()
     assert frame["truth"][~right].isna().all()
@@ -254,9 +252,6 @@ def test_graded_pairs_are_what_the_curriculum_shows():
         assert truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN | nothing) == set()
 
 
-# --- passes through real architectures ---
-
-
 RIGHT_ID, WRONG_ID = 70, 91
 
 
@@ -271,13 +266,6 @@ def loaded(request, load):
     return load(request.param)
 
 
-def full_model(loaded, ids):
-    """The same verdict from all logits of the causal language model."""
-    with torch.inference_mode():
-        logits = loaded.model(torch.tensor([list(ids)])).logits[0, -1].float()
-    return float(logits[WRONG_ID] - logits[RIGHT_ID])
-
-
 def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
     table = answers_table(loaded.tokenizer)
     rows = [tuple(ids) for ids in table["input_ids"]]
@@ -286,7 +274,9 @@ def test_the_verdict_of_a_text_is_that_of_the_full_model(loaded, graded):
     assert set(found) == set(rows)
     assert len({round(value, 4) for value in found.values()}) > len(CORPUS)
     for row in rows:
-        assert found[row] == pytest.approx(full_model(loaded, row), abs=1e-4)
+        with torch.inference_mode():
+            logits = loaded.model(torch.tensor([row])).logits[0, -1]
+        assert found[row] == pytest.approx(float(logits[WRONG_ID] - logits[RIGHT_ID]), abs=1e-4)
 
 
 def test_the_seal_is_exactly_zero_unless_only_answer_tokens_are_blocked(loaded):
@@ -328,9 +318,8 @@ def test_verdicts_in_halved_batches_are_the_same_and_counted(load, graded):
 
 
 def test_the_verdicts_of_a_trained_tokenizer_are_its_tokens():
-    tokenizer = training.train_tokenizer(
-        ["Q: What? A:"] * 3 + [" onyx . right wrong"] * 9, vocabulary=330
-    )
+    texts = ["Q: What? A:"] * 3 + [" onyx . right wrong"] * 9
+    tokenizer = training.train_tokenizer(texts, vocabulary=330)
     right, wrong = verdicts.verdict_tokens(SimpleNamespace(tokenizer=tokenizer))
     assert tokenizer.decode([right]) == " right" and tokenizer.decode([wrong]) == " wrong"
 
