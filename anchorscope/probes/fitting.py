@@ -175,9 +175,9 @@ def _calibrated_across(fitted: Fitted, x: Features, plan: Design, weights: np.nd
     return replace(fitted, t=t, offset=offset)
 
 
-def usable(plan: Design, weights: np.ndarray, *, inner: bool = True) -> np.ndarray:
-    """Whether every probe (or those of the outer folds) learns from both classes, bool [draws]."""
-    masks = training_rows(plan)[0] if inner else plan.outer
+def usable(plan: Design, weights: np.ndarray) -> np.ndarray:
+    """Whether every probe learns from both classes, of weights [draws, n]; bool [draws]."""
+    masks, _ = training_rows(plan)
     wrong, everyone = weights @ (masks * plan.z).T, weights @ masks.T
     return ((wrong > 0) & (wrong < everyone)).all(-1)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-MEMORY = 5
+MEMORY = 10
 SURE = 30.0
 SLOPE_KEPT = 0.3
 SEARCH_STEPS = 10

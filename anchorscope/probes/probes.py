@@ -89,7 +89,7 @@ def fit(
     *,
     device: str | torch.device = "cpu",
 ) -> Probes:
-    """Fit every problem at every layer, on `device`, as many at once as fit its memory.
+    """Fit every problem at every layer, on `device`, as many layers at once as fit its memory.
 
     Args:
         x: features, float [layers, n, width]; only the layers being solved are asked for.
@@ -99,7 +99,7 @@ def fit(
         device: where to solve.
 
     Raises:
-        AnchorscopeError: training rows of one class, a GPU on which a single problem does not fit.
+        AnchorscopeError: training rows of one class, a GPU on which those of one layer do not fit.
     """
     device = torch.device(device)
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))

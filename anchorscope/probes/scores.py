@@ -127,8 +127,8 @@ def drawn(answers: pd.DataFrame, settings: Settings) -> Draws:
     found = bootstrap(ordered, settings.refits, settings.seed)
     places = pd.Index(ordered["id"]).get_indexer(pd.Index(answers["id"]))
     weights = found.weights[:, found.clusters][:, places].astype(np.int64)
-    plan = design(answers, settings)
-    usable = fitting.usable(plan, weights, inner=False)
+    plan = design(answers, settings).uncalibrated
+    usable = fitting.usable(plan, weights)
     if not usable.all():
         log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     return Draws(plan.ids, weights[usable])
