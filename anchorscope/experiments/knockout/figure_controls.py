@@ -141,10 +141,7 @@ def _column(
     *,
     labels: bool,
 ) -> alt.VConcatChart:
-    """One cell's panels (title, rows, axis, format); `labels` shows their y axes.
-
-    The heading, dataset above model, says where the cell has no signal.
-    """
+    """One cell's panels (title, rows, axis, format); `labels` shows their y axes."""
     heads = [{"layer": int(layer)} for layer in cell["layer"][data.true(cell["headline"])]]
     rule = alt.Chart(alt.Data(values=heads)).mark_rule(color=draw.SOFT, strokeWidth=0.8)
     views = []
@@ -156,15 +153,9 @@ def _column(
         views.append(figure_panel.line_panel(told, x, y, shared, look, TIPS, under=under))
     unseen = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
     size, model = 0.88 * look.label_size, named["model"] + (", no signal" if unseen else "")
-    heading = draw.panel_heading(
-        named["dataset"],
-        look,
-        color=draw.SOFT if unseen else draw.INK,
-        subtitle=draw.wrapped(model, look.panel_width, 0.5 * size),
-        subtitleFontSize=size,
-        subtitleColor=draw.SOFT,
-    )
-    views[0] = views[0].properties(title=heading)
+    lines = draw.wrapped(model, look.panel_width, 0.5 * size)
+    soft = {"subtitle": lines, "subtitleFontSize": size, "subtitleColor": draw.SOFT}
+    views[0] = views[0].properties(title=draw.panel_heading(named["dataset"], look, **soft))
     return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
 
