@@ -113,12 +113,11 @@ def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
             some = effects.measured
             each = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
             found[f"auc_{condition}"] = np.mean(each, axis=0)
-    for name, key in (("refit", "knockout"), ("shuffled", "clean")):
-        s = readout.others.get((name, key))
-        if s is not None:
-            learned = _shuffled(answers, analysis) if name == "shuffled" else z
-            found[f"auc_{name}"] = [auc(layer, learned) for layer in s]
-            found |= _ends(f"auc_{name}", analysis.drawn.aucs(s, learned), analysis.level)
+    for key in {("refit", "knockout"), ("shuffled", "clean")} & readout.others.keys():
+        s, name = readout.others[key], f"auc_{key[0]}"
+        learned = _shuffled(answers, analysis) if key[0] == "shuffled" else z
+        found[name] = [auc(layer, learned) for layer in s]
+        found |= _ends(name, analysis.drawn.aucs(s, learned), analysis.level)
     return found
 
 

@@ -7,7 +7,6 @@ deviations is the inflation that the other intervals lack.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -28,8 +27,6 @@ COLUMNS = (
 QUANTITIES = ("share", "delta_p_q", "delta_p_all", "probe_auc")
 KNOCKOUT = ("knockout", 0)
 PROBLEMS_AT_ONCE = 250
-
-log = logging.getLogger(__name__)
 
 
 def refit(
@@ -121,11 +118,9 @@ def _layers(clean: features.Features, fitted: fitting.Fitted, plan: fitting.Desi
 
 
 def _draw(answers: pd.DataFrame, draws: int, plan: fitting.Design) -> Bootstrap:
-    """The draws that leave every probe both classes."""
+    """The draws that leave every probe both classes; the table tells how many these are."""
     drawn = samples.bootstrap(samples.kept(answers), draws, plan.settings.seed)
     usable = fitting.usable(plan, drawn.weights[:, drawn.clusters].astype(np.int64))
-    if not usable.all():
-        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     if not usable.any():
         raise AnchorscopeError(
             f"none of {len(usable)} bootstrap draws leaves every fold both classes",
