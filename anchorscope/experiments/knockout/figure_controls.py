@@ -1,7 +1,7 @@
 """The figure `controls`: what flips by itself, and what the probes still know, cell by cell."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 import altair as alt
@@ -13,7 +13,9 @@ from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figures import SHARES
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one colour, one kind of pass
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
@@ -54,9 +56,6 @@ CONTRAST = (
 )
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
-Axis = tuple[tuple[float, float], Sequence[float]]
-"""Range and ticks."""
-PERCENT: Axis = ((0, 100), [0, 50, 100])
 
 
 @fitted
@@ -96,8 +95,8 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
     for place, (model, dataset) in enumerate(product(asked.panels, asked.datasets)):
         cell, mine = (data.cell_of(table, model[0], dataset[0]) for table in (rows, follow))
         panels = [
-            ("Flips (%)", _lines(cell, FLIPS, 100), PERCENT, "d"),
-            ("Follow (%)", _lines(mine, FOLLOWS, 1), PERCENT, "d"),
+            ("Flips (%)", _lines(cell, FLIPS, 100), SHARES, "d"),
+            ("Follow (%)", _lines(mine, FOLLOWS, 1), SHARES, "d"),
             ("AUC", _lines(cell, AUCS, 1), aucs, ".1f"),
         ]
         if follow.empty:
