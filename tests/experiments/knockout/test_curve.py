@@ -119,16 +119,6 @@ def test_a_reference_layer_decides_for_all_layers() -> None:
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
-def test_rows_of_other_probes_are_ignored() -> None:
-    others = [scores().assign(probe=name, s=9.0) for name in ("refit", "offset", "shuffled")]
-    both = pd.concat([scores().assign(probe="clean"), *others])
-    pd.testing.assert_frame_equal(analysis.table(curve.curve, both, answers()), made())
-    pd.testing.assert_frame_equal(
-        analysis.table(curve.contrasts, both, answers()),
-        analysis.table(curve.contrasts, scores(), answers()),
-    )
-
-
 def test_an_effect_is_none_certain_or_unclear_and_not_interpretable_without_a_signal() -> None:
     measured, table = cell(60)
     found = analysis.table(curve.contrasts, measured, table, draws=100)
@@ -280,13 +270,6 @@ def test_flips_select_as_do_halves_of_the_data_and_groups_of_a_second_prompt_do_
     assert found["per_layer"] < -20
     assert found["reference_layer"] < -10 and found["split"] < -10
     assert abs(found["replicate"]) < 1
-
-
-def test_a_readouts_rows_do_not_depend_on_the_others() -> None:
-    other = scores().assign(readout="attn/final", s=lambda table: 2 * table["s"])
-    both = analysis.table(curve.curve, pd.concat([scores(), other]), answers(), draws=20)
-    alone = made(draws=20)
-    pd.testing.assert_frame_equal(both[both["site"] == "mlp"], alone)
 
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:

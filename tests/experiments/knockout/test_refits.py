@@ -65,7 +65,7 @@ def slow_quantities(clean: np.ndarray, cut: np.ndarray, z: np.ndarray) -> list[f
 
 @pytest.mark.parametrize("scoring", ["calibrated", "published"])
 def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> None:
-    settings = replace(SETTINGS, scoring=scoring)  # type: ignore[arg-type]
+    settings = SETTINGS.model_copy(update={"scoring": scoring})
     answers, x = cell()
     found = refitted(answers, x, settings, draws=6)
     found = found[found["layer"] == LAYERS // 3]
