@@ -17,7 +17,6 @@ from anchorscope.probes.draws import Draws
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
 
-ANCHORS = ("Q", "A", "all")
 ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of intervals."""
 Columns = dict[str, Any]
@@ -186,7 +185,7 @@ def stacked(frames: Sequence[pd.DataFrame], columns: Sequence[str] = ()) -> pd.D
 
 
 def anchored(flips: np.ndarray) -> dict[str, np.ndarray]:
-    """Who belongs to each of `ANCHORS`, bool as `flips`."""
+    """Anchor → who belongs to it, bool as `flips`."""
     return {"Q": flips, "A": ~flips, "all": np.ones_like(flips)}
 
 

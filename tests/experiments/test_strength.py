@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -25,13 +23,6 @@ DRAWN = samples.bootstrap(ANSWERS, 400, 0)
 
 def scores(told: float) -> np.ndarray:
     return told * (2 * Z - 1) + RANDOM.normal(size=N)
-
-
-def readout(clean: np.ndarray, position: str = "final", **more: Any) -> Readout:
-    auc = np.array([roc_auc_score(Z, s) for s in clean])
-    fold = np.arange(N) % 5
-    chosen = more.get("chosen", np.zeros(5, dtype=int))
-    return Readout("mlp", position, clean, auc, fold, chosen, {}, {}, {})
 
 
 def floors(**told: float) -> pd.DataFrame:
@@ -65,15 +56,16 @@ def test_before_the_answer_is_read_only_the_question_counts() -> None:
     assert found["signal"][0] and found["floor"][0] == "question"
     with pytest.raises(AnchorscopeError, match="no floor applies to the position prompt_end"):
         found_of(clean, told[told["floor"] != "question"], "prompt_end")
+    with pytest.raises(AnchorscopeError, match="199 rows are not those of 200 answers"):
+        found_of(clean, told[1:])
 
 
 def test_the_cell_scores_each_sample_at_its_own_folds_layer() -> None:
     clean = np.stack([scores(0.0), scores(2.0)])
-    own = readout(clean, chosen=np.array([1, 1, 0, 1, 1]))
-    expected = np.where(np.arange(N) % 5 == 2, clean[0], clean[1])
-    assert np.array_equal(own.own, expected)
-    found = found_of(own.own[None])
-    assert found["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, expected)])
+    fold, chosen = np.arange(N) % 5, np.array([1, 1, 0, 1, 1])
+    own = Readout("mlp", "final", clean, np.zeros(2), fold, chosen, {}, {}, {}).own
+    assert np.array_equal(own, np.where(fold == 2, clean[0], clean[1]))
+    assert found_of(own[None])["probe_auc"].tolist() == pytest.approx([roc_auc_score(Z, own)])
 
 
 def test_each_fold_chooses_the_deepest_layer_within_a_hundredth_of_its_best() -> None:

@@ -51,8 +51,6 @@ def tables(
         "strata": strata.report,
         "density": controls.density,
     }
-    made: dict[str, list[pd.DataFrame]] = {name: [] for name in COLUMNS}
-    for one in analyses(scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed):
-        for name, make in makers.items():
-            made[name].append(make(one))
-    return {name: stacked(frames, COLUMNS[name]) for name, frames in made.items()}
+    given = analyses(scores, answers, floors=floors, refits=refits, **bootstrap, seed=seed)
+    made = [{name: make(one) for name, make in makers.items()} for one in given]
+    return {name: stacked([one[name] for one in made], COLUMNS[name]) for name in COLUMNS}

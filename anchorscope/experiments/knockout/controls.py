@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from anchorscope.experiments import strength
 from anchorscope.experiments.analysis import Analysis, Columns
@@ -26,9 +27,7 @@ CONTROLS = (
 )  # fmt: skip
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Columns of a strength that a cell's name otherwise than with `cell_` before them."""
-AUC_UNDER = ("knockout", "random", "question")
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
-DENSITY_CONDITIONS = ("knockout", "random")
 SHUFFLES = 100
 BINS = 10
 POINTS = 101
@@ -82,19 +81,14 @@ def _clean(scores: pd.DataFrame, readout: str) -> pd.DataFrame:
 
 def _fitted(analysis: Analysis, scores: pd.DataFrame, balanced: bool) -> Columns:
     """C and slope (medians over folds), and calibration error."""
-    readout, z = analysis.readout, analysis.z
+    readout, z, fold = analysis.readout, analysis.z, analysis.readout.fold
     rows = _clean(scores, readout.name)
     by_fold = rows.groupby(["layer", "fold"])[["c", "t"]].first().groupby("layer").median()
-    prior = _prior_logit(readout.fold, z) if balanced else 0.0
-    errors = [ece(sigmoid(s + prior), z) for s in readout.clean]
     medians = {name: by_fold[name].to_numpy(dtype=np.float64) for name in ("c", "t")}
-    return medians | {"ece": errors}
-
-
-def _prior_logit(fold: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Log odds of z = 1 outside each sample's fold: what balanced scores have been freed of."""
+    # balanced scores have been freed of the log odds outside each sample's fold
     share = np.array([z[fold != k].mean() for k in range(fold.max() + 1)])[fold]
-    return np.log(share / (1 - share))
+    prior = np.log(share / (1 - share)) if balanced else 0.0
+    return medians | {"ece": [ece(sigmoid(s + prior), z) for s in readout.clean]}
 
 
 def ece(p: np.ndarray, z: np.ndarray) -> float:
@@ -115,16 +109,15 @@ def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
         known = strength.scores(analysis.floors, analysis.answers)
         found |= {f"{name}_auc": auc(s, z) for name, s in known.items()}
     for condition, effects in readout.effects.items():
-        if condition in AUC_UNDER:
+        if f"auc_{condition}" in CONTROLS:
             some = effects.measured
             each = [[auc(layer[some], z[some]) for layer in draw] for draw in effects.s]
             found[f"auc_{condition}"] = np.mean(each, axis=0)
-    for name, key in (("refit", "knockout"), ("shuffled", "clean")):
-        s = readout.others.get((name, key))
-        if s is not None:
-            learned = _shuffled(answers, analysis) if name == "shuffled" else z
-            found[f"auc_{name}"] = [auc(layer, learned) for layer in s]
-            found |= _ends(f"auc_{name}", analysis.drawn.aucs(s, learned), analysis.level)
+    for key in {("refit", "knockout"), ("shuffled", "clean")} & readout.others.keys():
+        s, name = readout.others[key], f"auc_{key[0]}"
+        learned = _shuffled(answers, analysis) if key[0] == "shuffled" else z
+        found[name] = [auc(layer, learned) for layer in s]
+        found |= _ends(name, analysis.drawn.aucs(s, learned), analysis.level)
     return found
 
 
@@ -216,7 +209,7 @@ def density(analysis: Analysis) -> pd.DataFrame:
     found = {
         name: effects.delta_logit[:, layer].ravel()
         for name, effects in readout.effects.items()
-        if name in DENSITY_CONDITIONS
+        if name in ("knockout", "random")
     }
     if not found:
         return pd.DataFrame(columns=list(DENSITY))
@@ -224,18 +217,11 @@ def density(analysis: Analysis) -> pd.DataFrame:
     x = np.linspace(low, high, POINTS) if low < high else np.linspace(low - 1, high + 1, POINTS)
     frames = []
     for name, values in found.items():
-        columns = {"condition": name, "layer": layer, "x": x, "density": kernel_density(values, x)}
+        quartiles = np.quantile(values, [0.25, 0.75])
+        spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
+        # narrower than two points lie apart, a kernel would make a spike and no line
+        width = max(0.9 * spread * len(values) ** -0.2, x[1] - x[0])
+        columns = {"condition": name, "layer": layer, "x": x}
+        columns["density"] = norm.pdf(x[:, None], values, width).mean(1)
         frames.append(pd.DataFrame(readout.key | columns)[list(DENSITY)])
     return pd.concat(frames, ignore_index=True)
-
-
-def kernel_density(values: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Density at `x` [points] of values [n]; a kernel is at least as wide as two points lie apart.
-
-    Values that are all but equal would else make a spike between two points, and no line.
-    """
-    low, high = np.quantile(values, [0.25, 0.75])
-    spread = min(values.std(), (high - low) / 1.34) or values.std()
-    width = max(0.9 * spread * len(values) ** -0.2, x[1] - x[0])
-    t = (x[:, None] - values) / width
-    return np.exp(-0.5 * t**2).mean(1) / (width * np.sqrt(2 * np.pi))

@@ -61,8 +61,7 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     answers = analysis.answers
     right = (answers["label"] == 0).to_numpy()
     paired = right if condition in ARMS else complete(analysis.readout, answers)
-    beside = {name: values for name, values in analysis.strength.items() if name in CURVE}
-    beside["cell_signal"] = analysis.cell_strength["signal"][0]
+    beside = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
 
     def groups(readout: Readout) -> list[Group]:
         return _groups(readout, answers, condition, paired)

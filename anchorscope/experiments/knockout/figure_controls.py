@@ -1,7 +1,7 @@
 """The figure `controls`: what flips by itself, and what the probes still know, cell by cell."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import product
 
 import altair as alt
@@ -13,7 +13,9 @@ from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figures import SHARES
 
 # Okabe and Ito's colours, told apart by colour-blind readers; one colour, one kind of pass
 BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2 #e69f00 #009e73 #cc79a7 #56b4e9".split()
@@ -54,9 +56,6 @@ CONTRAST = (
 )
 TIPS = {"series": ("line", ""), "value": ("value", ".3~f"), "n": ("n", ",d")}
 SIZE: dict[str, data.Source] = {"n": ("n", 1, 0)}
-Axis = tuple[tuple[float, float], Sequence[float]]
-"""Range and ticks."""
-PERCENT: Axis = ((0, 100), [0, 50, 100])
 
 
 @fitted
@@ -96,8 +95,8 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
     for place, (model, dataset) in enumerate(product(asked.panels, asked.datasets)):
         cell, mine = (data.cell_of(table, model[0], dataset[0]) for table in (rows, follow))
         panels = [
-            ("Flips (%)", _lines(cell, FLIPS, 100), PERCENT, "d"),
-            ("Follow (%)", _lines(mine, FOLLOWS, 1), PERCENT, "d"),
+            ("Flips (%)", _lines(cell, FLIPS, 100), SHARES, "d"),
+            ("Follow (%)", _lines(mine, FOLLOWS, 1), SHARES, "d"),
             ("AUC", _lines(cell, AUCS, 1), aucs, ".1f"),
         ]
         if follow.empty:
@@ -141,10 +140,7 @@ def _column(
     *,
     labels: bool,
 ) -> alt.VConcatChart:
-    """One cell's panels (title, rows, axis, format); `labels` shows their y axes.
-
-    The heading, dataset above model, says where the cell has no signal.
-    """
+    """One cell's panels (title, rows, axis, format); `labels` shows their y axes."""
     heads = [{"layer": int(layer)} for layer in cell["layer"][data.true(cell["headline"])]]
     rule = alt.Chart(alt.Data(values=heads)).mark_rule(color=draw.SOFT, strokeWidth=0.8)
     views = []
@@ -156,15 +152,9 @@ def _column(
         views.append(figure_panel.line_panel(told, x, y, shared, look, TIPS, under=under))
     unseen = len(cell) > 0 and not data.true(cell["cell_signal"]).any()
     size, model = 0.88 * look.label_size, named["model"] + (", no signal" if unseen else "")
-    heading = draw.panel_heading(
-        named["dataset"],
-        look,
-        color=draw.SOFT if unseen else draw.INK,
-        subtitle=draw.wrapped(model, look.panel_width, 0.5 * size),
-        subtitleFontSize=size,
-        subtitleColor=draw.SOFT,
-    )
-    views[0] = views[0].properties(title=heading)
+    lines = draw.wrapped(model, look.panel_width, 0.5 * size)
+    soft = {"subtitle": lines, "subtitleFontSize": size, "subtitleColor": draw.SOFT}
+    views[0] = views[0].properties(title=draw.panel_heading(named["dataset"], look, **soft))
     return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 
 

@@ -1,20 +1,21 @@
 """The figure `probes`: how good the probes are, and whom the groups hold, layer by layer."""
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.knockout.figure_controls import PERCENT, SIZE, Axis, auc_axis
+from anchorscope.experiments.knockout.figure_controls import SIZE, auc_axis
 from anchorscope.figures import figure_data as data
 from anchorscope.figures import figure_panel
 from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
+from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
-from anchorscope.figures.figures import GROUPINGS
+from anchorscope.figures.figures import GROUPINGS, SHARES
 
 CONTROLS = (
     "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
@@ -79,7 +80,7 @@ def probes_chart(
     groups, grouping = data.select(curve, asked.readout, asked.grouping)
     groups = groups[groups["condition"] == "knockout"]
     tables = (checked, groups, data.rows_at(density, asked.readout))
-    columns = [_rows(*tables, model, asked.datasets) for model in asked.panels]
+    columns = [_rows(tables, model, asked.datasets) for model in asked.panels]
     across = draw.columns_across(len(columns), look.columns)
     width = draw.width_of(across, look)
     curves = pd.DataFrame([row for rows in columns for row in (*rows["auc"], *rows["accuracy"])])
@@ -114,17 +115,17 @@ def _caption(
         f"bands: pointwise {100 * asked.level:g}\u00a0% {data.AUC_BANDS}.",
         KEY.format(before=BEFORE if before else ""),
         *data.thin_note(thin, "knockout"),
-        *_added(cells.items()),
+        *_added(cells),
         *data.unseen_note(cells),
         *data.missing_note([name for name, cell in cells.items() if cell.empty]),
         HUMPS,
     ]
 
 
-def _added(cells: Iterable[tuple[str, pd.DataFrame]]) -> list[str]:
+def _added(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     """What reading the answer adds to the AUC at the headline layer, cell by cell."""
     said = []
-    for name, cell in cells:
+    for name, cell in cells.items():
         head = cell[data.true(cell["headline"])].dropna(subset=["added_auc"])
         for ends in head[["added_auc", "added_low", "added_high"]].to_numpy():
             value, low, high = (f"{end:.2f}".replace("-", "\u2212") for end in ends)
@@ -133,19 +134,11 @@ def _added(cells: Iterable[tuple[str, pd.DataFrame]]) -> list[str]:
     return [f"{where}: {data.few(said, 8)}."] if said else []
 
 
-def _rows(
-    controls: pd.DataFrame,
-    curve: pd.DataFrame,
-    density: pd.DataFrame,
-    model: Pair,
-    datasets: Sequence[Pair],
-) -> Rows:
+def _rows(tables: Sequence[pd.DataFrame], model: Pair, datasets: Sequence[Pair]) -> Rows:
     """One model's rows of the three tables."""
     found: Rows = {name: [] for name in MEASURES}
     for i, (key, name) in enumerate(datasets):
-        cell, groups, humps = (
-            data.cell_of(table, model[0], key) for table in (controls, curve, density)
-        )
+        cell, groups, humps = (data.cell_of(table, model[0], key) for table in tables)
         common: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
         for measure, condition, anchor, numbers, table in _lines(cell, groups, humps):
             beside, said = condition in BESIDE, BESIDE.get(condition, MEASURES[measure][0])
@@ -153,8 +146,7 @@ def _rows(
             shown |= {"condition": condition, "chance": beside or condition == "random"}
             if measure == "density":
                 shown["layer"] = table["at"].iloc[0]
-            offset = i + 4 * draw.ANCHORS.index(anchor)
-            count = data.layer_count(table)
+            count, offset = data.layer_count(table), i + 4 * draw.ANCHORS.index(anchor)
             for row in data.line_rows(table, numbers, shown, count, offset, probe=not beside):
                 marked = row["mark"] and condition != "floor_auc"
                 found[measure].append(row | {"mark": marked})
@@ -198,7 +190,7 @@ def _panel(
 def _axis(name: str, seen: Sequence[float]) -> Axis:
     """Range and ticks of a measure's axis; holds every value and band."""
     if name == "accuracy":
-        return PERCENT
+        return SHARES
     if name == "auc":
         return auc_axis(min([0.5, *seen]))
     high = max([0.1 if name == "ece" else 1, *seen])

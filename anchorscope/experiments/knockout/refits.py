@@ -7,7 +7,6 @@ deviations is the inflation that the other intervals lack.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -28,8 +27,6 @@ COLUMNS = (
 QUANTITIES = ("share", "delta_p_q", "delta_p_all", "probe_auc")
 KNOCKOUT = ("knockout", 0)
 PROBLEMS_AT_ONCE = 250
-
-log = logging.getLogger(__name__)
 
 
 def refit(
@@ -76,24 +73,20 @@ def refit(
     anew = zip(drawn.weights, _again(passes, plan, fitted.c, drawn, device), strict=True)
     refitted = [quantities(s, plan.z, replace(drawn, weights=one[None])) for one, s in anew]
     estimate, fixed = (quantities(own, plan.z, draw) for draw in (once, drawn))
-    site, _, position = readout.partition("/")
-    found = _spreads(estimate, fixed, np.concatenate(refitted), layers)
-    return found.assign(site=site, position=position)[list(COLUMNS)]
-
-
-def _spreads(
-    estimate: np.ndarray, fixed: np.ndarray, refitted: np.ndarray, layers: Sequence[int]
-) -> pd.DataFrame:
-    """Standard deviations of `quantities` over the draws in which one exists both ways."""
     where = pd.MultiIndex.from_product([layers, QUANTITIES], names=["layer", "quantity"])
-    one, two = (
-        pd.DataFrame(found.reshape(len(found), -1), columns=where) for found in (fixed, refitted)
-    )
-    known = one.notna() & two.notna()
-    sd_fixed, sd_refit = one.where(known).std(), two.where(known).std()
-    columns = {"estimate": estimate.ravel(), "sd_fixed": sd_fixed, "sd_refit": sd_refit}
-    columns |= {"inflation": sd_refit / sd_fixed.where(sd_fixed > 0), "draws": known.sum()}
-    return pd.DataFrame(columns, index=where).reset_index()
+    both = (pd.DataFrame(one.reshape(len(one), -1)) for one in (fixed, np.concatenate(refitted)))
+    found = _spreads(*both).assign(estimate=estimate.ravel()).set_index(where).reset_index()
+    found["site"], found["position"] = readout.split("/")
+    return found[list(COLUMNS)]
+
+
+def _spreads(fixed: pd.DataFrame, refitted: pd.DataFrame) -> pd.DataFrame:
+    """Standard deviations over the draws (rows) in which a quantity (column) exists both ways."""
+    known = fixed.notna() & refitted.notna()
+    found = pd.DataFrame({"draws": known.sum()})
+    found["sd_fixed"], found["sd_refit"] = fixed.where(known).std(), refitted.where(known).std()
+    varies = found["sd_fixed"].where(found["sd_fixed"] > 0)
+    return found.assign(inflation=found["sd_refit"] / varies)
 
 
 def _again(
@@ -125,11 +118,9 @@ def _layers(clean: features.Features, fitted: fitting.Fitted, plan: fitting.Desi
 
 
 def _draw(answers: pd.DataFrame, draws: int, plan: fitting.Design) -> Bootstrap:
-    """The draws that leave every probe both classes."""
+    """The draws that leave every probe both classes; the table tells how many these are."""
     drawn = samples.bootstrap(samples.kept(answers), draws, plan.settings.seed)
     usable = fitting.usable(plan, drawn.weights[:, drawn.clusters].astype(np.int64))
-    if not usable.all():
-        log.warning("%d of %d draws leave a fold one class only", (~usable).sum(), len(usable))
     if not usable.any():
         raise AnchorscopeError(
             f"none of {len(usable)} bootstrap draws leaves every fold both classes",
@@ -143,8 +134,7 @@ def _draw(answers: pd.DataFrame, draws: int, plan: fitting.Design) -> Bootstrap:
 def quantities(passes: Sequence[np.ndarray], z: np.ndarray, drawn: Bootstrap) -> np.ndarray:
     """`QUANTITIES` of scores on the two passes, each [layers, n], in each draw.
 
-    Returns:
-        float64 [draws, layers, quantities]; NaN where nothing flips, or z [n] is of one class.
+    float64 [draws, layers, quantities]; NaN where nothing flips, or z [n] is of one class.
     """
     clean, cut = passes
     wrong = clean > 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -16,33 +16,29 @@ from anchorscope.figures.figure_style import Figure
 from anchorscope.figures.figures import chart, choices
 from anchorscope.passes.interventions import BY_NAME
 
-TITLES = {
-    "controls": "What flips by itself, and what the probes know",
-    "probes": "The probes",
-    "readouts": "ΔP at every read-out",
+# view → its title, what draws it, and of which tables
+CHARTS: dict[str, tuple[str, Callable[..., Figure], tuple[str, ...]]] = {
+    "controls": (
+        "What flips by itself, and what the probes know",
+        controls_chart,
+        ("controls", "contrasts"),
+    ),
+    "probes": ("The probes", probes_chart, ("controls", "curve", "density")),
+    "readouts": ("ΔP at every read-out", readouts_chart, ("curve",)),
 }
 
 
 def view(
     name: str, tables: Mapping[str, pd.DataFrame], **asked: Any
 ) -> tuple[Figure, list[Choice]]:
-    """A picture, and what its page switches between.
+    """A picture, and what its page switches between: one of `CHARTS`, or a read-out's own.
 
-    Args:
-        name: `controls`, `probes`, `readouts`, or another read-out, as `attn-final`.
-        tables: the figure's `curve`, `contrasts`, `controls` and `density`.
-        asked: as of `chart`, without the title.
+    `asked` is as of `chart`, without the title; a read-out is named as `attn-final`.
     """
-    curve, controls = tables["curve"], tables["controls"]
-    asked["title"] = TITLES.get(name, f"ΔP when {BY_NAME['knockout'].when}")
-    if name == "controls":
-        return controls_chart(controls, tables["contrasts"], **asked), []
-    if name == "probes":
-        given = (controls, curve, tables["density"])
-        return probes_chart(*given, **asked), []
-    if name == "readouts":
-        return readouts_chart(curve, **asked), []
-    asked["readout"] = tuple(name.split("-"))
+    if name in CHARTS:
+        title, draw, needed = CHARTS[name]
+        return draw(*(tables[table] for table in needed), title=title, **asked), []
+    asked |= {"title": f"ΔP when {BY_NAME['knockout'].when}", "readout": tuple(name.split("-"))}
     # the figure's own page switches between all read-outs
-    here = at_readout(curve, asked["readout"])
+    here = at_readout(tables["curve"], asked["readout"])
     return chart(here, **asked), choices(here, **asked)

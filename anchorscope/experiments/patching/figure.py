@@ -15,6 +15,7 @@ from anchorscope.figures import figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
+from anchorscope.figures.figures import SHARES
 
 # what is replaced: column of the table, colour of its bars
 REPLACED = {
@@ -110,7 +111,7 @@ def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
 def _lines(rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style) -> alt.LayerChart:
     """Flips by layer, those under the control dotted; thin groups are crosses."""
     x = figure_panel.layer_axis(layers, "Layer")
-    y = figure_panel.value_axis("value", "Flips (%)", (0, 100), [0, 50, 100], look)
+    y = figure_panel.value_axis("value", "Flips (%)", *SHARES, look)
     height, some = 0.7 * look.panel_height, len(rows) > 0
     return figure_panel.line_panel(
         rows, x, y, shared, look, TIPS, height=height, chance=some, crosses=some

@@ -13,8 +13,6 @@ from anchorscope.passes import partners
 from anchorscope.passes.batches import Sample
 from anchorscope.passes.interventions import random_tokens, runs, seeded
 
-FACTS = ("partner", "changed", "source")
-
 
 def measure(cell: Cell) -> pd.DataFrame:
     """Score the samples of a cell behind replaced question tokens.
@@ -45,7 +43,8 @@ def measure(cell: Cell) -> pd.DataFrame:
             patched.append(replace(sample, others=others))
     none = pd.DataFrame(columns=list(COLUMNS))
     rows = cell.score(patched, (*ARMS.values(), RANDOM)) if patched else none
-    return rows.merge(pd.DataFrame(facts, columns=["id", "condition", *FACTS]), how="left")
+    columns = ["id", "condition", "partner", "changed", "source"]
+    return rows.merge(pd.DataFrame(facts, columns=columns), how="left")
 
 
 def exact(sample: Sample, partner: Sample) -> Sample:
@@ -58,8 +57,7 @@ def exact(sample: Sample, partner: Sample) -> Sample:
 def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
     """A sample with as many tokens outside E_Q replaced, one by one, by such tokens of a donor.
 
-    Returns:
-        The sample, and the share of the replaced ids that are not what they were.
+    And the share of the replaced ids that are not what they were.
     """
     places = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]

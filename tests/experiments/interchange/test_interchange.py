@@ -81,32 +81,25 @@ def test_pairs_of_different_folds_do_not_count() -> None:
     assert at(table, "matched")["delta_p"] == pytest.approx((-40 - 20) / 2)
 
 
-def test_followers_are_those_worked_out_by_hand() -> None:
+def test_followers_are_those_worked_out_by_hand_by_label_and_the_knockouts_flips() -> None:
     # matched: a .9 → .3 and c .2 → .6 follow, b and f do not; placebo: b .8 → .4 alone
     table = analysis.table(interchange.report, scores(), answers())
     expected = {
-        ("matched", "all", "all"): (4, 2 / 4, (-60 + 10 - 40 - 20) / 4),
-        ("matched", "0", "all"): (2, 1 / 2, (-40 - 20) / 2),
-        ("matched", "1", "all"): (2, 1 / 2, (-60 + 10) / 2),
-        ("placebo", "all", "all"): (3, 1 / 3, (-10 - 40 - 10) / 3),
-        ("matched-placebo", "all", "all"): (3, 1 / 3, (-50 + 50 - 30) / 3),
-        ("matched-placebo", "0", "all"): (1, 1.0, -30),
+        ("matched", "all", "all"): [6, 4, 2 / 4, (-60 + 10 - 40 - 20) / 4],
+        ("matched", "0", "all"): [3, 2, 1 / 2, (-40 - 20) / 2],
+        ("matched", "1", "all"): [3, 2, 1 / 2, (-60 + 10) / 2],
+        ("matched", "0", "Q"): [1, 1, 1.0, -40],
+        ("matched", "0", "A"): [2, 1, 0.0, -20],
+        ("matched", "1", "Q"): [2, 1, 1.0, -60],
+        ("matched", "1", "A"): [1, 1, 0.0, 10],
+        ("matched", "all", "Q"): [3, 2, 1.0, (-60 - 40) / 2],
+        ("placebo", "all", "all"): [6, 3, 1 / 3, (-10 - 40 - 10) / 3],
+        ("matched-placebo", "all", "all"): [6, 3, 1 / 3, (-50 + 50 - 30) / 3],
+        ("matched-placebo", "0", "all"): [3, 1, 1.0, -30],
     }
     for where, values in expected.items():
         row = at(table, *where)
-        assert row[["n_paired", "follows", "delta_p"]].tolist() == pytest.approx(list(values))
-
-
-def test_groups_are_those_of_the_knockouts_flips_right_and_wrong_apart() -> None:
-    table = analysis.table(interchange.report, scores(), answers())
-    names = ["n", "n_paired", "follows"]
-    expected = {
-        ("0", "Q"): (1, 1, 1.0), ("0", "A"): (2, 1, 0.0),
-        ("1", "Q"): (2, 1, 1.0), ("1", "A"): (1, 1, 0.0),
-        ("all", "Q"): (3, 2, 1.0), ("all", "A"): (3, 2, 0.0),
-    }  # fmt: skip
-    for where, values in expected.items():
-        assert at(table, "matched", *where)[names].tolist() == list(values)
+        assert row[["n", "n_paired", "follows", "delta_p"]].tolist() == pytest.approx(values)
 
 
 def cell(reads: str, n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -19,23 +19,16 @@ N, WIDTH, LAYERS = 120, 5, 6
 SETTINGS = Settings(folds=3, inner_folds=3, grid=[0.1], seed=4)
 
 
-def cell(n: int = N, wrong: float = 0.4, width: int = WIDTH) -> tuple[pd.DataFrame, torch.Tensor]:
+def cell() -> tuple[pd.DataFrame, torch.Tensor]:
     """Answers, and clean activations that know more at each layer up to the last but one."""
     random = np.random.default_rng(0)
-    z = (random.random(n) < wrong).astype(int)
-    x = random.normal(size=(LAYERS, n, width))
+    z = (random.random(N) < 0.4).astype(int)
+    x = random.normal(size=(LAYERS, N, WIDTH))
     for layer in range(LAYERS):
         x[layer, :, 0] += 0.5 * min(layer, LAYERS - 2) * z
-    answers = pd.DataFrame(
-        {
-            "id": [f"i{i}" for i in range(n)],
-            "question": [f"q{i}" for i in range(n)],
-            "subject": [f"s{i // 2}" for i in range(n)],
-            "label": z,
-            "dropped": None,
-        }
-    )
-    return answers, torch.as_tensor(x, dtype=torch.float32)
+    ids, subjects = ([f"{name}{i // of}" for i in range(N)] for name, of in (("i", 1), ("s", 2)))
+    texts = {"id": ids, "question": ids, "subject": subjects}
+    return pd.DataFrame(texts | {"label": z}), torch.as_tensor(x, dtype=torch.float32)
 
 
 def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
@@ -81,8 +74,7 @@ def test_spreads_are_those_of_probes_fitted_to_repeated_rows(scoring: str) -> No
     clusters = folds.clusters(answers["question"].tolist(), answers["subject"].tolist())
     drawn = intervals.bootstrap(clusters, 6, 4)
     everyone = fitting.fit(x[2:3], plan)
-    fixed: list[list[float]] = []
-    again: list[list[float]] = []
+    fixed, again = [], []
     for weights in drawn.weights:
         rows = np.repeat(np.arange(N), weights[clusters].astype(int))
         inner = plan.inner[:, rows]

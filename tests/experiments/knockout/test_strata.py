@@ -51,19 +51,16 @@ def report(**changed: Any) -> pd.DataFrame:
 
 def expected(condition: str, members: np.ndarray) -> dict[str, float]:
     """Sample by sample, draw by draw."""
-    shares, points, depths = [], [], []
-    for (name, _), s in CUT.items():
-        if name != condition:
-            continue
+    found: dict[str, list[float]] = {"flip_share": [], "delta_p": [], "delta_p_q": []}
+    for s in [s for (name, _), s in CUT.items() if name == condition]:
         flips, moved = [], []
         for i in np.flatnonzero(members):
             sign = 1 if CLEAN[i] > 0 else -1
             flips.append((s[i] > 0) != (CLEAN[i] > 0))
             moved.append(100 * sign * (sigmoid(s[i]) - sigmoid(CLEAN[i])))
-        shares.append(np.mean(flips))
-        points.append(np.mean(moved))
-        depths.append(np.array(moved)[flips].sum() / sum(flips) if any(flips) else np.nan)
-    found = {"flip_share": shares, "delta_p": points, "delta_p_q": depths}
+        depth = np.array(moved)[flips].sum() / sum(flips) if any(flips) else np.nan
+        for name, value in zip(found, (np.mean(flips), np.mean(moved), depth), strict=True):
+            found[name].append(float(value))
     return {name: float(np.nanmean(values)) for name, values in found.items()}
 
 

@@ -1,0 +1,210 @@
+"""The figures of controls and probes: every line as in the tables, and what the captions claim."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import figure_tables
+import pandas as pd
+import pytest
+from figure_tables import caption, drawing, points, views
+
+from anchorscope.experiments.knockout.figure_controls import AUCS, FLIPS, FOLLOWS, controls_chart
+from anchorscope.experiments.knockout.figure_probes import probes_chart
+from anchorscope.storage.errors import AnchorscopeError
+
+MODELS = [("m", "Model")]
+DATASETS = [("a", "Alpha"), ("b", "Beta")]
+LAYERS = 4
+Tables = tuple[pd.DataFrame, ...]
+
+
+def draw(
+    chart: Callable[..., Any], tables: Sequence[pd.DataFrame], **kwargs: Any
+) -> dict[str, Any]:
+    settings = {"title": "T", "panels": MODELS, "datasets": DATASETS, "readout": ("mlp", "final")}
+    return dict(chart(*tables, **settings | kwargs).to_dict())
+
+
+def tables() -> Tables:
+    """Controls, curve, density."""
+    cells = (MODELS, DATASETS)
+    return (
+        figure_tables.controls_of(*cells, LAYERS),
+        figure_tables.curve_of(*cells, LAYERS),
+        figure_tables.density_of(*cells),
+    )
+
+
+def contrasts() -> pd.DataFrame:
+    return figure_tables.contrasts_of(MODELS, DATASETS, LAYERS)
+
+
+@lru_cache
+def usual() -> dict[str, Any]:
+    return draw(probes_chart, tables())
+
+
+def test_every_measured_control_is_a_line_with_the_tables_values_and_the_headline_a_rule() -> None:
+    controls, pairs = tables()[0], contrasts()
+    spec = draw(controls_chart, (controls, pairs))
+    assert len(spec["concat"]) == 2
+    rule = spec["concat"][0]["vconcat"][0]["layer"][0]
+    assert rule["mark"]["type"] == "rule" and rule["data"]["values"] == [{"layer": LAYERS - 3}]
+    for cell, (dataset, _) in zip(spec["concat"], DATASETS, strict=True):
+        rows = controls[controls["dataset"] == dataset]
+        flips, follow, aucs = cell["vconcat"]
+        for panel, lines, factor in ((flips, FLIPS, 100), (aucs, AUCS, 1)):
+            drawn = pd.DataFrame(points(spec, panel))
+            assert set(drawn["series"]) == {series.name for series in lines.values()}
+            for column, series in lines.items():
+                got = drawn[drawn["series"] == series.name]["value"]
+                assert list(got) == pytest.approx(list(factor * rows[column]), abs=6e-5)
+        drawn = pd.DataFrame(points(spec, follow))
+        for contrast, series in FOLLOWS.items():
+            wanted = pairs[(pairs["contrast"] == contrast) & (pairs["dataset"] == dataset)]
+            wanted = wanted[wanted["quantity"] == "share"]["estimate"]
+            got = drawn[drawn["series"] == series.name]["value"]
+            assert list(got) == pytest.approx(list(wanted), abs=6e-5)
+
+
+def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None:
+    controls = tables()[0].assign(replicate_flip_share=float("nan")).drop(columns="null_share")
+    pairs = contrasts()[lambda table: ~table["contrast"].str.contains("matched|placebo")]
+    spec = draw(controls_chart, (controls, pairs))
+    assert {len(cell["vconcat"]) for cell in spec["concat"]} == {2}
+    svg = drawing(spec)
+    assert svg.count('aria-roledescription="legend"') == 1
+    assert ">Flips: question<" in svg and ">AUC: hardest floor<" in svg
+    assert not any(
+        f">{gone}" in svg for gone in ("Flips: replicate", "Flips: Δlogit permuted", "Follow")
+    )
+
+
+QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
+EVERYWHERE = [
+    "Read-out mlp/final; n = 980 to 1,000 samples a cell; ",
+    "Noise floor (largest |ΔP| with nothing cut): 0.002 points.",
+    "(90 % interval within ±5 points) at every layer with a signal in 2 of 2 cells, over the 900 ",
+    "turns surely more than a placebo in 2 of 2 cells with a signal.",
+]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda t: t, EVERYWHERE),
+        (
+            lambda t: t.assign(effect=t["effect"].where(t.eval(QUIET), "unclear")),
+            ["in 1 of 2 cells, ", "; not shown for Model on Beta at layers 1–2."],
+        ),
+        (
+            lambda t: t.assign(signal=t["dataset"] != "b"),
+            ["a placebo in 1 of 1 cells with a signal."],
+        ),
+        (lambda t: t.assign(signal=False), ["Effect of random tokens: not interpretable"]),
+        (lambda t: t[t["contrast"] != "random"], ["Effect of random tokens: not measured."]),
+    ],
+)
+def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: list[str]) -> None:
+    controls, *_ = tables()
+    found = caption(draw(controls_chart, (controls, change(contrasts()))))
+    assert [words for words in said if words not in found] == []
+    assert ("placebo in" in found) == ("not interpretable" not in found)
+    without = draw(controls_chart, (controls.drop(columns="noise_floor"), contrasts()))
+    assert "Noise floor: not measured." in caption(without)
+
+
+def panel(spec: dict[str, Any], title: str) -> dict[str, Any]:
+    """The panel whose y axis has that title."""
+    for view in spec["concat"][0]["vconcat"]:
+        axis = next(views(view, "line"))["encoding"]["y"]["axis"]
+        if axis["title"] == title:
+            return dict(view)
+    raise AssertionError(title)
+
+
+def drawn(spec: dict[str, Any], title: str) -> pd.DataFrame:
+    """The rows of its lines; of the AUC those of the read-out's own."""
+    rows = pd.DataFrame(points(spec, panel(spec, title)))
+    return rows[~rows["chance"].astype(bool)] if title == "Probe AUC" else rows
+
+
+def test_auc_and_its_band_are_the_tables() -> None:
+    controls, _, _ = tables()
+    got = drawn(usual(), "Probe AUC")
+    for name, column in (("value", "probe_auc"), ("low", "auc_low"), ("high", "auc_high")):
+        assert list(got[name]) == pytest.approx(list(controls[column]), abs=6e-5)
+    assert list(views(panel(usual(), "Probe AUC"), "area"))
+    low, high = next(views(panel(usual(), "Probe AUC"), "line"))["encoding"]["y"]["scale"]["domain"]
+    assert low <= controls["auc_low"].min() and controls["auc_high"].max() <= high
+
+
+def test_the_prompts_end_and_the_hardest_floor_stand_beside_the_auc() -> None:
+    controls, _, _ = tables()
+    spec = usual()
+    rows = pd.DataFrame(points(spec, panel(spec, "Probe AUC")))
+    for said, column in (("prompt's end", "prompt_end_auc"), ("hardest floor", "floor_auc")):
+        got = rows[rows["measure"].str.endswith(said)]["value"]
+        assert list(got) == pytest.approx(list(controls[column]), abs=6e-5)
+    head = controls[controls["headline"] & (controls["dataset"] == "a")].iloc[0]
+    value, low, high = (f"{head[f'added_{name}']:.2f}" for name in ("auc", "low", "high"))
+    assert f"at the headline layer: Model on Alpha {value} [{low}, {high}]; Mod" in caption(spec)
+    assert "hollow markers the same site at the prompt's end" in caption(spec)
+
+
+def test_groups_are_those_of_the_knockout_and_thin_ones_are_crosses() -> None:
+    controls, curve, density = tables()
+    few = (curve["anchor"] == "Q") & (curve["layer"] == 2) & (curve["dataset"] == "a")
+    curve.loc[few, "thin"] = True
+    spec = draw(probes_chart, (controls, curve, density))
+    got = drawn(spec, "Right (%)")
+    assert set(got["series"]) == {f"{a}-Anchored ({d})" for a in "QA" for _, d in DATASETS}
+    wanted = curve[(curve["condition"] == "knockout") & (curve["anchor"] == "Q")]
+    for key, label in DATASETS:
+        rows = wanted[wanted["dataset"] == key]
+        mine = got[got["series"] == f"Q-Anchored ({label})"]["value"]
+        assert list(mine) == pytest.approx(list(100 * rows["answer_accuracy"]), abs=6e-5)
+    thin = got[got["thin"]]
+    assert list(thin["series"]) == ["Q-Anchored (Alpha)"] and list(thin["layer"]) == [2]
+    assert "too few samples to rely on, Model on Alpha, Q-Anchored at layer 2" in caption(spec)
+
+
+def test_density_sets_knockout_against_random_and_claims_no_mechanisms() -> None:
+    *_, density = tables()
+    got = drawn(usual(), "Density (√)")
+    assert set(got["condition"]) == {"knockout", "random"} and len(got) == len(density)
+    assert sorted(got["value"]) == pytest.approx(sorted(density["density"]), abs=6e-6)
+    assert list(got["chance"]) == list(got["condition"] == "random"), "random tokens are dotted"
+    assert caption(usual()).endswith("Two humps in a density do not show two mechanisms.")
+
+
+def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
+    controls, curve, density = tables()
+    controls["signal"] = controls["cell_signal"] = controls["dataset"] != "b"
+    controls.loc[0, "ece"] = 0.37
+    blank = [name for name in controls if name.startswith(("prompt_end", "added"))]
+    controls[blank] = float("nan")
+    two = [*MODELS, ("other", "Other")]
+    given = (controls, curve.drop(columns="popularity"), density.iloc[:0])
+    spec = draw(probes_chart, given, panels=two)
+    got = drawn(spec, "Probe AUC")
+    assert set(got[~got["signal"]]["dataset"]) == {"Beta"}
+    said = caption(spec)
+    assert "No signal (hollow grey): Model on Beta at every layer." in said
+    assert "Not measured: Other on Alpha; Other on Beta." in said
+    assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
+    notes = [one["mark"].get("text") for one in views(spec["concat"][1], "text")]
+    notes = [words for words in notes if words]
+    assert notes == ["not measured"] * 4
+    axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]
+    assert axis["scale"]["domain"][1] >= 0.37 >= axis["axis"]["values"][-1] > 0
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_table_that_lacks_a_column_is_refused(place: int) -> None:
+    given = [
+        table.drop(columns="layer") if i == place else table for i, table in enumerate(tables())
+    ]
+    with pytest.raises(AnchorscopeError, match="lacks the columns layer"):
+        draw(probes_chart, given)
