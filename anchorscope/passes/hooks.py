@@ -1,4 +1,4 @@
-"""Hooks: what a pass reads, and what it masks, layer by layer."""
+"""Hooks: what a pass reads, writes and weighs differently, layer by layer."""
 
 from __future__ import annotations
 
@@ -95,6 +95,41 @@ def recording(
             if narrowed:
                 hooks.callback(module.register_forward_pre_hook(narrow).remove)
         yield recorder
+
+
+@dataclass(frozen=True)
+class Write:
+    """States put in place of a module's output.
+
+    Attributes:
+        site, layer: the module.
+        position: the token of each row, such as `final`.
+        rows: numbers of the rows, in `batch.rows`.
+        states: [rows, width].
+    """
+
+    site: str
+    layer: int
+    position: str
+    rows: Sequence[int]
+    states: torch.Tensor
+
+
+@contextmanager
+def writing(loaded: Loaded, writes: Sequence[Write], rows: Sequence[Sample]) -> Iterator[None]:
+    """Hooks that write into `rows`; a recorder made after them reads what was written."""
+    with ExitStack() as hooks:
+        for one in writes:
+
+            def put(_: Any, __: Any, output: Any, one: Write = one) -> Any:
+                states = families.first_tensor(output).clone()
+                tokens = [rows[number].positions[one.position] for number in one.rows]
+                states[list(one.rows), tokens] = one.states.to(states)
+                return (states, *output[1:]) if isinstance(output, tuple) else states
+
+            module = families.part(loaded, families.layers(loaded)[one.layer], one.site)
+            hooks.callback(module.register_forward_hook(put).remove)
+        yield
 
 
 @contextmanager

@@ -23,7 +23,10 @@ class Intervention:
     Attributes:
         name, label, when: in tables; in a legend; and what completes `ΔP when ...`.
         settings: keys of the config's `conditions`, all of which must be on.
-        tokens: which question tokens it cuts, a key of `TOKENS`; None for none.
+        tokens: which question tokens it acts on, a key of `TOKENS`; None for none.
+        weight: what attention to these is multiplied by before the softmax renormalises it, an
+            additive log-weight on the scores; 0 cuts it.
+        layers: first layer that it acts in, and the one after the last; None for all.
         prompt: the prompt that the answer stands behind, a key of `Sample.others`, if not its own.
         control: name of the condition that it is compared with.
         own_batch: passed in a batch of its own, on the model's ordinary path without our mask.
@@ -34,6 +37,8 @@ class Intervention:
     when: str
     settings: tuple[str, ...] = ()
     tokens: str | None = None
+    weight: float = 0.0
+    layers: tuple[int, int] | None = None
     prompt: str | None = None
     control: str | None = None
     own_batch: bool = False
@@ -42,6 +47,10 @@ class Intervention:
     def partial(self) -> bool:
         """Whether only some of the samples are measured so."""
         return self.own_batch or self.prompt is not None
+
+    def acts_in(self, layer: int) -> bool:
+        """Whether it cuts, or weighs, in this layer."""
+        return self.layers is None or self.layers[0] <= layer < self.layers[1]
 
 
 EXACT, AS_MANY = "the exact question tokens", "as many random question tokens"
@@ -115,7 +124,7 @@ def cut(
     key: str,
     draw: int = 0,
 ) -> tuple[int, ...]:
-    """The tokens that an intervention cuts in one sample.
+    """The tokens that an intervention acts on in one sample.
 
     All are indices in the model's input. The random placement depends on `key`, seed and sample id,
     and on the number of the draw.

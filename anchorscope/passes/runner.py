@@ -6,8 +6,9 @@ leaves at each layer k exactly what a cut in layers 0...k leaves: one row serves
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from anchorscope.models import cache, families
 from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import sharing
 from anchorscope.passes.batches import POSITIONS, Batch, Plan, narrowed
-from anchorscope.passes.hooks import Finished, recording
+from anchorscope.passes.hooks import Finished, Write, masked, recording, writing
 from anchorscope.passes.mask import mask
 from anchorscope.passes.sharing import Step
 from anchorscope.storage.errors import AnchorscopeError
@@ -47,6 +48,61 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
             )
         pairs.append((site, position))
     return pairs
+
+
+@dataclass(frozen=True)
+class Passed:
+    """What `run` gives."""
+
+    states: States  # of the rows, in the order of `batch.samples`
+    embeddings: torch.Tensor | None = None
+    """[rows, length, width], with a graph to the states; None without `grad`."""
+    attentions: Sequence[torch.Tensor] = ()
+    """Weights of each layer after the softmax, [rows, heads, queries, keys], within that graph;
+    only with `grad` and a model that attends eagerly."""
+
+
+def run(
+    loaded: Loaded,
+    planned: Plan,
+    batch: Batch,
+    *,
+    read: Sequence[str],
+    write: Sequence[Write] = (),
+    grad: bool = False,
+) -> Passed:
+    """Pass all rows of a batch in one forward, nothing shared.
+
+    The rows carry the interventions: tokens cut or weighed, in all layers or some, and the prompts
+    with which they replace, drop or exchange the question (`Sample.others`).
+
+    Args:
+        batch: of the plan; `narrowed` takes some of its samples.
+        read: read-outs such as `mlp/final`.
+        write: states put in place of a module's output; what is read there and behind sees them.
+        grad: keep the graph from embeddings to states, see `Passed`.
+
+    Raises:
+        AnchorscopeError: see `measure`.
+    """
+    pairs, rows = parse(read), [planned.passed(row) for row in batch.rows]
+    given: dict[str, Any] = {**inputs(loaded, planned, batch)}
+    embeddings = None
+    if grad:
+        embed = loaded.model.get_input_embeddings()
+        embeddings = embed(given.pop("input_ids")).detach().requires_grad_()
+        eager = loaded.model.config._attn_implementation == "eager"
+        given |= {"inputs_embeds": embeddings, "output_attentions": eager}
+    with (
+        writing(loaded, write, rows),
+        recording(loaded, pairs, early=False) as recorder,
+        _masked_by_layer(loaded, planned, batch, sharing.whole(batch), ()),
+        torch.enable_grad() if grad else torch.inference_mode(),
+    ):
+        recorder.start(rows, [0] * len(rows))
+        out = loaded.model.base_model(**given, use_cache=False)
+        states = _named(planned, batch, pairs, recorder.states())
+    return Passed(states, embeddings, getattr(out, "attentions", None) or ())
 
 
 def measure(
@@ -125,7 +181,7 @@ def _states(
             if cached := bool(before) or own.keep:
                 given["past_key_values"] = own
             recorder.start([planned.passed(batch.rows[n]) for n in step.rows], step.starts)
-            with suppress(Finished):
+            with _masked_by_layer(loaded, planned, batch, step, before), suppress(Finished):
                 loaded.model.base_model(**given, use_cache=cached)
             first = first or own.own
             for site, states in recorder.states().items():
@@ -141,10 +197,12 @@ def inputs(
     batch: Batch,
     step: Step | None = None,
     before: Sequence[cache.Earlier] = (),
+    layer: int | None = None,
 ) -> dict[str, torch.Tensor]:
     """What one call is called with, beside the cache; without `step`, all rows of a batch in full.
 
-    `noop`, the model's own verdicts and the seal are measured in full.
+    `noop`, the model's own verdicts and the seal are measured in full. With `layer`, the mask is
+    that of this layer, where interventions act in some only.
 
     Returns:
         Right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows, 1,
@@ -164,12 +222,33 @@ def inputs(
         own,
         torch.cat([*(part.tokens for part in before), own], dim=1),
         lengths,
-        [row.tokens for row in rows],
+        [row.tokens if layer is None or row.intervention.acts_in(layer) else () for row in rows],
+        weights=[row.intervention.weight for row in rows],
         first_query=[s.answer_start for s in samples] if planned.blocks == "answer" else (),
         dtype=loaded.model.dtype,
         device=loaded.device,
     )
     return given
+
+
+@contextmanager
+def _masked_by_layer(
+    loaded: Loaded, planned: Plan, batch: Batch, step: Step, before: Sequence[cache.Earlier]
+) -> Iterator[None]:
+    """Each layer with a mask of its own, where interventions act in some layers only."""
+    some = [row.intervention for row in batch.rows if row.intervention.layers is not None]
+    if not some:
+        yield
+        return
+    masks: dict[tuple[bool, ...], torch.Tensor] = {}
+    acting = []
+    for layer in range(len(families.layers(loaded))):
+        acting.append(tuple(one.acts_in(layer) for one in some))
+        if acting[-1] not in masks:
+            given = inputs(loaded, planned, batch, step, before, layer)
+            masks[acting[-1]] = given["attention_mask"]
+    with masked(loaded, [masks[acts] for acts in acting]):
+        yield
 
 
 def _named(
