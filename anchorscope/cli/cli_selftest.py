@@ -58,6 +58,7 @@ def report(device: str, path: Path) -> bool:
         "device": device,
         "gpus": gpus,
         "cuda": torch.version.cuda,
+        "attention": loading.attention_of(tiny("llama", torch.device(device))),
         "libraries": libraries(),
         "verdicts": found,
     }

@@ -12,6 +12,7 @@ from anchorscope.models import families, vocabulary
 from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded
 from anchorscope.questions import hub
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -86,6 +87,11 @@ def check(folder: str | Path) -> Family:
             "pickled weights (.bin, .pt) are not read because they can run code"
         )
         raise AnchorscopeError(what, folder, do, see="no-safetensors")
+    index = folder / "model.safetensors.index.json"
+    named = read_json(index).get("weight_map", {}).values() if index.is_file() else ()
+    if outside := [name for name in named if Path(name).name != name]:
+        what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
+        raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
     return family
 
 
@@ -97,6 +103,17 @@ def without_cudnn() -> None:
     from torch.backends import cuda
 
     cuda.enable_cudnn_sdp(False)
+
+
+def attention_of(loaded: Loaded) -> str:
+    """What attends, for the record: on a GPU with the back-ends that torch may choose from."""
+    from torch.backends import cuda
+
+    name = str(loaded.model.config._attn_implementation)
+    if loaded.device.type != "cuda":
+        return name
+    backends = ("flash", "mem_efficient", "math", "cudnn")
+    return f"{name}: {', '.join(b for b in backends if getattr(cuda, f'{b}_sdp_enabled')())}"
 
 
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:

@@ -44,6 +44,7 @@ def write(
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
         `halved_batches` (that did not fit in memory), `seconds`, `device`, `dtype`, `attention`.
     """
+    from anchorscope.models.loading import attention_of
     from anchorscope.passes.runner import measure
 
     folder = Path(folder)
@@ -71,7 +72,7 @@ def write(
     return _costs(planned, [partial.notes(path) for path in paths]) | {
         "device": loaded.device.type,
         "dtype": str(loaded.model.dtype).removeprefix("torch."),
-        "attention": loaded.model.config._attn_implementation,
+        "attention": attention_of(loaded),
     }
 
 

@@ -150,6 +150,11 @@ def pickled(folder):
     torch.save(weights, folder / "pytorch_model.bin")
 
 
+def parts_elsewhere(folder):
+    index = {"weight_map": {"lm_head.weight": "../other.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
 def cut_short(folder):
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:5000])
@@ -167,6 +172,7 @@ def cut_short(folder):
         (lambda folder: edit(folder / "config.json", intermediate_size=WIDTH), "cannot be loaded"),
         (cut_short, "weights cannot be loaded"),
         (pickled, "no weights in safetensors format"),
+        (parts_elsewhere, "names ../other.safetensors, which lies outside"),
         (shutil.rmtree, "no such model folder"),
     ],
 )

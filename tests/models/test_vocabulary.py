@@ -84,11 +84,14 @@ def test_what_a_chat_template_does_about_thinking_is_said(template: Any, said: A
     assert vocabulary.thinking(SimpleNamespace(chat_template=template)) == said
 
 
-def test_loading_switches_cudnns_attention_off(checkpoint: Any) -> None:
+def test_loading_switches_cudnns_attention_off_and_says_what_attends(checkpoint: Any) -> None:
     cuda, before = torch.backends.cuda, torch.backends.cuda.cudnn_sdp_enabled()
     try:
         cuda.enable_cudnn_sdp(True)
-        loading.load(checkpoint("llama"))
+        loaded = loading.load(checkpoint("llama"))
         assert not cuda.cudnn_sdp_enabled()
+        assert loading.attention_of(loaded) == "sdpa"
+        there = SimpleNamespace(model=loaded.model, device=SimpleNamespace(type="cuda"))
+        assert loading.attention_of(there) == "sdpa: flash, mem_efficient, math"
     finally:
         cuda.enable_cudnn_sdp(before)
