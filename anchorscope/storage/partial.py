@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
         "identity": provenance.identity(snakemake),
         "libraries": provenance.libraries(),
         "device": str(device),
-        "batches": repr(batches),
+        "batches": hashlib.sha256(repr(batches).encode()).hexdigest(),
     }
     root = Path(snakemake.wildcards.root)
     name = "+".join(Path(product).relative_to(root).parts)
@@ -54,9 +55,20 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Make what waits in a folder the finished product."""
+    """Put what waits in a folder into a finished product, by links.
+
+    The batches wait on: a job that is killed in its last moment loses its product, not them.
+    """
     with atomic(product) as draft:
-        shutil.move(folder, draft)
+        shutil.copytree(folder, draft, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    """A hard link, or a copy where the file system has none."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
 
 
 def drop(products: Iterable[str | Path]) -> None:

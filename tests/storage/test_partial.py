@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -51,17 +53,30 @@ def test_a_batch_that_was_cut_short_is_refused_by_name(tmp_path: Path, length: i
     assert caught.value.where == path and "delete" in str(caught.value.do)
 
 
-def test_batches_become_the_product_or_wait_until_it_is_read(tmp_path: Path) -> None:
-    cell, answers = tmp_path / "activations/m/d", tmp_path / "answers/m/d.parquet"
-    waits = [partial.folder_for(job(tmp_path), one, "cpu", "plan") for one in (cell, answers)]
-    for folder in waits:
-        batch(folder)
-    partial.publish(waits[0], cell)
-    assert partial.finished(partial.batch(cell, 0), OF) and not waits[0].exists()
-    assert partial.folder_for(job(tmp_path), answers, "cpu", "plan") == waits[1]
-    assert partial.finished(partial.batch(waits[1], 0), OF)
-    partial.drop([cell, answers])
-    assert not waits[1].exists() and partial.finished(partial.batch(cell, 0), OF)
+def test_batches_outlive_their_product_until_it_is_read(tmp_path: Path) -> None:
+    product = tmp_path / "activations/m/d"
+    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
+    batch(waits)
+    partial.publish(waits, product)
+    assert partial.finished(partial.batch(product, 0), OF)
+    assert partial.folder_for(job(tmp_path), product, "cpu", "plan") == waits
+    assert partial.finished(partial.batch(waits, 0), OF)
+    partial.drop([product])
+    assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
+
+
+def test_without_hard_links_batches_are_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> None:
+        raise OSError("no links here")
+
+    product = tmp_path / "activations/m/d"
+    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
+    batch(waits)
+    monkeypatch.setattr(os, "link", refused)
+    partial.publish(waits, product)
+    assert partial.finished(partial.batch(product, 0), OF)
 
 
 def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(
