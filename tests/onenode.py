@@ -29,8 +29,6 @@ ClusterName=onenode
 SlurmctldHost={host}(127.0.0.1)
 SlurmUser={user}
 SlurmdUser={user}
-AuthType=auth/munge
-CredType=cred/munge
 AuthInfo=socket={root}/munge/munge.sock
 SlurmctldPort={ports[0]}
 SlurmdPort={ports[1]}
@@ -49,19 +47,13 @@ TaskPlugin=task/none
 JobAcctGatherType=jobacct_gather/linux
 JobAcctGatherFrequency=task=1
 JobAcctGatherParams=OverMemoryKill
-AccountingStorageType=accounting_storage/none
-JobCompType=jobcomp/none
-SwitchType=switch/none
-MpiDefault=none
 ReturnToService=2
-SchedulerType=sched/backfill
 SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0,sched_min_interval=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU_Memory
 DefMemPerCPU=100
 # Finished jobs are asked about at the end of the tests.
 MinJobAge=3600
-InactiveLimit=0
 KillWait=2
 # A daemon that gets no processor for a while is not dead.
 SlurmctldTimeout=300
@@ -84,11 +76,11 @@ exec {srun} "$@"
 
 def missing() -> list[str]:
     """Programs that are needed and not installed."""
-    return [name for name in PROGRAMS if _program(name) is None]
+    return [name for name in PROGRAMS if not _program(name)]
 
 
-def _program(name: str) -> str | None:
-    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+def _program(name: str) -> str:
+    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin") or ""
 
 
 @dataclass(frozen=True)
@@ -160,15 +152,10 @@ def _job(line: str) -> Job:
         return match[1] if match else otherwise
 
     memory = value("MinMemoryNode", "0")
-    scale = {"G": 1024, "M": 1}.get(memory[-1], 1)
     gpus = re.search(r" JOB_GRES=gpu(?::[a-z]\w*)?:(\d+)", line)
     return Job(
-        value("JobId"),
-        value("JobName"),
-        value("Comment"),
-        value("JobState"),
-        value("Partition"),
-        int(float(memory.rstrip("GM")) * scale),
+        *map(value, ("JobId", "JobName", "Comment", "JobState", "Partition")),
+        int(float(memory.rstrip("GM")) * (1024 if memory[-1] == "G" else 1)),
         int(gpus[1]) if gpus else 0,
     )
 
@@ -192,13 +179,9 @@ def _write(cluster: OneNode) -> None:
     key = root / "munge" / "munge.key"
     key.write_bytes(secrets.token_bytes(128))
     key.chmod(0o400)
-    ports = _free_ports()
-    conf = root / "slurm.conf"
-    conf.write_text(
-        SLURM_CONF.format(
-            host=host, user=getpass.getuser(), root=root, ports=ports, last_port=ports[2] + 60
-        )
-    )
+    conf, ports = root / "slurm.conf", _free_ports()
+    known = {"host": host, "user": getpass.getuser(), "root": root, "ports": ports}
+    conf.write_text(SLURM_CONF.format(**known, last_port=ports[2] + 60))
     (root / "gres.conf").write_text(f"NodeName={host} Name=gpu Type=fake Count=1 File=/dev/null\n")
     srun = root / "bin" / "srun"
     srun.write_text(SRUN.format(conf=conf, srun=_program("srun")))
@@ -226,12 +209,10 @@ def _start(cluster: OneNode) -> None:
 
 
 def _daemon(cluster: OneNode, name: str, *arguments: str) -> None:
-    program = _program(name)
-    assert program
     with open(cluster.root / "log" / f"{name}.out", "wb") as out:
         cluster.daemons.append(
             subprocess.Popen(
-                [program, *arguments],
+                [_program(name), *arguments],
                 env=os.environ | cluster.environment,
                 stdout=out,
                 stderr=subprocess.STDOUT,

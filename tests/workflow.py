@@ -16,61 +16,35 @@ import yaml
 
 PROJECT = Path(__file__).resolve().parents[1]
 PARTS = ("Snakefile", "config.yaml", "rules", "scripts", "envs", "anchorscope", "resources")
-SHIPPED_NULLS = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))[
-    "calibration"
-]["nulls"]
-TINY: dict[str, Any] = {
-    "targets": ["tiny"],
-    "batch_tokens": 512,
-    "conditions": {"noop": {"samples": 8}},
-    "bootstrap": {"draws": 100, "min_n": 3, "min_clusters": 2},
-    "calibration": {
-        "models": ["tiny-llama"],
-        "datasets": ["tiny-world"],
-        "random_draws": 2,
-        "bootstrap_draws": 20,
-        "nulls": {name: {"model": "tiny-llama", "dataset": "tiny-world"} for name in SHIPPED_NULLS},
-    },
-    "sensitivity": {"models": ["tiny-llama"], "datasets": ["tiny-world"]},
-    "probe": {"folds": 3, "inner_folds": 3, "grid": [0.01, 1.0]},
-    "models": {
-        "tiny-llama": {
-            "train": {
-                "architecture": "llama",
-                "datasets": ["tiny-world"],
-                "layers": 4,
-                "width": 32,
-                "heads": 2,
-                "kv_heads": 1,
-                "mlp": 64,
-                "vocabulary": 500,
-                "steps": 450,
-                "settle": 50,
-                "batch_rows": 64,
-                "learning_rate": 1.0e-2,
-            },
-            "label": "Tiny Llama",
-            "prompt": "plain",
-            "dtype": "float32",
-            "resources": {"gpus": 0, "mem_gb": 2, "gpu_mem_gb": 0, "runtime_min": 5},
-        }
-    },
-    "datasets": {
-        "tiny-world": {
-            "world": {
-                "style": "relation",
-                "scored": 8,
-                "redundant": 8,
-                "neutral": 2,
-                "unseen": 4,
-                "words_per_group": 4,
-            },
-            "label": "Tiny world",
-        }
-    },
-    "figures": {"tiny": {"models": ["tiny-llama"], "datasets": ["tiny-world"]}},
-}
+SHIPPED: dict[str, Any] = yaml.safe_load((PROJECT / "config.yaml").read_text(encoding="utf-8"))
+TINY: dict[str, Any] = yaml.safe_load("""
+targets: [tiny]
+batch_tokens: 512
+conditions: {noop: {samples: 8}}
+bootstrap: {draws: 100, min_n: 3, min_clusters: 2}
+calibration: {models: [tiny-llama], datasets: [tiny-world], random_draws: 2, bootstrap_draws: 20}
+sensitivity: {models: [tiny-llama], datasets: [tiny-world]}
+probe: {folds: 3, inner_folds: 3, grid: [0.01, 1.0]}
+models:
+  tiny-llama:
+    train:
+      {architecture: llama, datasets: [tiny-world], layers: 4, width: 32, heads: 2, kv_heads: 1,
+       mlp: 64, vocabulary: 500, steps: 450, settle: 50, batch_rows: 64, learning_rate: 0.01}
+    label: Tiny Llama
+    prompt: plain
+    dtype: float32
+    resources: {gpus: 0, mem_gb: 2, gpu_mem_gb: 0, runtime_min: 5}
+datasets:
+  tiny-world:
+    world: {style: relation, scored: 8, redundant: 8, neutral: 2, unseen: 4, words_per_group: 4}
+    label: Tiny world
+figures: {tiny: {models: [tiny-llama], datasets: [tiny-world]}}
+""")
 """One world of 112 questions, one model of four layers: through the whole DAG in a minute."""
+TINY["calibration"]["nulls"] = {
+    name: {"model": "tiny-llama", "dataset": "tiny-world"}
+    for name in SHIPPED["calibration"]["nulls"]
+}
 
 
 def merged(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,15 +78,8 @@ class Workspace:
         """Run snakemake here, offline, with an empty hub cache; stdout and stderr are text."""
         overlay = self.root / "overlay.yaml"
         overlay.write_text(yaml.safe_dump(merged(self.overlay, change or {})), encoding="utf-8")
-        command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nocolor"]
-        return subprocess.run(
-            [*command, *arguments, "--configfile", "config.yaml", overlay.name],
-            cwd=self.root,
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        files = ("--configfile", "config.yaml", overlay.name)
+        return call(self.root, self.environment(), *arguments, *files)
 
     def build(self, *arguments: str, change: Mapping[str, Any] | None = None) -> None:
         """Run, and expect that it goes well."""
@@ -145,6 +112,25 @@ class Workspace:
             "ANCHORSCOPE_CPU": "1",
             "PYTHONPATH": "",
         }
+
+
+def call(
+    folder: Path,
+    environment: Mapping[str, str],
+    *arguments: str,
+    module: str = "snakemake",
+    alone: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Run snakemake, or a module that ends in it; `alone`: in a process group of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", module, "--cores", "1", "--nocolor", *arguments],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        start_new_session=alone,
+        check=False,
+    )
 
 
 def workspace(root: Path, overlay: Mapping[str, Any] | None = None) -> Workspace:

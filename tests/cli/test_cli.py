@@ -17,6 +17,7 @@ from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError
 from snakemake.common.configfile import load_configfile
 from snakemake.utils import update_config
+from workflow import PROJECT
 
 from anchorscope.cli import cli_add, cli_check
 from anchorscope.cli import main as cli
@@ -26,8 +27,6 @@ from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import config, resources, studies
 from anchorscope.workflow.config import Config
 from cli.conftest import CONFIG, TOKEN, Said
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 def loaded() -> Config:
@@ -80,28 +79,14 @@ def test_a_local_target_is_checked_without_any_network(run: Callable[..., Said])
     assert said.about("hub") == [] and said.about("gpu") == []
 
 
-def test_what_is_missing_here_is_an_error(run: Callable[..., Said], clone: Path) -> None:
-    (clone / "rows.jsonl").unlink()
-    shutil.rmtree(clone / "checkpoint")
-    (clone / "checkpoint").mkdir()
-    said = run("check")
-    assert said.code == 1
-    assert [status for status, _ in said.about("model") + said.about("dataset")] == ["error"] * 2
-    assert "config.json" in said.about("model")[0][1] and "rows.jsonl" in said.out
-
-
 ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
 
 
 @pytest.mark.parametrize(
     ("text", "change", "said"),
     [
-        (None, {"fields": {"question": "qu", "answers": ["a"]}}, "column `qu`"),
-        (None, {"local": "rows.xlsx"}, "no such file"),
         (None, {"local": "rows.txt"}, "files ending in `.txt` are not read"),
-        ('{"q": "Who', {}, "broken JSON"),
         ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "1 samples are fewer than 5 folds"),
-        ('{"q": "Who?", "a": "Ann", "z": "yes"}', {"fields": ANSWERED}, "label `yes`"),
         (None, {"fields": ANSWERED | {"label": "one"}}, "all 10 answers are wrong"),
         (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
     ],
@@ -323,7 +308,6 @@ def test_a_catalogue_that_cannot_be_added_to_is_left_alone(
         (["owner/new", "--key", "near"], "already"),
         (["owner/new", "--key", "Near It"], "file names"),
         (["owner/new", "--key", "all"], "reserved"),
-        (["nowhere"], "neither a folder nor a hub id"),
         (["./no/folder"], "neither a folder nor a hub id"),
         (["empty"], "config.json"),
     ],
@@ -340,7 +324,6 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_written(
 @pytest.mark.parametrize(
     ("source", "style"),
     [
-        ("google/gemma-3-1b-it", "chat"),
         ("owner/Model.Instruct.v2", "chat"),
         ("owner/Italian-7B", "few_shot"),
         ("checkpoint", "few_shot"),

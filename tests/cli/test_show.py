@@ -57,11 +57,8 @@ def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -
     difference = found["flips"]["knockout_minus_random"]
     assert difference["value"] == pytest.approx(paired["estimate"] / 100)
     assert difference["low"] == pytest.approx(paired["ci_low"] / 100)
-    assert set(found["flips"]) == {
-        *("knockout", "random", "knockout_minus_random"),
-        "pairs",
-        "effect",
-    }
+    flips = {"knockout", "random", "knockout_minus_random", "pairs", "effect"}
+    assert set(found["flips"]) == flips
     follows = found["follows"]["matched"]
     assert (follows["value"], follows["pairs"], follows["coverage"]) == (0.95, 90, 0.75)
     lines = curve.query("condition == 'knockout' and grouping == 'per_layer' and not thin")

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from snakemake.settings.types import ConfigSettings
 from snakemake.utils import update_config
+from workflow import PROJECT, SHIPPED
 
 from anchorscope.config import config_docs
 from anchorscope.config.settings import Conditions
@@ -17,8 +18,6 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.identity import identity
 from anchorscope.workflow.config import Config, load, read
 
-ROOT = Path(__file__).parents[2]
-SHIPPED = yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))
 MISSING = object()
 CELLS = {"models": ["qwen3-8b"], "datasets": ["nq"]}
 KINDS = ("models", "datasets", "figures")
@@ -49,8 +48,7 @@ def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> 
     drawn = {name for figure in config.figures.values() for name in figure.models}
     needed, others = config.trained()
     assert drawn | {*needed, *others} == set(config.models)
-    counts = len(config.models), len(config.figures), len(others)
-    assert counts == (20, 7, 2)
+    assert (len(config.models), len(config.figures), len(others)) == (20, 7, 2)
     assert len({entry.hub for entry in config.models.values() if entry.hub}) == 12
     assert config.targets == ["demo"]
     assert all(config.models[name].train for name in config.figures["demo"].models)
@@ -71,46 +69,34 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("sample_sizes", 3, ["unknown key `sample_sizes`", "value 3", "`sample_size`"]),
         ("probe/gird", [1.0], ["key probe.gird", "did you mean `grid`"]),
         ("models/qwen3-8b/promt", "chat", ["models.qwen3-8b.promt", '"chat"', "`prompt`"]),
-        ("datasets/nq/fields/anwers", "a", ["datasets.nq.fields.anwers", "`answers`"]),
         ("sample_size", -3, ["key sample_size", "-3", "greater than or equal to 1"]),
-        ("sample_size", "200", ["key sample_size", '"200"', "without quotes"]),
         ("seed", True, ["key seed", "true", "integer"]),
         ("models/qwen3-8b/revision", 1234, ["models.qwen3-8b.revision", '"1234"']),
         ("targets", "demo", ["key targets", '"demo"', "[demo]"]),
-        ("models", None, ["key models", "null"]),
         ("figures", MISSING, ["`figures` is missing"]),
-        ("probe/grid", [1.0, -1.0], ["probe.grid.1", "-1.0"]),
         ("probe/grid", [1.0, 1.0], ["key probe.grid", "2 times"]),
         ("models/qwen3-8b/prompt", "chatt", ["models.qwen3-8b.prompt", "did you mean `chat`"]),
         ("readouts", ["mlp/finale"], ["readouts.0", "did you mean `mlp/final`"]),
         ("conditions", {"random": {}}, ["conditions.knockout", "missing"]),
         ("figures/demo/models", ["calibration-lama"], ["figures.demo.models.0", "-llama`?"]),
-        ("figures/demo/models", ["qwen3-8b", "qwen3-8b"], ["figures.demo.models", "2 times"]),
         ("figures/demo/readout", "attn/final", ["figures.demo.readout", "readouts", "mlp/final"]),
         ("targets", ["dmo"], ["key targets.0", "`dmo`", "did you mean `demo`"]),
         ("models/qwen3-8b/local", "x", ["models.qwen3-8b", "hub and local", "`hub: null`"]),
         ("models/qwen3-8b/hub", MISSING, ["models.qwen3-8b", "found none"]),
         ("models/qwen3-8b/hub", "/a/b", ["models.qwen3-8b.hub", "`/a/b`", "`owner/name`"]),
-        ("datasets/nq/hub", "../b", ["datasets.nq.hub", "`../b`", "`local`"]),
-        ("datasets/nq/world", {"style": "search"}, ["datasets.nq", "hub and world"]),
         ("datasets/nq/fields", MISSING, ["datasets.nq", "`fields` is missing", "`question`"]),
         ("datasets/nq/split", None, ["datasets.nq", "`split` is missing"]),
         ("datasets/nq/few_shot/rows", "outside", ["datasets.nq.few_shot", "split and rows"]),
         ("datasets/world-search/split", "x", ["datasets.world-search", "`split` has a meaning"]),
         ("models/calibration-llama/revision", "x", ["`revision` has a meaning", "hub"]),
         ("models/calibration-llama/train/heads", 5, ["llama.train", "64", "5 `heads`"]),
-        ("models/calibration-llama/train/kv_heads", 3, ["llama.train", "3 `kv_heads`"]),
         ("models/calibration-llama/train/datasets", ["nq"], ["train.curriculum", "`nq`"]),
-        ("models/calibration-llama/train/datasets", ["world"], ["train.datasets", "`world`"]),
         ("models/calibration-llama/prompt", "chat", ["models.calibration-llama", "`plain`"]),
         ("calibration/models", ["qwen3-8b"], ["calibration.models", "not trained here"]),
-        ("calibration/datasets", ["nq"], ["calibration.datasets", "no world"]),
         ("grouping", "replicate", ["key grouping", "`replicate: {}`"]),
-        ("calibration/nulls/shuffled/dataset", "world", ["nulls.shuffled", "`world`"]),
         ("sensitivity/datasets", ["popq"], ["sensitivity.datasets", "`popqa`"]),
         ("models/qwen3-8b/answers_of", "null-untrained", ["answers_of", "does not answer"]),
         ("experiments/patching", {}, ["unknown key `experiments`"]),
-        ("results", ".", ["key results", "`.`"]),
         ("results", "{model}", ["key results", "{model}"]),
     ],
 )
@@ -128,11 +114,9 @@ def test_a_mistake_names_its_key_its_value_and_the_remedy(
         *[(name, "reserved") for name in ("all", "retrain-seeds", "answers", "patching")],
         ("My_Figure", "`my-figure`"),
         ("a/b", "`a-b`"),
-        ("a..b", "`a.b`"),
         ("für", "`f-r`"),
         ("demo\n", "file names"),
         (3, "quotes"),
-        (True, "quotes"),
     ],
 )
 def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name: Any, expected: str) -> None:
@@ -141,7 +125,7 @@ def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name: Any, expected
         assert f"{catalogue}.{name}" in message and expected in message
 
 
-@pytest.mark.parametrize("name", ["demo2", "llama-3.2", "a", "0", "qwen3.5-moe"])
+@pytest.mark.parametrize("name", ["0", "qwen3.5-moe"])
 def test_names_with_dots_digits_and_hyphens_are_taken(name: str) -> None:
     assert name in load(changed(f"figures/{name}", CELLS)).figures
 
@@ -162,9 +146,7 @@ def test_all_mistakes_come_in_one_error() -> None:
     ("text", "where", "said"),
     [
         ("probe:\n  folds: 3\n grid: [1]\n", "my.yaml, line 3, column 2", "broken YAML"),
-        ("limit: [1\n", "my.yaml, line 2, column 1", "broken YAML"),
         ("limit: 3\nseed: 1\nlimit: 4\n", "my.yaml", "`limit` in lines 1 and 3"),
-        ("probe: {folds: 3,\n  folds: 4}\n", "my.yaml", "`folds` in lines 1 and 2"),
         ("[a, b]\n", "my.yaml", "keys with values"),
         (None, "my.yaml", "No such file"),
         ("probe:\n  gird: [1]\n", "my.yaml, line 2, key probe.gird", "`grid`"),
@@ -179,14 +161,14 @@ def test_a_mistake_in_a_file_names_the_file_and_the_line(
     if text is not None:
         Path("my.yaml").write_text(text)
     with pytest.raises(AnchorscopeError) as caught:
-        read([ROOT / "config.yaml", "my.yaml"])
+        read([PROJECT / "config.yaml", "my.yaml"])
     assert caught.value.where is not None and str(caught.value.where) == where
     assert said in caught.value.what + str(caught.value.do)
 
 
 def test_a_merged_key_may_be_said_again(tmp_path: Path) -> None:
     (tmp_path / "my.yaml").write_text("chart: {<<: &wide {spacing: 1, wrap: 2}, wrap: 3}\n")
-    found = read([ROOT / "config.yaml", tmp_path / "my.yaml"]).chart
+    found = read([PROJECT / "config.yaml", tmp_path / "my.yaml"]).chart
     assert (found.spacing, found.wrap) == (1, 3)
 
 
@@ -242,13 +224,10 @@ def test_the_root_follows_the_limit() -> None:
     assert load(raw).root == "results/subject-only/limit-50"
 
 
-PINNED = "ca6ce7b7eaff"
-
-
 def test_the_identity_of_a_run_is_pinned() -> None:
     """It may change only on purpose: products of before and after no longer compare."""
     part = {"seed": 0, "models": {"chart": {"hub": "a/b", "label": "A"}}, "probe": {"grid": [1.0]}}
-    assert identity(part) == PINNED
+    assert identity(part) == "ca6ce7b7eaff"
 
 
 @pytest.mark.parametrize(
@@ -256,7 +235,6 @@ def test_the_identity_of_a_run_is_pinned() -> None:
     [
         ("models/qwen3-8b/label", "other"),
         ("models/qwen3-8b/resources/gpus", 4),
-        ("models/qwen3-8b/gated", True),
         ("chart/panel_width", 500),
         ("results", "elsewhere"),
         ("targets", ["qwen3"]),
@@ -285,17 +263,19 @@ def identity_of(raw: dict[str, Any]) -> str:
     return identity(load(raw).model_dump(mode="json"))
 
 
-def recipe(path: str, value: Any, model: str = "calibration-llama") -> str:
-    return load(changed(path, value)).recipe_hash(model)
+def recipe(path: str, value: Any) -> str:
+    return load(changed(path, value)).recipe_hash("calibration-llama")
 
 
 def test_a_recipe_hash_follows_what_is_learned_and_nothing_else() -> None:
     now = load(SHIPPED).recipe_hash("calibration-llama")
-    assert recipe("models/calibration-llama/label", "x") == now
-    assert recipe("datasets/world-search/label", "x") == now
-    assert recipe("models/calibration-llama/resources", {"gpus": 1}) == now
-    assert recipe("sample_size", 100) == now
-    assert recipe("datasets/world-search/sample_size", 100) == now
+    for path, value in (
+        ("models/calibration-llama/label", "x"),
+        ("models/calibration-llama/resources", {"gpus": 1}),
+        ("datasets/world-search/label", "x"),
+        ("datasets/world-search/sample_size", 100),
+    ):
+        assert recipe(path, value) == now
     assert recipe("models/calibration-llama/train/steps", 10) != now
     assert recipe("datasets/world-search/world/seed", 9) != now
     assert load(SHIPPED).recipe_hash("calibration-qwen3") != now

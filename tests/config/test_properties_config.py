@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import copy
-from pathlib import Path
 from typing import Any
 
-import yaml
 from hostile import cases, short
 from hypothesis import given
 from hypothesis import strategies as st
+from workflow import SHIPPED
 
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import config
 
-SHIPPED = yaml.safe_load((Path(__file__).parents[2] / "config.yaml").read_text(encoding="utf-8"))
 NAMES = st.one_of(
     short,
     st.sampled_from(["results", "models", "hub", "local", "train", "../x", "all", "a/b", "", "."]),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from workflow import Workspace, workspace
+from workflow import Workspace, call, workspace
 
 from anchorscope.cli import cli_check
 from anchorscope.storage.files import read_parquet, write_parquet
@@ -26,7 +24,11 @@ BAD_DATASETS = {
     "broken-line": f'{GOOD_ROW}\n{{"question": "Who wrote\n{GOOD_ROW}\n',
     "no-rows": "",
     "wrong-label": '{"question": "Who wrote Faust?", "answer": "Goethe", "say": "x", "z": "no"}\n',
+    "no-file": None,
 }
+BAD_MODELS = {"no-tokenizer": "tokenizer*", "no-weights": "*.safetensors", "no-adapter": "nothing"}
+"""Name of a copy of a good model → what it lacks."""
+
 MORE_FIELDS = {
     "missing-column": {"subject": "entity"},
     "wrong-label": {"response": "say", "label": "z"},
@@ -50,13 +52,12 @@ EXPECTED = {
 def product(entry: str) -> str:
     """What snakemake is asked for."""
     catalogue, name = entry.split("/")
-    folder, ending = ("data", "parquet") if catalogue == "datasets" else ("models", "json")
-    return f"results/{folder}/{name}.{ending}"
+    return f"results/data/{name}.parquet" if catalogue == "datasets" else f"results/{entry}.json"
 
 
 def log_of(clone: Workspace, entry: str) -> str:
-    catalogue, name = entry.split("/")
-    return (clone.results / "logs" / catalogue[:-1] / f"{name}.log").read_text(encoding="utf-8")
+    log = clone.results / "logs" / f"{entry.replace('s/', '/', 1)}.log"
+    return log.read_text(encoding="utf-8")
 
 
 def assert_clear(message: str, named: list[str]) -> None:
@@ -69,25 +70,22 @@ def assert_clear(message: str, named: list[str]) -> None:
 
 
 def bad_datasets(folder: Path) -> dict[str, Any]:
+    found = {}
     for name, text in BAD_DATASETS.items():
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
-    return {
-        name: {"local": str(folder / f"{name}.jsonl"), "fields": FIELDS | MORE_FIELDS.get(name, {})}
-        for name in (*BAD_DATASETS, "no-file")
-    }
+        path = folder / f"{name}.jsonl"
+        if text is not None:
+            path.write_text(text, encoding="utf-8")
+        found[name] = {"local": str(path), "fields": FIELDS | MORE_FIELDS.get(name, {})}
+    return found
 
 
 def bad_models(folder: Path, good: Path) -> dict[str, Any]:
-    for name, left_out in {
-        "no-tokenizer": "tokenizer*",
-        "no-weights": "*.safetensors",
-        "no-adapter": "nothing",
-    }.items():
+    for name, left_out in BAD_MODELS.items():
         shutil.copytree(good, folder / name, ignore=shutil.ignore_patterns(left_out))
-    config = folder / "no-adapter" / "config.json"
-    known = json.loads(config.read_text(encoding="utf-8"))
-    config.write_text(json.dumps(known | {"model_type": "t5"}), encoding="utf-8")
-    names = ("no-folder", "no-tokenizer", "no-adapter", "no-weights")
+    known = folder / "no-adapter" / "config.json"
+    changed = json.loads(known.read_text(encoding="utf-8")) | {"model_type": "t5"}
+    known.write_text(json.dumps(changed), encoding="utf-8")
+    names = ("no-folder", *BAD_MODELS)
     return {name: {"local": str(folder / name), "prompt": "plain"} for name in names}
 
 
@@ -97,10 +95,7 @@ def every_bad_entry(
 ) -> tuple[Workspace, CompletedProcess[str]]:
     """One run that is asked for every bad entry and keeps going."""
     base = tmp_path_factory.mktemp("bad")
-    overlay = {
-        "datasets": bad_datasets(base),
-        "models": bad_models(base, checkpoint("llama")),
-    }
+    overlay = {"datasets": bad_datasets(base), "models": bad_models(base, checkpoint("llama"))}
     clone = workspace(base / "clone", overlay)
     return clone, clone.run("--keep-going", *map(product, EXPECTED))
 
@@ -191,12 +186,8 @@ def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(
 
 
 def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
-    change = {
-        "sample_sizes": 3,
-        "batch_tokens": "many",
-        "models": {"all": {"local": "some/folder"}},
-    }
-    done = fresh.run(change=change)
+    entry = {"all": {"local": "some/folder"}}
+    done = fresh.run(change={"sample_sizes": 3, "batch_tokens": "many", "models": entry})
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said and "config.yaml" in said
     for named in ("sample_sizes", "`sample_size`", "batch_tokens", "models.all", "reserved"):
@@ -220,10 +211,7 @@ def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(
     text = config_file.read_text(encoding="utf-8")
     lines = text.splitlines()
     config_file.write_text(text + added, encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-n", target],
-        cwd=clone.root, env=clone.environment(), capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    places = {"seed": lines.index("seed: 0") + 1}
-    expected = said.format(None, *(len(lines) + n for n in (1, 2, 3)), **places)
+    done = call(clone.root, clone.environment(), "-n", target)
+    seed = lines.index("seed: 0") + 1
+    expected = said.format(None, *(len(lines) + n for n in (1, 2, 3)), seed=seed)
     assert done.returncode != 0 and expected in done.stdout + done.stderr

@@ -13,7 +13,7 @@ from anchorscope.workflow import devices, stage
 
 @pytest.mark.parametrize(
     ("nodes", "visible", "expected"),
-    [(2, None, 2), (2, "", 0), (2, "-1", 0), (4, "0,2,3", 3), (0, "0", 0)],
+    [(2, None, 2), (2, "-1", 0), (4, "0,2,3", 3), (0, "0", 0)],
 )
 def test_gpus_are_counted_as_cuda_shows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, visible: str | None, expected: int
@@ -78,18 +78,19 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
     assert devices.best_device(wanted) == "cpu"
 
 
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
+def scores(folder: Path) -> SimpleNamespace:
+    """What a script is given."""
+    given = {"root": "results", "model": "m", "dataset": "d"}
+    return SimpleNamespace(rule="scores", input=[], log=[str(folder / "log")], wildcards=given)
 
 
 def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terminal, wildcards = Terminal(), {"root": "results", "model": "m", "dataset": "d"}
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", terminal)
-    log = tmp_path / "log"
-    job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=wildcards)
+    job, log = scores(tmp_path), tmp_path / "log"
     with stage.stage(job):
         stage.log.info("begins")
         with Progress(total=4, delay=0, ncols=80) as progress:
@@ -100,10 +101,8 @@ def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(
 
 
 def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log, wildcards = [str(tmp_path / "log")], {"model": "m", "dataset": "d"}
-    job = SimpleNamespace(rule="scores", input=[], output=[], log=log, wildcards=wildcards)
     for error in (AnchorscopeError("too few", "here", "sample more"), KeyError("bug")):
-        with pytest.raises(SystemExit), stage.stage(job):
+        with pytest.raises(SystemExit), stage.stage(scores(tmp_path)):
             raise error
         assert "rule scores, model m, dataset d" in capsys.readouterr().err
         assert "rule scores, model m, dataset d" in (tmp_path / "log").read_text("utf-8")

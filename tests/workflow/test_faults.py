@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import yaml
-from workflow import Workspace
+from workflow import Workspace, call
 
 CELL = "tiny-llama/tiny-world"
 TABLE = "results/tables/tiny.csv"
@@ -51,18 +50,10 @@ with open("results/ballast", "wb", buffering=0) as _taken:
 def run(clone: Workspace, *words: str, module: str = "snakemake") -> tuple[int, str]:
     """Run to the end in a process group of its own: the exit code, and what was said."""
     (clone.root / "overlay.yaml").write_text(yaml.safe_dump(clone.overlay), encoding="utf-8")
-    command = [sys.executable, "-m", module, *words, "--cores", "1", "--nocolor"]
-    done = subprocess.run(
-        [*command, "--configfile", "config.yaml", "overlay.yaml"],
-        cwd=clone.root,
-        env=clone.environment() | {"HF_TOKEN": TOKEN},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-        check=False,
-    )
-    return done.returncode, done.stdout
+    environment = clone.environment() | {"HF_TOKEN": TOKEN}
+    files = ("--configfile", "config.yaml", "overlay.yaml")
+    done = call(clone.root, environment, *words, *files, module=module, alone=True)
+    return done.returncode, done.stdout + done.stderr
 
 
 def clear(text: str, *named: str) -> bool:
@@ -83,10 +74,6 @@ def put_first(clone: Workspace, stage: str, code: str) -> None:
     script = clone.root / "scripts" / f"{stage}.py"
     text = script.read_text(encoding="utf-8")
     script.write_text(text.replace('"""\n', f'"""\n{code}', 1), encoding="utf-8")
-
-
-def repair(clone: Workspace, finished: Workspace, stage: str) -> None:
-    shutil.copy2(finished.root / "scripts" / f"{stage}.py", clone.root / "scripts")
 
 
 def same_tables(clone: Workspace, finished: Workspace) -> bool:
@@ -135,7 +122,7 @@ def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
     kept = batches(clone.results / ".partial")
     assert len(kept) == 3 and not (clone.results / product).exists()
     assert "cannot be locked" in run(clone, TABLE)[1]
-    repair(clone, tiny_run, stage)
+    shutil.copy2(tiny_run.root / f"scripts/{stage}.py", clone.root / "scripts")
     code, text = run(clone, f"results/{product}", module="anchorscope.workflow.resume")
     assert code == 0, text
     after = batches(clone.results / ".partial")
@@ -158,7 +145,7 @@ def test_a_disk_that_fills_up_is_named_and_loses_nothing(
         assert code != 0 and clear(text, "the disk is full", "rule scores", "#disk-full"), text
         assert not [p for p in (clone.results / "scores").rglob("*") if p.is_file()]
         (clone.results / "ballast").unlink()
-        repair(clone, tiny_run, "scores")
+        shutil.copy2(tiny_run.root / "scripts/scores.py", clone.root / "scripts")
         code, text = run(clone, TABLE)
         assert code == 0 and same_tables(clone, tiny_run), text
 

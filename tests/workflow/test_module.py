@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 import yaml
-from workflow import PROJECT, TINY, Workspace, counted
+from workflow import PROJECT, TINY, Workspace, call, counted
 
 MODULE = """\
 configfile: "project.yaml"
@@ -33,11 +33,9 @@ ONE_CELL = dict.fromkeys(
 QUESTIONS = "results/data/tiny-world.parquet"
 
 
-def run(folder: Path, clone: Workspace, *arguments: str) -> str:
+def run(folder: Path, environment: Mapping[str, str], *arguments: str) -> str:
     """What snakemake says in a folder that is not the clone's."""
-    command = [sys.executable, "-m", "snakemake", "--cores", "1", "--nocolor", *arguments]
-    environment = clone.environment()
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    done = call(folder, environment, *arguments)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout + done.stderr
 
@@ -53,18 +51,16 @@ def project(fresh: Workspace, tmp_path: Path) -> Path:
 def test_another_snakefile_uses_the_workflow_as_a_module(fresh: Workspace, project: Path) -> None:
     text = MODULE.format(snakefile=f'"{fresh.root}/Snakefile"')
     (project / "Snakefile").write_text(text)
-    assert counted(run(project, fresh, "-n")) == ONE_CELL
-    run(project, fresh, QUESTIONS)
+    assert counted(run(project, fresh.environment(), "-n")) == ONE_CELL
+    run(project, fresh.environment(), QUESTIONS)
     assert (project / QUESTIONS).is_file() and not (fresh.root / QUESTIONS).exists()
 
 
 def test_rules_under_other_names_are_refused(fresh: Workspace, project: Path) -> None:
     text = MODULE.format(snakefile=f'"{fresh.root}/Snakefile"')
-    (project / "Snakefile").write_text(
-        text.replace("* from anchorscope", "* from anchorscope as a_*")
-    )
+    (project / "Snakefile").write_text(text.replace("from anchorscope", "from anchorscope as a_*"))
     with pytest.raises(AssertionError, match="without `as`"):
-        run(project, fresh, "-n")
+        run(project, fresh.environment(), "-n")
 
 
 def test_a_module_from_a_git_host_has_the_files_of_its_commit(
@@ -86,9 +82,7 @@ def test_a_module_from_a_git_host_has_the_files_of_its_commit(
     (project / "Snakefile").write_text(text)
     # The library is installed.
     library = Workspace(project, {}).environment() | {"PYTHONPATH": str(PROJECT)}
-    command = [sys.executable, "-m", "snakemake", "-n", "--nocolor"]
-    done = subprocess.run(command, cwd=project, env=library, capture_output=True, text=True)
-    assert counted(done.stdout + done.stderr) == ONE_CELL
+    assert counted(run(project, library, "-n")) == ONE_CELL
     (files,) = (project / ".snakemake" / "anchorscope").iterdir()
     assert (files / "resources" / "figure" / "page.html").is_file()
 
@@ -97,9 +91,9 @@ def test_a_run_in_a_folder_without_a_config_takes_that_of_the_project(
     fresh: Workspace, tmp_path: Path
 ) -> None:
     asked = ("-s", str(fresh.root / "Snakefile"), "-n", "demo")
-    assert counted(run(tmp_path, fresh, *asked))["delta_p"] == 8
+    assert counted(run(tmp_path, fresh.environment(), *asked))["delta_p"] == 8
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(Workspace(fresh.root, TINY).catalogue()))
-    assert counted(run(tmp_path, fresh, *asked[:-1], "tiny"))["delta_p"] == 1
+    assert counted(run(tmp_path, fresh.environment(), *asked[:-1], "tiny"))["delta_p"] == 1
 
 
 def test_what_snakedeploy_copies_is_the_config_and_how_to_write_it() -> None:

@@ -6,19 +6,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import workflow
-import yaml
+from workflow import PROJECT, SHIPPED, merged
 
 from anchorscope.config.settings import Config
 from anchorscope.workflow import studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.paths import Paths
 
-BASE = yaml.safe_load((workflow.PROJECT / "config.yaml").read_text(encoding="utf-8"))
-
 
 def config(**changes: Any) -> Config:
-    return load(workflow.merged(BASE, changes))
+    return load(merged(SHIPPED, changes))
 
 
 def cell(root: str, model: str = "qwen3-8b", dataset: str = "nq") -> Any:
@@ -27,7 +24,7 @@ def cell(root: str, model: str = "qwen3-8b", dataset: str = "nq") -> Any:
 
 @pytest.fixture
 def paths() -> Paths:
-    return Paths(config(), workflow.PROJECT)
+    return Paths(config(), PROJECT)
 
 
 def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths: Paths) -> None:
@@ -39,14 +36,14 @@ def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths: Paths) -
 
 def test_a_model_may_read_the_answers_of_another() -> None:
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
-    paths, there = Paths(reads, workflow.PROJECT), cell("results", "mine")
+    paths, there = Paths(reads, PROJECT), cell("results", "mine")
     assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
     assert paths.product("scores")(there) == "results/scores/mine/nq"
 
 
 def test_a_figure_has_a_picture_of_every_other_read_out(paths: Paths) -> None:
     assert len(paths.views_of("demo")) == 5 * 2, "controls and probes"
-    several = Paths(config(readouts=["mlp/final", "attn/final"]), workflow.PROJECT)
+    several = Paths(config(readouts=["mlp/final", "attn/final"]), PROJECT)
     assert "results/figures/demo.attn-final.svg" in several.views_of("demo")
     assert "results/figures/demo.readouts.svg" in several.views_of("demo")
     assert "results/figures/demo.mlp-final.svg" not in several.views_of("demo")
@@ -60,17 +57,14 @@ def test_products_of_variants_come_study_by_study(paths: Paths) -> None:
 
 
 def test_calibration_measures_more_of_the_same_answers(paths: Paths) -> None:
-    study = paths.studies["results/calibration"]
-    assert not study.owns("answers")
-    assert study.owns("activations")
+    study, shipped = paths.studies["results/calibration"], config()
+    assert study.owns("activations") and not study.owns("answers")
     assert len(study.config.readouts) == 12
     conditions = study.config.conditions
-    assert conditions.random is not None
-    assert conditions.random.draws == config().calibration.random_draws
-    assert conditions.matched is not None and conditions.placebo is not None
-    assert conditions.replicate is not None
-    assert conditions.question == config().conditions.question
-    assert study.config.probe == config().probe.model_copy(update={"refits": 0})
+    assert conditions.random and conditions.random.draws == shipped.calibration.random_draws
+    assert None not in (conditions.matched, conditions.placebo, conditions.replicate)
+    assert conditions.question == shipped.conditions.question
+    assert study.config.probe == shipped.probe.model_copy(update={"refits": 0})
 
 
 def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
@@ -83,7 +77,6 @@ def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("variant", "first"),
     [
-        ("penalty-0.1", "scores"),
         ("penalty-10", "scores"),
         ("prior-natural", "scores"),
         ("disjoint-subject-answer", "scores"),

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import ast
 import json
-import logging
 import os
 import pickle
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from workflow import PROJECT
 
-from anchorscope.models import answers, loading
-from anchorscope.passes import activations, planning
-from anchorscope.questions import prompts, questions, reading, revisions
-from anchorscope.storage import files, provenance
+from anchorscope.models import loading
+from anchorscope.questions import prompts, reading, revisions
+from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError, redacted
-from anchorscope.workflow.stage import stage
+from anchorscope.workflow.stage import log, stage
 
-ROOT = Path(__file__).parents[2]
-SOURCES = sorted(
-    path for folder in ("anchorscope", "scripts", "slurm") for path in (ROOT / folder).rglob("*.py")
-)
+SOURCES = [
+    path
+    for folder in ("anchorscope", "scripts", "slurm")
+    for path in (PROJECT / folder).rglob("*.py")
+]
 
 
 def test_every_loading_of_a_model_says_that_no_code_is_run() -> None:
@@ -84,7 +84,7 @@ def test_pickles_without_safetensors_are_refused_unread(trapped: tuple[Path, Pat
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("ending", [".pkl", ".npy", "", ".csv", ".json", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("ending", ["", ".csv", ".json", ".jsonl", ".parquet"])
 def test_a_pickled_dataset_is_refused_unread(tmp_path: Path, ending: str) -> None:
     path = tmp_path / f"rows{ending}"
     path.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
@@ -111,15 +111,6 @@ def token(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return secret
 
 
-def holding(folder: Path, token: str) -> list[str]:
-    """Files that hold a token."""
-    return [
-        str(path)
-        for path in folder.rglob("*")
-        if path.is_file() and token.encode() in path.read_bytes()
-    ]
-
-
 def test_no_error_holds_the_token(token: str) -> None:
     error = AnchorscopeError(f"no {token}", f"https://u:{token}@host", f"use {token}")
     for text in (str(error), repr(error), error.what, str(error.where), str(error.do)):
@@ -127,7 +118,7 @@ def test_no_error_holds_the_token(token: str) -> None:
     assert redacted("plain") == "plain"
 
 
-@pytest.mark.parametrize("obeyed", ["\x1b[2J", "\r", "\t", "\x7f", "\x9b31m", "\u202e", "\x00"])
+@pytest.mark.parametrize("obeyed", ["\x1b[2J", "\r", "\x9b31m", "\u202e"])
 def test_no_error_tells_a_terminal_what_to_do(obeyed: str) -> None:
     """Errors quote what stands in a dataset."""
     error = AnchorscopeError(f"label `{obeyed}` is none", f"row {obeyed}", f"not {obeyed}")
@@ -152,67 +143,24 @@ def test_what_looks_like_a_token_or_a_login_is_left_out_and_nothing_else(
     assert redacted(said) == left
 
 
-def job(folder: Path, **more: Any) -> SimpleNamespace:
-    """What a script is given."""
-    folder.mkdir(exist_ok=True)
-    known = {"rule": "r", "log": [str(folder / "log")], "wildcards": {}, "input": [], "output": []}
-    return SimpleNamespace(**(known | {"params": {}} | more))
-
-
-@pytest.fixture
-def logger() -> Iterator[logging.Logger]:
-    """The library's logger, put back afterwards."""
-    log = logging.getLogger("anchorscope")
-    kept = (log.handlers, log.propagate, log.level)
-    yield log
-    log.handlers, log.propagate = kept[:2]
-    log.setLevel(kept[2])
-
-
 @pytest.mark.parametrize("kind", [AnchorscopeError, RuntimeError])
 def test_no_log_holds_the_token(
-    tmp_path: Path,
-    token: str,
-    logger: logging.Logger,
-    kind: type[Exception],
-    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path, token: str, kind: type[Exception], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit), stage(job(tmp_path)):
-        logger.info("fetching with %s", token)
+    job = SimpleNamespace(rule="r", log=[str(tmp_path / "log")], wildcards={}, input=[])
+    with pytest.raises(SystemExit), stage(job):
+        log.info("fetching with %s", token)
         raise kind(f"refused: {token}")
-    assert "<token>" in (tmp_path / "log").read_text(encoding="utf-8")
-    assert holding(tmp_path, token) == []
-    said = capsys.readouterr()
-    assert token not in said.out + said.err and "<token>" in said.err
+    for said in ((tmp_path / "log").read_text(encoding="utf-8"), capsys.readouterr().err):
+        assert token not in said and "<token>" in said
 
 
-def test_no_product_of_any_stage_holds_the_token(
-    tmp_path: Path,
-    token: str,
-    load: Callable[..., Any],
-    logger: logging.Logger,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """The library's stages, one after the other, each with its record."""
-    loaded = load("llama")
-    rows = [{"q": f"Who wrote The Red House {n}?", "a": "Anna", "say": "Anna"} for n in "abc"]
-    fields = {"question": "q", "answers": ["a"], "response": "say"}
-    frame, counts = questions.normalise(rows, fields, split=None)
-    built, _ = prompts.build(frame, style="plain")
-    said, _ = answers.answer(
-        built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
-    )
-    planned = planning.plan(said, conditions={"knockout": {}}, batch_tokens=512)
-    passes = activations.write(tmp_path / "states", loaded, planned, ["mlp/final"])
-    for name, table in (("questions", frame), ("prompts", built), ("answers", said)):
-        path = tmp_path / f"{name}.parquet"
-        files.write_parquet(table, path)
-        settings = {"dataset": {"hub": f"https://user:{token}@host/x"}, "seed": 0}
-        made = job(tmp_path / "jobs", params=settings, output=[str(path)])
-        provenance.of_stage(made, path, counts=counts, passes=passes, device="cpu")
-        assert "<token>" in provenance.beside(path).read_text(encoding="utf-8")
-    assert holding(tmp_path, token) == []
-    assert token not in caplog.text
+def test_no_record_holds_the_token(tmp_path: Path, token: str) -> None:
+    """Of products themselves, `test_faults` looks at every file of a run."""
+    path, settings = tmp_path / "x", {"dataset": {"hub": f"https://user:{token}@host/x"}}
+    provenance.record(path, identity="x", settings=settings)
+    said = provenance.beside(path).read_text(encoding="utf-8")
+    assert token not in said and "<token>" in said
 
 
 @pytest.mark.parametrize("hub_id", ["owner/name", "rows", "csv"])

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onenode
 import pytest
@@ -46,20 +47,17 @@ USUAL = ("--nocolor", *FASTER, "--configfile", "config.yaml", "overlay.yaml")
 STARVED = ("--set-resources", "scores:mem_mb=150 * 8 ** (attempt - 1)")
 
 
-def overlay() -> dict:
+def overlay() -> dict[str, Any]:
     """The tiny figure with a second model, which asks for a GPU."""
     tiny = workflow.TINY["models"]["tiny-llama"]
-    train = {**tiny["train"], "architecture": "qwen3"}
-    needs = {**tiny["resources"], "runtime_min": 60}
-    shared = {**needs, "gpus": 1}
-    second = {**tiny, "train": train, "label": "Tiny Qwen3", "resources": shared}
-    figure = {"models": [WITHOUT, WITH_GPU], "datasets": ["tiny-world"]}
-    return {
-        **workflow.TINY,
-        "models": {WITHOUT: {**tiny, "resources": needs}, WITH_GPU: second},
-        "figures": {"tiny": figure},
+    patient = tiny | {"resources": tiny["resources"] | {"runtime_min": 60}}
+    second = {"label": "Tiny Qwen3", "train": {"architecture": "qwen3"}, "resources": {"gpus": 1}}
+    change = {
+        "models": {WITHOUT: patient, WITH_GPU: workflow.merged(patient, second)},
+        "figures": {"tiny": {"models": [WITHOUT, WITH_GPU]}},
         "batch_tokens": 1024,  # several batches
     }
+    return workflow.merged(workflow.TINY, change)
 
 
 @dataclass(frozen=True)
@@ -163,16 +161,12 @@ def clone(cluster: onenode.OneNode, local: workflow.Workspace, tmp_path: Path) -
     return made
 
 
-def tables_of(local: workflow.Workspace, clone: Clone) -> dict[str, bytes]:
-    return Clone(clone.cluster, local.root).tables()
-
-
 def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
     clone: Clone, local: workflow.Workspace
 ) -> None:
     """One run also proves that a job killed for memory comes back with more."""
     assert clone.run(*STARVED) == 0, clone.said()
-    assert clone.tables() == tables_of(local, clone)
+    assert clone.tables() == Clone(clone.cluster, local.root).tables()
 
     jobs = clone.jobs()
     due = {
@@ -220,7 +214,9 @@ def test_resume_after_a_kill_cancels_the_orphans(clone: Clone, local: workflow.W
     clone.cluster.stop(clone.cluster.queue())
     orphans = clone.cluster.queue()
     assert orphans and clone.resume() == 0, clone.said()
-    assert clone.tables() == tables_of(local, clone) and clone.cluster.queue() == []
+    assert (
+        clone.tables() == Clone(clone.cluster, local.root).tables() and clone.cluster.queue() == []
+    )
     ended = {job.id: job.state for job in clone.jobs()}
     assert {ended[orphan] for orphan in orphans} == {"CANCELLED"}
     done = [job.what for job in clone.jobs() if job.state == "COMPLETED"]

@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from workflow import PROJECT
 
-from anchorscope.models import answers, families, loading
-from anchorscope.passes import activations, planning
+from anchorscope.config.settings import Config
+from anchorscope.models import answers, loading
+from anchorscope.passes import activations
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files, provenance
@@ -23,6 +25,7 @@ from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.funnel import check_drops, check_funnel, funnel
+from anchorscope.workflow import before
 from anchorscope.workflow.stage import MOST_DROPPED, stage
 
 
@@ -34,61 +37,25 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return prompts.build(frame, style="plain")[0], frame
 
 
-def test_an_id_that_comes_twice_is_refused_before_answering() -> None:
+def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_answering() -> None:
     built, frame = tables()
-    for pair in ((built.iloc[[0, 0]], frame), (built, frame.iloc[[0, 1, 1]])):
-        with pytest.raises(AnchorscopeError, match="comes twice") as caught:
+    twice, other = frame.iloc[[0, 1, 1]], frame.assign(id=frame["id"].to_numpy()[::-1])
+    for pair, said in (
+        ((built.iloc[[0, 0]], frame), "comes twice"),
+        ((built, twice), "comes twice"),
+        ((built, other), "other questions"),
+    ):
+        with pytest.raises(AnchorscopeError, match=said) as caught:
             answers._joined(*pair)
         assert "id " in str(caught.value.where)
 
 
-def test_prompts_of_other_questions_of_the_same_ids_are_refused() -> None:
-    built, frame = tables()
-    swapped = frame.assign(id=frame["id"].to_numpy()[::-1])
-    with pytest.raises(AnchorscopeError, match="other questions") as caught:
-        answers._joined(built, swapped)
-    assert "id a" in str(caught.value.where)
-
-
-@pytest.mark.parametrize("site", ["attn", "mlp", "resid"])
-@pytest.mark.parametrize(
-    ("value", "found"), [(np.nan, "not finite"), (np.inf, "not finite"), (0.0, "zero")]
-)
-def test_a_broken_layer_is_named_with_its_sample_while_it_is_measured(
-    checkpoint: Callable[..., Path], tmp_path: Path, site: str, value: float, found: str
-) -> None:
-    """Zero all over is what a layer gives that was never loaded."""
-    loaded = loading.load(checkpoint("llama"))
-    rows = [{"id": n, "q": f"Who wrote The Red House {n}?", "a": "Anna"} for n in "abc"]
-    fields = {"id": "id", "question": "q", "answers": ["a"], "response": "a"}
-    frame, _ = questions.normalise(rows, fields, split=None)
-    built, _ = prompts.build(frame, style="plain")
-    said, _ = answers.answer(
-        built, frame, loaded.model, loaded.tokenizer, answers.Settings("plain")
-    )
-    planned = planning.plan(said, conditions={"knockout": {}}, batch_tokens=512)
-    layer = families.layers(loaded)[2]
-    families.part(loaded, layer, site).register_forward_hook(
-        lambda _, __, given: (
-            (given[0] * 0 + value, *given[1:]) if isinstance(given, tuple) else given * 0 + value
-        )
-    )
-    with pytest.raises(AnchorscopeError, match=f"{site} is {found} at layer 2") as caught:
-        activations.write(tmp_path / "cell", loaded, planned, [f"{site}/final"])
-    assert "sample " in str(caught.value.where) and "condition clean" in str(caught.value.where)
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("value", [np.nan, -np.inf])
 def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value: float) -> None:
-    ids = ["a", "b", "c", "d"]
-    scores = pd.DataFrame(
-        [
-            {"id": name, "layer": layer, "readout": "mlp/final", "condition": "clean", "draw": 0}
-            for layer in range(2)
-            for name in ids
-        ]
-    ).assign(s=0.5)
-    table = pd.DataFrame({"id": ids, "label": [0, 1, 0, 1]})
+    table = pd.DataFrame({"id": list("abcd"), "label": [0, 1, 0, 1]})
+    fixed = {"readout": "mlp/final", "condition": "clean", "draw": 0, "s": 0.5}
+    layers = [table[["id"]].assign(layer=layer, **fixed) for layer in range(2)]
+    scores = pd.concat(layers, ignore_index=True)
     assert len(list(samples.readouts(scores, table))) == 1
     scores.loc[6, "s"] = value
     with pytest.raises(AnchorscopeError, match="not finite") as caught:
@@ -101,14 +68,13 @@ def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(
 ) -> None:
     """Every id has an embedding, but another word's."""
     folder = shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "model")
-    other = checkpoint("llama", "byte_level")
-    for path in other.glob("tokenizer*"):
+    for path in checkpoint("llama", "byte_level").glob("tokenizer*"):
         shutil.copy(path, folder)
     with pytest.raises(AnchorscopeError, match="ids up to 339, the embedding 420"):
         loading.load(folder)
 
 
-def product(path: Path, identity: str, *inputs: Path, **facts: Any) -> Path:
+def product(path: Path, identity: str, *inputs: Path, settings: Any = None, **facts: Any) -> Path:
     """A product with a record, as a stage leaves it."""
     path.write_text("x", encoding="utf-8")
     found: dict[str, Any] = {}
@@ -116,13 +82,27 @@ def product(path: Path, identity: str, *inputs: Path, **facts: Any) -> Path:
         whole = provenance.read(one)
         found |= whole.get("inputs", {})
         found[str(one)] = {name: value for name, value in whole.items() if name != "inputs"}
-    provenance.record(
-        path, identity=identity, settings=facts.pop("settings", {}), inputs=found, **facts
-    )
+    provenance.record(path, identity=identity, settings=settings or {}, inputs=found, **facts)
     return path
 
 
-def test_a_stale_product_is_refused_at_the_join(tmp_path: Path) -> None:
+def chain(folder: Path, *steps: tuple[str, Counts]) -> Path:
+    """The last product of stages that were made from each other, with their counts."""
+    made: list[Path] = []
+    for rule, counts in steps:
+        made = [product(folder / rule, rule, *made, rule=rule, counts=counts)]
+    return made[0]
+
+
+def job(folder: Path, rule: str, *inputs: Path, **more: Any) -> SimpleNamespace:
+    """What a script is given."""
+    known = {"rule": rule, "log": [str(folder / "log")], "wildcards": {}, "input": [*inputs]}
+    return SimpleNamespace(**known | more)
+
+
+def test_a_stage_whose_inputs_are_of_different_versions_stops_before_its_work(
+    tmp_path: Path,
+) -> None:
     data = product(tmp_path / "questions", "one")
     built = product(tmp_path / "prompts", "two", data)
     check_inputs([data, built])
@@ -130,6 +110,9 @@ def test_a_stale_product_is_refused_at_the_join(tmp_path: Path) -> None:
     with pytest.raises(AnchorscopeError, match="different versions of .*questions") as caught:
         check_inputs([data, built])
     assert "prompts" in str(caught.value.where) and caught.value.see == "stale-product"
+    with pytest.raises(SystemExit), stage(job(tmp_path, "answers", data, built)):
+        raise AssertionError("the work began")
+    assert "different versions" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
 def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path: Path) -> None:
@@ -141,37 +124,7 @@ def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path: Pa
     check_inputs([data, located])
 
 
-def job(folder: Path, rule: str, *inputs: Path, **more: Any) -> SimpleNamespace:
-    """What a script is given."""
-    known = {"rule": rule, "log": [str(folder / "log")], "wildcards": {}, "input": [*inputs]}
-    return SimpleNamespace(**known | more)
-
-
-def test_a_stage_stops_before_its_work_when_an_input_is_stale(tmp_path: Path) -> None:
-    data = product(tmp_path / "questions", "one")
-    built = product(tmp_path / "prompts", "two", data)
-    product(tmp_path / "questions", "another")
-    worked = False
-    with pytest.raises(SystemExit), stage(job(tmp_path, "answers", data, built)):
-        worked = True
-    assert not worked
-    assert "different versions" in (tmp_path / "log").read_text(encoding="utf-8")
-
-
-def test_the_funnel_lists_every_stage(tmp_path: Path) -> None:
-    counts = Counts(10, 7, {"no answers": 2, "outside the sample": 1})
-    data = product(tmp_path / "questions", "one", rule="dataset", counts=counts)
-    built = product(
-        tmp_path / "prompts", "two", data, rule="prompts", counts=Counts(7, 6, {"no anchor": 1})
-    )
-    found = funnel(built)
-    assert [(row["rule"], row["in"], row["kept"]) for row in found] == [
-        ("dataset", 10, 7),
-        ("prompts", 7, 6),
-    ]
-
-
-def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
+def test_too_many_lost_samples_stop_the_run_with_the_reasons_and_a_choice_loses_none() -> None:
     dropped = {"too long": 10, "outside the sample": 40, "no answers": 20}
     stage = {"rule": "dataset", "in": 100, "kept": 30, "dropped": dropped}
     check_drops([stage], 0.3, "popqa")
@@ -179,70 +132,45 @@ def test_too_many_lost_samples_stop_the_run_with_the_reasons() -> None:
         check_drops([stage], 0.29, "popqa")
     assert caught.value.what.endswith(": 30 of 100 at dataset (no answers 20, too long 10)")
     assert caught.value.where == "popqa"
-
-
-def test_rows_left_out_by_choice_are_not_lost() -> None:
-    dropped = dict.fromkeys(BY_CHOICE, 200)
-    stage = {
-        "rule": "dataset",
-        "in": 1000,
-        "kept": 1000 - sum(dropped.values()),
-        "dropped": dropped,
-    }
-    check_drops([stage], 0.0, "popqa")
+    check_drops([stage | {"dropped": dict.fromkeys(BY_CHOICE, 10)}], 0.0, "popqa")
 
 
 def test_losses_add_up_over_the_stages(tmp_path: Path) -> None:
     """Each stage loses less than half, and together they lose 87 of 100."""
-    made: tuple[Path, ...] = ()
     steps = [("dataset", 100, 51), ("prompts", 51, 26), ("answers", 26, 13)]
-    for rule, given, kept in steps:
-        counts = Counts(given, kept, {f"lost at {rule}": given - kept})
-        made = (product(tmp_path / rule, rule, *made, rule=rule, counts=counts),)
-    check_funnel(made[0], 0.87)
+    made = chain(tmp_path, *[(rule, Counts(n, k, {f"at {rule}": n - k})) for rule, n, k in steps])
+    check_funnel(made, 0.87)
     with pytest.raises(AnchorscopeError, match=r"87\.0% of the samples") as caught:
-        check_funnel(made[0], 0.5)
-    for rule, given, kept in steps:
-        said = f"{given - kept} of {given} at {rule} (lost at {rule} {given - kept})"
-        assert said in caught.value.what
+        check_funnel(made, 0.5)
+    for rule, n, k in steps:
+        assert f"{n - k} of {n} at {rule} (at {rule} {n - k})" in caught.value.what
     check_funnel(tmp_path / "dataset", 0.5)
 
 
 def test_samples_passed_on_as_dropped_are_lost_once(tmp_path: Path) -> None:
     """The tables of answers and after hold a row for every prompt, kept or not."""
-    sampled = Counts(2000, 100, {"no answers": 200, "outside the sample": 1700})
-    built = Counts(100, 30, {BEYOND_LIMIT: 50, "no anchor": 20})
-    said = Counts(50, 27, {"no anchor": 20, "too long": 3})
-    seen = Counts(50, 24, {"no anchor": 20, "too long": 6})
-    made: tuple[Path, ...] = ()
-    for rule, counts in (
-        ("dataset", sampled),
-        ("prompts", built),
-        ("answers", said),
-        ("activations", seen),
-    ):
-        made = (product(tmp_path / rule, rule, *made, rule=rule, counts=counts),)
-    found = funnel(made[0])
-    assert [(stage["in"], stage["kept"]) for stage in found] == [
-        (2000, 100),
-        (100, 30),
-        (30, 27),
-        (27, 24),
-    ]
+    made = chain(
+        tmp_path,
+        ("dataset", Counts(2000, 100, {"no answers": 200, "outside the sample": 1700})),
+        ("prompts", Counts(100, 30, {BEYOND_LIMIT: 50, "no anchor": 20})),
+        ("answers", Counts(50, 27, {"no anchor": 20, "too long": 3})),
+        ("activations", Counts(50, 24, {"no anchor": 20, "too long": 6})),
+    )
+    found = funnel(made)
+    assert [(stage["rule"], stage["in"], stage["kept"]) for stage in found] == [
+        ("dataset", 2000, 100), ("prompts", 100, 30), ("answers", 30, 27), ("activations", 27, 24)
+    ]  # fmt: skip
     assert [stage["dropped"] for stage in found[2:]] == [{"too long": 3}, {"too long": 3}]
     share = 1 - (1800 / 2000) * (30 / 50) * (24 / 30)
-    check_funnel(made[0], share)
+    check_funnel(made, share)
     with pytest.raises(AnchorscopeError, match="lost"):
-        check_funnel(made[0], share - 0.001)
+        check_funnel(made, share - 0.001)
 
 
 def test_samples_that_go_missing_between_two_stages_are_noticed(tmp_path: Path) -> None:
-    data = product(
-        tmp_path / "data", "one", rule="dataset", counts=Counts(10, 9, {"no answers": 1})
-    )
-    built = product(tmp_path / "prompts", "two", data, rule="prompts", counts=Counts(8, 8))
+    kept = ("dataset", Counts(10, 9, {"no answers": 1}))
     with pytest.raises(AnchorscopeError, match="8 samples came in where 9 were kept") as caught:
-        funnel(built)
+        funnel(chain(tmp_path, kept, ("prompts", Counts(8, 8))))
     assert "prompts" in str(caught.value.where)
 
 
@@ -250,14 +178,10 @@ def test_the_worlds_that_a_model_was_taught_are_not_those_it_is_asked(tmp_path: 
     """Records name what they were made from, so that two datasets are told apart."""
     rules = {"asked": "dataset", "taught": "dataset", "weights": "train", "answers": "answers"}
     made_from = {"weights": ["taught"], "answers": ["asked", "weights"]}
+    counts = {"asked": Counts(5, 4, {"no": 1}), "taught": Counts(90, 90), "answers": Counts(4, 4)}
     for name, rule in rules.items():
         inputs = [tmp_path / one for one in made_from.get(name, [])]
         made = SimpleNamespace(rule=rule, input=inputs, output=[], params={})
-        counts = {
-            "asked": Counts(5, 4, {"no": 1}),
-            "taught": Counts(90, 90),
-            "answers": Counts(4, 4),
-        }
         provenance.of_stage(made, tmp_path / name, counts=counts.get(name))
     assert [found["in"] for found in funnel(tmp_path / "answers")] == [5, 4]
 
@@ -270,16 +194,13 @@ def test_what_a_limit_leaves_out_is_counted_by_its_reason() -> None:
     assert whole.dropped == {BEYOND_LIMIT: 1950, "no anchor": 4}
 
 
-@pytest.mark.parametrize(
-    ("config", "stops"), [({}, True), ({"most_dropped": 0.5}, True), ({"most_dropped": 0.7}, False)]
-)
+@pytest.mark.parametrize(("config", "stops"), [({}, True), ({"most_dropped": 0.7}, False)])
 def test_every_stage_stops_when_one_before_it_lost_too_much(
     tmp_path: Path, config: dict[str, float], stops: bool
 ) -> None:
     """Not only the table: nothing is generated or measured for what will not be drawn."""
-    counts = Counts(10, 4, {"no question anchor": 6})
-    data = product(tmp_path / "prompts", "one", rule="prompts", counts=counts)
-    said = product(tmp_path / "answers", "two", data, rule="answers", counts=Counts(4, 4, {}))
+    lost = ("prompts", Counts(10, 4, {"no question anchor": 6}))
+    said = chain(tmp_path, lost, ("answers", Counts(4, 4)))
     worked = False
     with contextlib.suppress(SystemExit), stage(job(tmp_path, "activations", said, config=config)):
         worked = True
@@ -290,20 +211,16 @@ def test_every_stage_stops_when_one_before_it_lost_too_much(
 
 
 def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
-    from anchorscope.config.settings import Config
-
     assert Config.model_fields["most_dropped"].default == MOST_DROPPED
 
 
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (OSError(28, "No space left on device", "results/x"), 1, "#disk-full"),
         (OSError(122, "Disk quota exceeded"), 1, "#disk-full"),
         (RuntimeError("I/O error: No space left on device (os error 28)"), 1, "#disk-full"),
         (OSError("[Errno 28] Error writing bytes to file"), 1, "#disk-full"),
         (OSError(30, "Read-only file system", "results/x"), 1, "#not-writable"),
-        (KeyError("x"), 2, "Traceback"),
         (OSError(2, "No such file"), 2, "Traceback"),
     ],
 )
@@ -320,8 +237,6 @@ def test_what_a_disk_refuses_is_one_message_and_a_bug_keeps_its_traceback(
 def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from anchorscope.workflow import before
-
     def closed(*_: Any, dir: Path, **__: Any) -> None:
         raise OSError(30, "Read-only file system", str(dir / "tmp"))
 
@@ -342,55 +257,35 @@ def mixed(folder: Path) -> list[str]:
     return found
 
 
-CELLS = [["m", "a"], ["m", "b"]]
-TABLES: dict[str, Callable[[list[str]], dict[str, Any]]] = {
-    "table": lambda two: {"input": {"curve": two}, "params": {"cells": CELLS}},
-    "join": lambda two: {"input": two, "params": {"cells": CELLS}},
-    "calibration_table": lambda two: {
-        "input": {"cells": two, "refits": []},
-        "params": {"cells": CELLS},
-    },
-    "null_controls": lambda two: {
-        "input": {"curve": two, "controls": two, "interchange": two},
-        "params": {"nulls": {}},
-    },
-    "sensitivity": lambda two: {
-        "input": {"curve": two, "contrasts": two, "controls": two},
-        "params": {"cells": CELLS, "variants": [], "readout": "mlp/final"},
-    },
+CELLS = {"cells": [["m", "a"], ["m", "b"]]}
+TABLES: dict[str, dict[str, Any]] = {
+    "table": CELLS,
+    "join": CELLS,
+    "calibration_table": CELLS,
+    "null_controls": {"nulls": {}},
+    "sensitivity": CELLS | {"variants": [], "readout": "mlp/final"},
 }
-"""Each script that puts cells together, with its inputs."""
+"""Each script that puts cells together, with its parameters."""
 
 
 class Given(list[str]):
-    """A job's inputs, as a script is given them: in a row, and by name."""
+    """A job's inputs, which are the same under every name."""
 
-    def __init__(self, found: list[str] | dict[str, list[str]]) -> None:
-        named = found if isinstance(found, dict) else {}
-        super().__init__([path for paths in named.values() for path in paths] or [*found])
-        for name, paths in named.items():
-            setattr(self, name, paths)
+    def __getattr__(self, name: str) -> list[str]:
+        return list(self)
 
     def __getitem__(self, key: Any) -> Any:
-        return getattr(self, key) if isinstance(key, str) else super().__getitem__(key)
+        return list(self) if isinstance(key, str) else super().__getitem__(key)
 
 
 @pytest.mark.parametrize("script", TABLES)
 def test_no_table_takes_cells_of_different_settings(
     tmp_path: Path, script: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = TABLES[script](mixed(tmp_path))
-    job = SimpleNamespace(
-        rule=script,
-        log=[],
-        wildcards={},
-        input=Given(found["input"]),
-        output=[],
-        params=SimpleNamespace(**found["params"]),
-    )
-    path = Path(__file__).parents[2] / "scripts" / f"{script}.py"
+    told = {"input": Given(mixed(tmp_path)), "params": SimpleNamespace(**TABLES[script])}
+    path = PROJECT / "scripts" / f"{script}.py"
     with pytest.raises(SystemExit) as ended:
-        runpy.run_path(str(path), init_globals={"snakemake": job})
+        runpy.run_path(str(path), init_globals={"snakemake": job(tmp_path, script, log=[], **told)})
     assert ended.value.code == 1
     assert "`folds` of scores is 5 and 10" in capsys.readouterr().err
 
@@ -409,15 +304,13 @@ def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not
     for wrong in (pd.concat([text, text[:1]]), text[1:], twice):
         with pytest.raises(AnchorscopeError, match="are not those of 6 answers"):
             samples.aligned(wrong, said, "s", "text")
-    for value in (np.nan, np.inf):
-        with pytest.raises(AnchorscopeError, match="not finite") as caught:
-            samples.aligned(
-                text.assign(s=text["s"].where(text["id"] != "id 2", value)), said, "s", "t"
-            )
-        assert "id 2" in str(caught.value.where)
+    text["s"] = text["s"].where(text["id"] != "id 2", np.nan)
+    with pytest.raises(AnchorscopeError, match="not finite") as caught:
+        samples.aligned(text, said, "s", "t")
+    assert "id 2" in str(caught.value.where)
 
 
-@pytest.mark.parametrize("label", [2, -1, np.nan, None])
+@pytest.mark.parametrize("label", [2, -1, None])
 def test_a_label_that_is_none_is_named(label: float | None) -> None:
     said, _ = scored()
     said["label"] = said["label"].astype(object).where(said["id"] != "id 3", label)
