@@ -104,5 +104,7 @@ def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for error in (AnchorscopeError("too few", "here", "sample more"), KeyError("bug")):
         with pytest.raises(SystemExit), stage.stage(scores(tmp_path)):
             raise error
-        assert "rule scores, model m, dataset d" in capsys.readouterr().err
-        assert "rule scores, model m, dataset d" in (tmp_path / "log").read_text("utf-8")
+        assert "rule scores, root results, model m, dataset d" in capsys.readouterr().err
+        assert "rule scores, root results, model m, dataset d" in (tmp_path / "log").read_text(
+            "utf-8"
+        )
