@@ -99,17 +99,11 @@ def config(family: str, vocabulary: int) -> Any:
     from transformers import AutoConfig
 
     sizes: dict[str, Any] = {
-        "vocab_size": vocabulary,
-        "hidden_size": WIDTH,
-        "intermediate_size": 2 * WIDTH,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": 4,
-        "initializer_range": 0.15,
+        "vocab_size": vocabulary, "hidden_size": WIDTH, "intermediate_size": 2 * WIDTH,
+        "num_hidden_layers": LAYERS, "num_attention_heads": 4, "initializer_range": 0.15,
         "max_position_embeddings": 256,
-        "bos_token_id": None,
-        "eos_token_id": 0,
-        "pad_token_id": None,
-    }
+        "bos_token_id": None, "eos_token_id": 0, "pad_token_id": None,
+    }  # fmt: skip
     if family not in ("gpt_neox", "gpt2", "falcon"):
         sizes |= {"num_key_value_heads": 2, "head_dim": 8}
     if family in ("qwen3_moe", "mixtral"):

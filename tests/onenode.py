@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sinfo", "srun")
+PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
 TOKEN = "ONENODE_CLUSTER"
 
 SLURM_CONF = """\
@@ -76,11 +77,7 @@ exec {srun} "$@"
 
 def missing() -> list[str]:
     """Programs that are needed and not installed."""
-    return [name for name in PROGRAMS if not _program(name)]
-
-
-def _program(name: str) -> str:
-    return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin") or ""
+    return [name for name in PROGRAMS if not shutil.which(name, path=PATH)]
 
 
 @dataclass(frozen=True)
@@ -107,8 +104,8 @@ class OneNode:
     @property
     def environment(self) -> dict[str, str]:
         """What a process needs to use this cluster."""
-        path = f"{self.root}/bin:{os.environ['PATH']}"
-        return {"SLURM_CONF": f"{self.root}/slurm.conf", "PATH": path, TOKEN: self.token}
+        conf, path = f"{self.root}/slurm.conf", f"{self.root}/bin:{PATH}"
+        return {"SLURM_CONF": conf, "PATH": path, TOKEN: self.token}
 
     def ask(self, *command: str) -> str:
         """What a SLURM command says."""
@@ -184,7 +181,7 @@ def _write(cluster: OneNode) -> None:
     conf.write_text(SLURM_CONF.format(**known, last_port=ports[2] + 60))
     (root / "gres.conf").write_text(f"NodeName={host} Name=gpu Type=fake Count=1 File=/dev/null\n")
     srun = root / "bin" / "srun"
-    srun.write_text(SRUN.format(conf=conf, srun=_program("srun")))
+    srun.write_text(SRUN.format(conf=conf, srun=shutil.which("srun", path=PATH)))
     srun.chmod(0o755)
 
 
@@ -212,7 +209,7 @@ def _daemon(cluster: OneNode, name: str, *arguments: str) -> None:
     with open(cluster.root / "log" / f"{name}.out", "wb") as out:
         cluster.daemons.append(
             subprocess.Popen(
-                [_program(name), *arguments],
+                [name, *arguments],
                 env=os.environ | cluster.environment,
                 stdout=out,
                 stderr=subprocess.STDOUT,

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from workflow import PROJECT
 
 import anchorscope
 from anchorscope import Measured
 from anchorscope.experiments.knockout import curve
 from anchorscope.storage.errors import AnchorscopeError
 
-NOTEBOOK = Path(__file__).parents[1] / "examples" / "measure.ipynb"
+NOTEBOOK = PROJECT / "examples" / "measure.ipynb"
 NAMES = ("Anna Lund", "Bela Toth", "Carl Moser", "Dora Prag", "Emil Roth", "Frida Sand")
 SETTINGS: dict[str, Any] = {
     "style": "plain",
@@ -29,11 +29,10 @@ SETTINGS: dict[str, Any] = {
 def rows(count: int = 24) -> pd.DataFrame:
     """Questions with answers and labels of their own, so that no model has to know anything."""
     names = [f"{NAMES[i % 6]} {i}" for i in range(count)]
+    asked = "In what city of which country was {} born, if you know?"
     return pd.DataFrame(
         {
-            "question": [
-                f"In what city of which country was {name} born, if you know?" for name in names
-            ],
+            "question": [asked.format(name) for name in names],
             "answers": [["Rome"] if i % 2 else ["Oslo", "Christiania"] for i in range(count)],
             "subject": names,
             "property": "born",
@@ -43,22 +42,15 @@ def rows(count: int = 24) -> pd.DataFrame:
     )
 
 
+def measure(load: Callable[..., Any], table: Any = None, **changed: Any) -> Measured:
+    loaded = load("llama")
+    given = rows() if table is None else table
+    return anchorscope.measure(loaded.model, loaded.tokenizer, given, **SETTINGS | changed)
+
+
 @pytest.fixture(scope="module")
 def measured(load: Callable[..., Any]) -> Measured:
-    loaded = load("llama")
-    return anchorscope.measure(
-        loaded.model,
-        loaded.tokenizer,
-        rows(),
-        readouts=["mlp/final", "resid/final"],
-        names=("tiny", "mine"),
-        **SETTINGS,
-    )
-
-
-def measure(load: Callable[..., Any], table: pd.DataFrame, **changed: Any) -> Measured:
-    loaded = load("llama")
-    return anchorscope.measure(loaded.model, loaded.tokenizer, table, **SETTINGS | changed)
+    return measure(load, readouts=["mlp/final", "resid/final"], names=("tiny", "mine"))
 
 
 def test_the_table_is_a_figures_table(measured: Measured) -> None:
@@ -140,15 +132,12 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
             {"table": rows().assign(response=[["It is", "Rome."]] * 24)},
             "field `response` must be text, found list",
         ),
-        ({"probe": {"fold": 3}}, "probe.fold"),
         ({"bootstrap": {"level": 2.0}}, "bootstrap.level"),
-        ({"conditions": {"random": {}}}, "conditions.knockout"),
         ({"conditions": {"knockout": {}, "knokout": {}}}, "conditions.knokout"),
         ({"readouts": ["mlp/last"]}, "mlp/last"),
         ({"style": "few-shot"}, "few-shot"),
         ({"style": "few_shot", "table": rows(8)}, "example"),
         ({"table": ["Who wrote Emma?"]}, "one dict per question"),
-        ({"table": rows().drop(columns="answers")}, "answers"),
         ({"table": rows().assign(answers=None)}, "no answers"),
         ({"table": rows().assign(response="Rome .", answers="Rome")}, "(?i)right|class|label"),
     ],
@@ -158,7 +147,7 @@ def test_what_cannot_be_measured_is_refused_in_words(
     load: Callable[..., Any], change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(AnchorscopeError, match=said):
-        measure(load, change.pop("table", rows()), **change)
+        measure(load, **change)
 
 
 def test_attention_that_ignores_masks_is_refused(
@@ -167,7 +156,7 @@ def test_attention_that_ignores_masks_is_refused(
     config = load("llama").model.config
     monkeypatch.setattr(config, "_attn_implementation_internal", "flash_attention_2")
     with pytest.raises(AnchorscopeError, match="flash_attention_2"):
-        measure(load, rows())
+        measure(load)
 
 
 def test_the_notebook_runs_and_has_ten_lines(monkeypatch: pytest.MonkeyPatch) -> None:

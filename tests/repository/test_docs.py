@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from workflow import PROJECT, Workspace
+from workflow import PROJECT, Workspace, call
 
 from anchorscope.cli import main as cli
 from anchorscope.config import config_docs
@@ -105,13 +105,10 @@ def test_every_snakemake_command_resolves(clone: Workspace, kind: str) -> None:
     targets = dict.fromkeys(str(name) for one in calls for name in one.targets or ("all",))
     files = dict.fromkeys(str(f) for one in calls for f in one.configfile or ())
     keys = dict.fromkeys(key for one in calls for key in one.config or ())
-    command = [sys.executable, "-m", "snakemake", *targets, "-n", "-q"]
-    command += ["--configfile", *dict.fromkeys(["config.yaml", *files])]
-    command += ["--config", *keys] if keys else []
-    command += ["--profile", "slurm"] if kind == "on a cluster" else []
-    done = subprocess.run(
-        command, cwd=clone.root, env=clone.environment(), capture_output=True, text=True
-    )
+    more = ["--configfile", *dict.fromkeys(["config.yaml", *files])]
+    more += ["--config", *keys] if keys else []
+    more += ["--profile", "slurm"] if kind == "on a cluster" else []
+    done = call(clone.root, clone.environment(), *targets, "-n", "-q", *more)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 

@@ -195,23 +195,17 @@ def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
     assert not fresh.results.exists()
 
 
-@pytest.mark.parametrize(
-    ("added", "target", "said"),
-    [
-        ("probe:\n  folds: 3\n grid: [1]\n", "all", "config.yaml, line {3}, column 2"),
-        ("seed: 1\n", "all", "`seed` in lines {seed} and {1}"),
-        ("", "dmo", "did you mean `demo`?"),
-    ],
-)
 def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(
-    fresh: Workspace, tmp_path: Path, added: str, target: str, said: str
+    fresh: Workspace, tmp_path: Path
 ) -> None:
     clone = fresh.copy(tmp_path / "clone")
-    config_file = clone.root / "config.yaml"
-    text = config_file.read_text(encoding="utf-8")
-    lines = text.splitlines()
-    config_file.write_text(text + added, encoding="utf-8")
-    done = call(clone.root, clone.environment(), "-n", target)
-    seed = lines.index("seed: 0") + 1
-    expected = said.format(None, *(len(lines) + n for n in (1, 2, 3)), seed=seed)
-    assert done.returncode != 0 and expected in done.stdout + done.stderr
+    file = clone.root / "config.yaml"
+    text = file.read_text(encoding="utf-8")
+    line = len(text.splitlines()) + 3
+    for added, target, said in (
+        ("", "dmo", "did you mean `demo`?"),
+        ("probe:\n  folds: 3\n grid: [1]\n", "all", f"config.yaml, line {line}, column 2"),
+    ):
+        file.write_text(text + added, encoding="utf-8")
+        done = call(clone.root, clone.environment(), "-n", target)
+        assert done.returncode != 0 and said in done.stdout + done.stderr

@@ -89,19 +89,6 @@ def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(
     assert passes["rows_per_sample"] == once | {"random": float(RANDOM_DRAWS)}
 
 
-def test_activations_hold_every_readout_layer_and_condition(
-    tiny_run: Workspace, measured: dict[str, int]
-) -> None:
-    folder = tiny_run.results / f"activations/{CELL}"
-    drawn = [("random", draw) for draw in range(1, RANDOM_DRAWS)]
-    for readout in READOUTS:
-        for condition, draw in [*((name, 0) for name in measured), *drawn]:
-            ids, states = activations.read(folder, readout, condition, draw)
-            assert states.shape == (LAYERS, measured[condition], 32)
-            assert len(ids) == measured[condition]
-            assert bool(states[:].isfinite().all())
-
-
 def test_scores_hold_every_sample_layer_and_condition_once(
     tiny_run: Workspace, measured: dict[str, int]
 ) -> None:

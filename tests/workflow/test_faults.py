@@ -155,8 +155,6 @@ def test_a_disk_that_fills_up_is_named_and_loses_nothing(
     [
         (f"answers/{CELL}.parquet", "activations"),
         (f"activations/{CELL}/batch-00001.safetensors", "scores"),
-        (f"activations/{CELL}/index.parquet", "scores"),
-        (f"scores/{CELL}.parquet", "delta_p"),
     ],
 )
 def test_a_damaged_product_is_refused_by_name(

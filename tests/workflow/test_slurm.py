@@ -67,12 +67,6 @@ class Clone:
     cluster: onenode.OneNode
     root: Path
 
-    def edit(self, old: str, new: str) -> None:
-        profile = self.root / "slurm" / "config.yaml"
-        text = profile.read_text(encoding="utf-8")
-        assert old in text
-        profile.write_text(text.replace(old, new), encoding="utf-8")
-
     def start(self, *more: str) -> subprocess.Popen[str]:
         """`snakemake --profile slurm`, as a process of its own."""
         return self._begin([sys.executable, "-m", "snakemake", "--profile", "slurm", *more, *USUAL])
@@ -111,12 +105,10 @@ class Clone:
     def said(self) -> str:
         return (self.root / "said").read_text(encoding="utf-8")
 
-    def runs(self) -> list[str]:
-        return re.findall(r"SLURM run ID: (\S+)", self.said())
-
     def jobs(self) -> list[onenode.Job]:
         """Jobs that runs in this clone submitted."""
-        return [job for job in self.cluster.jobs() if job.run in self.runs()]
+        runs = re.findall(r"SLURM run ID: (\S+)", self.said())
+        return [job for job in self.cluster.jobs() if job.run in runs]
 
     def tables(self) -> dict[str, bytes]:
         folders = ("delta_p", "tables")
@@ -155,10 +147,13 @@ def clone(cluster: onenode.OneNode, local: workflow.Workspace, tmp_path: Path) -
     shutil.rmtree(root / ".snakemake" / "log")
     shutil.copytree(workflow.PROJECT / "slurm", root / "slurm")
     (root / "overlay.yaml").write_text(yaml.safe_dump(overlay()), encoding="utf-8")
-    made = Clone(cluster, root)
+    profile = root / "slurm" / "config.yaml"
+    text = profile.read_text(encoding="utf-8")
     for old, new in EDITED.items():
-        made.edit(old, new)
-    return made
+        assert old in text
+        text = text.replace(old, new)
+    profile.write_text(text, encoding="utf-8")
+    return Clone(cluster, root)
 
 
 def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
