@@ -76,11 +76,8 @@ def contrasts_of(
             at = sign * share * (1 - math.exp(-4 * (layer + 1) / layers))
             row = cell | AT | {"contrast": contrast, "n": 900, "n_clusters": 500}
             row |= {"quantity": quantity, "layer": layer, "estimate": at, "signal": layer >= blind}
-            row |= (
-                {"effect": NO if contrast == "random" else "yes"}
-                | _band("ci", at, 3)
-                | _band("ci90", at, 2.5)
-            )
+            row |= {"effect": NO if contrast == "random" else "yes"}
+            row |= _band("ci", at, 3) | _band("ci90", at, 2.5)
             rows.append(row)
     return pd.DataFrame(rows)
 
@@ -113,9 +110,8 @@ def density_of(models: Sequence[Pair], datasets: Sequence[Pair]) -> pd.DataFrame
                 np.exp(-0.5 * ((x - at) / wide) ** 2) / wide for at in (0, -5 + 0.4 * (i % 4))
             )
             spread = {"x": x, "density": 0.4 * ((1 - weight) * near + weight * far)}
-            rows.append(
-                pd.DataFrame(spread | cell | AT | {"condition": condition, "layer": 11 + i % 2})
-            )
+            fixed = cell | AT | {"condition": condition, "layer": 11 + i % 2}
+            rows.append(pd.DataFrame(spread | fixed))
     return pd.concat(rows, ignore_index=True)
 
 
