@@ -13,8 +13,6 @@ import pandas as pd
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import PredefinedSplit, cross_val_predict
-from sklearn.preprocessing import StandardScaler
 
 from anchorscope.probes import fitting
 from anchorscope.probes.intervals import auc
@@ -86,7 +84,9 @@ def _features(texts: pd.Series) -> sparse.csr_matrix:
     ).fit_transform(texts)
     shared = np.asarray(grams.sum(0)).ravel() >= 2
     lengths = np.log1p([[len(text), len(text.split())] for text in texts])
-    scaled = StandardScaler().fit_transform(lengths)
+    centred = lengths - lengths.mean(0)
+    spread = centred.std(0)
+    scaled = centred / np.where(spread > 0, spread, 1.0)
     return sparse.hstack([grams[:, shared], scaled, scaled**2], format="csr")
 
 
@@ -94,11 +94,15 @@ def _strongest(
     x: sparse.csr_matrix, plan: fitting.Design, grid: np.ndarray
 ) -> tuple[float, np.ndarray]:
     """The C of highest out-of-fold AUC, and the scores [n] that it gives."""
-    share = np.array([plan.z[rows].mean() for rows in plan.outer])[plan.fold]
-    how = {"cv": PredefinedSplit(plan.fold), "method": "decision_function"}
-    scored = {}
-    for c in map(float, grid):
-        probe = LogisticRegression(C=c, max_iter=1000)
-        scored[c] = cross_val_predict(probe, x, plan.z, **how) - np.log(share / (1 - share))
+    scored = {float(c): _out_of_fold(x, plan, float(c)) for c in grid}
     best = max(scored, key=lambda c: auc(scored[c], plan.z))
     return best, scored[best]
+
+
+def _out_of_fold(x: sparse.csr_matrix, plan: fitting.Design, c: float) -> np.ndarray:
+    s = np.empty(len(plan.z))
+    for train in plan.outer:
+        probe = LogisticRegression(C=c, max_iter=1000).fit(x[train], plan.z[train])
+        share = plan.z[train].mean()
+        s[~train] = probe.decision_function(x[~train]) - np.log(share / (1 - share))
+    return s

@@ -5,7 +5,6 @@ The objective is that of `anchorscope.probes.probes`; what is fitted stands ther
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
 
 import torch
@@ -26,23 +25,28 @@ class Block:
     x: Tensor  # features [layers, n, width], standardised over all rows
     z: Tensor  # [n]
     mask: Tensor  # weights of training rows, 0 for the others, [problems, n]
+    root: Tensor  # mask^-½, 0 where the mask is 0
     c: Tensor  # penalty, [layers, problems, 1]
+    size: Tensor  # sum of weights, [problems, 1]
     mean: Tensor  # of the training rows, in units of x; [layers, problems, width]
     inv_std: Tensor
-    vectors: Tensor  # of the correlation matrix, [layers, width, rank]
+    vectors: Tensor  # of the correlation matrix, [layers, width, rank]; rank 0: it is the identity
     values: Tensor  # [layers, 1, rank]
 
-    def take(self, layers: Tensor | slice, problems: Tensor) -> Block:
-        """Some of the problems, at some of the layers."""
+    def take(self, problems: Tensor, layers: Tensor | None = None) -> Block:
+        """Some of the problems, at some of the layers (None: all)."""
+        here = slice(None) if layers is None else layers
         return replace(
             self,
-            x=self.x[layers],
+            x=self.x if layers is None else self.x[layers],
             mask=self.mask[problems],
-            c=self.c[layers][:, problems],
-            mean=self.mean[layers][:, problems],
-            inv_std=self.inv_std[layers][:, problems],
-            vectors=self.vectors[layers],
-            values=self.values[layers],
+            root=self.root[problems],
+            c=self.c[here][:, problems],
+            size=self.size[problems],
+            mean=self.mean[here][:, problems],
+            inv_std=self.inv_std[here][:, problems],
+            vectors=self.vectors[here],
+            values=self.values[here],
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -55,8 +59,8 @@ class Block:
         return (weights @ self.x.mT).add_(bias[..., None])
 
     def residuals(self, logits: Tensor) -> Tensor:
-        """Weight · (p − z), 0 outside the training rows."""
-        return logits.sigmoid().sub_(self.z).mul_(self.mask)
+        """Weight · (p − z), 0 outside the training rows; overwrites `logits`."""
+        return logits.sigmoid_().sub_(self.z).mul_(self.mask)
 
     def gradient(self, w: Tensor, residuals: Tensor) -> Tensor:
         total = residuals.sum(-1, keepdim=True)
@@ -65,15 +69,20 @@ class Block:
         gradient[..., :-1] += w[..., :-1]
         return gradient
 
-    def curvature(self, logits: Tensor) -> Tensor:
-        """c · Σ weight · p(1−p), [layers, problems, 1]."""
-        p = logits.sigmoid()
-        total = (p * (1 - p)).mul_(self.mask).sum(-1, keepdim=True)
-        return torch.maximum(total, 1e-4 * self.mask.sum(-1, keepdim=True)).mul_(self.c)
+    def curvature(self, residuals: Tensor) -> Tensor:
+        """c · Σ weight · p(1−p), [layers, problems, 1]; |p − z| is p or 1 − p."""
+        first = residuals.abs().sum(-1, keepdim=True)
+        second = _norm(residuals * self.root).square_()
+        return torch.maximum(first - second, 1e-4 * self.size).mul_(self.c)
 
     def precondition(self, g: Tensor, curvature: Tensor) -> Tensor:
         """(I + curvature · correlation)⁻¹ g; the bias is orthogonal to centred features."""
-        head, shrink = g[..., :-1], curvature * self.values
+        head = g[..., :-1]
+        if not self.values.numel():
+            solved = g / (1 + curvature)
+            solved[..., -1:] = g[..., -1:] / curvature
+            return solved
+        shrink = curvature * self.values
         inside = (head @ self.vectors) * (shrink / (1 + shrink))
         return torch.cat([head - inside @ self.vectors.mT, g[..., -1:] / curvature], dim=-1)
 
@@ -88,22 +97,21 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
     solution = w.clone()
     layers, problems = (torch.arange(size, device=w.device) for size in w.shape[:2])
     logits = w.new_zeros((*w.shape[:2], len(block.z)))
-    gradient = block.gradient(w, block.residuals(logits))
-    past = _Past()
+    residuals = block.residuals(logits.clone())
+    gradient = block.gradient(w, residuals)
+    past = _Past(w)
     done = torch.zeros_like(logits[..., 0], dtype=torch.bool)
     for step in range(max_iterations + 1):
-        direction = past.direction(block, gradient, block.curvature(logits))
+        direction = past.direction(block, gradient, block.curvature(residuals))
         ahead = block.logits(direction)
         change = ahead / logits.abs().clamp_(min=SURE)
         done |= change.abs_().amax(-1) < tolerance / SURE
         if step == max_iterations or bool(done.all()):
             break
-        for value in (direction, ahead):
-            value.masked_fill_(done[..., None], 0.0)
-        slope = (gradient * direction).sum(-1)
-        length, residuals = _line_search(block, w, direction, logits, ahead, slope)
-        move = length[..., None] * direction
-        logits.addcmul_(length[..., None], ahead)
+        length, residuals = _line_search(block, w, direction, logits, ahead, gradient, done)
+        length = torch.where(done, 0.0, length)[..., None]
+        move = length * direction
+        logits.addcmul_(length, ahead)
         w = w + move
         before, gradient = gradient, block.gradient(w, residuals)
         past.add(move, gradient - before)
@@ -112,40 +120,68 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
             solution[layers[:, None], problems] = w
             layers, problems = layers[some_layers], problems[some]
             here = some_layers[:, None], some
-            block = block.take(slice(None) if len(some_layers) == len(done) else some_layers, some)
+            block = block.take(some, some_layers if len(some_layers) < len(done) else None)
             past.keep(here)
-            w, logits, gradient, done = (value[here] for value in (w, logits, gradient, done))
+            w, logits, gradient, residuals, done = (
+                value[here] for value in (w, logits, gradient, residuals, done)
+            )
     solution[layers[:, None], problems] = w
     return solution, step, int((~done).sum())
 
 
-class _Past(deque[tuple[Tensor, Tensor, Tensor]]):
-    """The last steps s, changes of the gradient y, and 1 / (s · y), the newest last."""
+class _Past:
+    """The last steps, from which L-BFGS knows the curvature; a new one takes the oldest's place.
 
-    def __init__(self) -> None:
-        super().__init__(maxlen=MEMORY)
+    Steps s and changes of the gradient y are [layers, problems, MEMORY, width + 1], 0 where there
+    is none yet; product is s · y of each. `inverse` is that of the upper triangle of s yᵀ, steps in
+    the order in which they came, whatever their places; 0 in row and column of one that tells
+    nothing; [layers, problems, MEMORY, MEMORY].
+    """
+
+    def __init__(self, w: Tensor) -> None:
+        layers, problems, width = w.shape
+        self.s = w.new_zeros((layers, problems, MEMORY, width))
+        self.y = torch.zeros_like(self.s)
+        self.product = self.s[..., :1].clone()
+        self.inverse = self.s.new_zeros((layers, problems, MEMORY, MEMORY))
+        self.steps = 0
+
+    def keep(self, here: tuple[Tensor, Tensor]) -> None:
+        self.s, self.y = self.s[here], self.y[here]
+        self.product, self.inverse = self.product[here], self.inverse[here]
 
     def add(self, s: Tensor, y: Tensor) -> None:
         """One that rounding has eaten tells nothing, nor does that of a solved problem."""
+        place = self.steps % MEMORY
         product = (s * y).sum(-1, keepdim=True)
-        tells = product > 1e-7 * _norm(s) * _norm(y)
-        self.append((s, y, torch.where(tells, 1 / product, 0.0)))
-
-    def keep(self, here: tuple[Tensor, Tensor]) -> None:
-        """Only some of the problems."""
-        for k, (s, y, inverse) in enumerate(self):
-            self[k] = s[here], y[here], inverse[here]
+        corner = torch.where(product > 1e-7 * _norm(s) * _norm(y), 1 / product, 0.0)
+        self.inverse[:, :, place] = 0
+        self.inverse[..., place] = 0
+        column = (self.inverse @ _times(self.s, y))[..., 0]
+        column[..., place] = -1
+        self.inverse[..., place] = column.mul_(-corner)
+        self.s[:, :, place], self.y[:, :, place], self.product[:, :, place] = s, y, product
+        self.steps += 1
 
     def direction(self, block: Block, gradient: Tensor, curvature: Tensor) -> Tensor:
-        """Downhill: −H g, by the two-loop recursion (Nocedal & Wright, algorithm 7.4)."""
-        rest, shares = gradient, []
-        for s, y, inverse in reversed(self):
-            shares.append(inverse * (s * rest).sum(-1, keepdim=True))
-            rest = torch.addcmul(rest, shares[-1], y, value=-1)
-        found = block.precondition(rest, curvature)
-        for (s, y, inverse), share in zip(self, reversed(shares), strict=True):
-            found.addcmul_(share - inverse * (y * found).sum(-1, keepdim=True), s)
-        return found.neg_()
+        """Downhill: −H g of all problems.
+
+        The two-loop recursion (Nocedal & Wright, algorithm 7.4) with its loops written as
+        triangular systems, r the upper triangle of s yᵀ, whose inverse is kept: r a = s g, then
+        rᵀ b = diag(r) a − y H₀ (g − yᵀ a), and H g = H₀ (g − yᵀ a) + sᵀ b.
+        """
+        if not self.steps:
+            return -block.precondition(gradient, curvature)
+        a = self.inverse @ _times(self.s, gradient)
+        rest = gradient - (a.mT @ self.y)[..., 0, :]
+        start = block.precondition(rest, curvature)
+        b = self.inverse.mT @ (self.product * a - _times(self.y, start))
+        return -(start + (b.mT @ self.s)[..., 0, :])
+
+
+def _times(steps: Tensor, one: Tensor) -> Tensor:
+    """`steps @ one[..., None]`, several times as fast: that asks for a product a problem."""
+    return (steps * one[..., None, :]).sum(-1, keepdim=True)
 
 
 def _norm(x: Tensor) -> Tensor:
@@ -153,21 +189,38 @@ def _norm(x: Tensor) -> Tensor:
 
 
 def _line_search(
-    block: Block, w: Tensor, direction: Tensor, logits: Tensor, ahead: Tensor, start: Tensor
+    block: Block,
+    w: Tensor,
+    direction: Tensor,
+    logits: Tensor,
+    ahead: Tensor,
+    gradient: Tensor,
+    done: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Step lengths [layers, problems] and the residuals there; `start` is the slope at 0.
+    """Step lengths [layers, problems] and the residuals there.
 
     Logits are linear in the step and the objective is convex: all it takes is the root of a rising
-    slope, by secants, without the features. Accepted at 0.3 of the slope.
+    slope, by safeguarded secants, without the features. Accepted at 0.3 of the slope.
     """
-    head, step = direction[..., :-1], torch.ones_like(start)
+    start = (gradient * direction).sum(-1)
+    head = direction[..., :-1]
     fixed, rising = (w[..., :-1] * head).sum(-1), head.square().sum(-1)
+    enough = torch.where(done, torch.inf, SLOPE_KEPT * start.abs())
+    low, high = torch.zeros_like(start), torch.full_like(start, torch.inf)
+    step, low_slope, high_slope = low + 1, start, low
     for attempt in range(SEARCH_STEPS):
         residuals = block.residuals(torch.addcmul(logits, step[..., None], ahead))
-        slope = fixed + step * rising + block.c[..., 0] * (residuals * ahead).sum(-1)
-        settled = slope.abs() <= SLOPE_KEPT * start.abs()
+        there = (residuals * ahead).sum(-1)
+        slope = torch.addcmul(fixed, step, rising).addcmul_(block.c[..., 0], there)
+        settled = slope.abs() <= enough
         if attempt == SEARCH_STEPS - 1 or bool(settled.all()):
             break
-        secant = step * (start / (start - slope)).clamp_(0.1, 3.0)
-        step = torch.where(settled, step, secant)
+        before = slope < 0
+        low, low_slope = torch.where(before, step, low), torch.where(before, slope, low_slope)
+        high, high_slope = torch.where(before, high, step), torch.where(before, high_slope, slope)
+        span = high - low
+        root = low + span * low_slope / (low_slope - high_slope)
+        inside = torch.minimum(torch.maximum(root, low + 0.1 * span), high - 0.1 * span)
+        moved = torch.where(torch.isfinite(high), inside, 3 * low)
+        step = torch.where(settled, step, moved)
     return step, residuals

@@ -8,13 +8,13 @@ rows, where a row of weight two counts like two equal rows:
 
 L-BFGS starts its inverse Hessian at (I + c·n·ω·Gram)⁻¹, ω the mean of p(1−p), which makes
 correlated features converge like independent ones; Gram is the layer's correlation matrix, taken
-apart once for all problems.
+apart once for all problems, or the identity where it is close to that and problems are few.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,8 +23,8 @@ import torch
 from torch import Tensor
 
 from anchorscope.passes.features import Features, Part
-from anchorscope.probes.lbfgs import MEMORY, minimise
-from anchorscope.probes.standardising import standardise
+from anchorscope.probes.lbfgs import MEMORY, Block, minimise
+from anchorscope.probes.standardising import COLUMNS, Standardised, standardise
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import tried
 
@@ -88,8 +88,9 @@ def fit(
     c: Tensor | np.ndarray,
     *,
     device: str | torch.device = "cpu",
+    budget_bytes: int | None = None,
 ) -> Probes:
-    """Fit every problem at every layer, on `device`, as many layers at once as fit its memory.
+    """Fit every problem at every layer, on `device`.
 
     Args:
         x: features, float [layers, n, width]; only the layers being solved are asked for.
@@ -97,32 +98,29 @@ def fit(
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
         c: inverse penalty of each problem, [problems] or [layers, problems].
         device: where to solve.
+        budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
+            `CPU_BYTES` or `GPU_BYTES`. What does not fit after all is halved.
 
     Raises:
-        AnchorscopeError: training rows of one class, a GPU on which those of one layer do not fit.
+        AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
+            a single problem does not fit.
     """
     device = torch.device(device)
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
     c = c.expand(len(x), len(masks))
     _check(z, masks)
-    layers = _layers_at_once(x.shape, len(masks), device)
-    todo, parts = range(len(x)), list[Probes]()
+    layers, problems = _at_once(x.shape, len(masks), budget_bytes or _budget(device))
+    whole, todo = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
+    parts: list[Probes] = []
     while todo:
-        some = Part(x, todo[:layers])
-        found = tried(partial(_solve, some, z, masks, c[some.layers]))
-        if found is not None:
-            parts.append(found)
-            todo = todo[layers:]
+        some = Part(whole, todo[:layers])
+        here = c[len(x) - len(todo) :][: len(some)]
+        found = tried(partial(_solve, some, z, masks, here, problems))
+        if found is None:
+            layers, problems = _halved(len(some), min(problems, len(masks)))
             continue
-        layers = len(some) // 2
-        if not layers:
-            raise AnchorscopeError(
-                "the probes of one layer do not fit by themselves",
-                "memory of the device",
-                "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 to use the CPU",
-                see="out-of-memory",
-            )
-        log.warning("probes of %d layers do not fit in memory: halved", len(some))
+        parts.append(found)
+        todo = todo[layers:]
     fitted = join(parts)
     if fitted.unconverged:
         log.warning("%d probes were stopped after %d steps", fitted.unconverged, MAX_ITERATIONS)
@@ -130,24 +128,72 @@ def fit(
 
 
 @torch.inference_mode()
-def _solve(x: Features, z: Tensor, masks: Tensor, c: Tensor) -> Probes:
-    """The probes of some layers; arguments as those of `fit`."""
-    block, centre, scale = standardise(x, z, masks, c)
-    w, steps, unsolved = minimise(block, TOLERANCE, MAX_ITERATIONS)
-    weights, bias = block.folded(w)
-    weights /= scale[:, None]
-    centred = (weights.double() @ centre.double()[..., None])[..., 0]
-    return Probes(weights, bias.double() - centred, steps, unsolved)
+def _solve(x: Part, z: Tensor, masks: Tensor, c: Tensor, at_once: int) -> Probes:
+    """The probes of some layers, so many problems at once; arguments as those of `fit`."""
+    layers = standardise(x, masks)
+    weights = z.new_empty((len(x), len(masks), x.shape[2]))
+    bias, iterations, unconverged = weights.new_empty(weights.shape[:2]), 0, 0
+    for here, block in _blocks(layers, z, masks, c):
+        for some in torch.arange(len(masks), device=z.device).split(at_once):
+            problems = block.take(some)
+            w, steps, unsolved = minimise(problems, TOLERANCE, MAX_ITERATIONS)
+            weights[here[:, None], some], bias[here[:, None], some] = problems.folded(w)
+            iterations, unconverged = max(iterations, steps), unconverged + unsolved
+    weights /= layers.scale[:, None]
+    centred = (weights.double() @ layers.centre.double()[..., None])[..., 0]
+    return Probes(weights, bias.double() - centred, iterations, unconverged)
 
 
-def _layers_at_once(shape: Sequence[int], problems: int, device: torch.device) -> int:
-    """How many layers fit, at least one."""
+def _blocks(
+    layers: Standardised, z: Tensor, masks: Tensor, c: Tensor
+) -> Iterator[tuple[Tensor, Block]]:
+    """Layers that are solved together, those with eigenvectors and those without."""
+    ranks = [len(values) for _, values in layers.eigen]
+    for rank in sorted({*ranks}):
+        some = [layer for layer, found in enumerate(ranks) if found == rank]
+        here = torch.tensor(some, device=z.device)
+        vectors, values = zip(*(layers.eigen[layer] for layer in some), strict=True)
+        block = Block(
+            x=layers.x if len(some) == len(ranks) else layers.x[here],
+            z=z,
+            mask=masks,
+            root=torch.where(masks > 0, masks.rsqrt(), 0.0),
+            c=c[here][..., None],
+            size=masks.sum(-1, keepdim=True),
+            mean=layers.mean[here][:, layers.same],
+            inv_std=layers.inv_std[here][:, layers.same],
+            vectors=torch.stack(vectors),
+            values=torch.stack(values)[:, None],
+        )
+        yield here, block
+
+
+def _budget(device: torch.device) -> int:
+    if device.type == "cpu":
+        return CPU_BYTES
+    return min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
+
+
+def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int]:
+    """How many layers, and how many problems of each, fit; at least one of either."""
     _, n, width = shape
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
+    read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
-    on_gpu = device.type != "cpu"
-    budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2) if on_gpu else CPU_BYTES
-    return max(1, budget // layer)
+    return max(1, (budget - read) // layer), max(1, budget // state)
+
+
+def _halved(layers: int, problems: int) -> tuple[int, int]:
+    """Half of the layers that did not fit; of a single layer half of the problems."""
+    if layers == problems == 1:
+        raise AnchorscopeError(
+            "one probe of one layer does not fit by itself",
+            "memory of the device",
+            "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU",
+            see="out-of-memory",
+        )
+    log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
+    return (layers // 2, problems) if layers > 1 else (1, problems // 2)
 
 
 def _check(z: Tensor, masks: Tensor) -> None:

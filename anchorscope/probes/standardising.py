@@ -3,51 +3,90 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from anchorscope.passes.features import Features
-from anchorscope.probes.lbfgs import Block
+from anchorscope.passes.features import Part
+from anchorscope.storage.errors import AnchorscopeError
 
+FEW = 16
+"""At most so many problems a layer cost less than taking its correlation matrix apart."""
+MILD = 2.0
+"""Mean square eigenvalue of a correlation matrix up to which it may be taken for the identity."""
 CONSTANT = 1e-12
 """Variance among a problem's rows, beside that among all, of a feature that tells it nothing."""
 FAR = 8.0
 """Standard deviations from which on a row has no say in where its feature is centred; of few rows
 less, since one of n is never √n away."""
+COLUMNS = 64
+"""Features whose statistics are taken at once, in float64: few enough to stay in a cache."""
 
 
-def standardise(
-    features: Features, z: Tensor, masks: Tensor, c: Tensor
-) -> tuple[Block, Tensor, Tensor]:
-    """The problems on standardised features, whose centre and scale [layers, width] come after.
+@dataclass(frozen=True)
+class Standardised:
+    """Features of some layers, less their centre and by their scale.
 
-    Of features [layers, n, width], one layer asked for after the other, for problems that weigh
-    their rows by masks [problems, n]; penalties c are [layers, problems].
+    `mean` and `inv_std` are of the rows of problems that weigh them alike, in units of `x`. `eigen`
+    holds eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; of
+    rank 0 where it is taken for the identity.
+    """
+
+    x: Tensor  # float32 [layers, n, width]
+    centre: Tensor  # [layers, width]
+    scale: Tensor
+    mean: Tensor  # [layers, some, width]
+    inv_std: Tensor
+    same: Tensor  # which of these is each problem's, int64 [problems]
+    eigen: tuple[tuple[Tensor, Tensor], ...]
+
+
+def standardise(features: Part, masks: Tensor) -> Standardised:
+    """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
+
+    One layer is asked for after the other. Few probes of a layer that is nearly uncorrelated do
+    with eigenvectors of rank 0.
+
+    Raises:
+        AnchorscopeError: features that are not finite.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
-    x = masks.new_empty(tuple(features.shape))
-    found = []
+    layers, n, width = features.shape
+    x = masks.new_empty((layers, n, width))
+    found, eigen = [], []
     for layer, out in enumerate(x):
         rows = features[layer : layer + 1][0].to(masks.device)
-        out[:], *statistics = _statistics(rows.double(), different)
-        found.append([*(one.float() for one in statistics), *_eigen(out)])
-    centre, scale, mean, inv_std, vectors, values = map(torch.stack, zip(*found, strict=True))
-    of_problems = mean[:, same], inv_std[:, same]
-    return Block(x, z, masks, c[..., None], *of_problems, vectors, values[:, None]), centre, scale
+        columns = range(0, width, COLUMNS)
+        parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
+        found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
+        if not bool(torch.isfinite(found[-1][0]).all()):
+            raise AnchorscopeError(
+                "activations are not finite, no probe can be fitted",
+                f"layer {features.layers[layer]}",
+                "measure them again, with dtype: float32 for this model",
+                see="not-finite",
+            )
+        mild = len(masks) <= FEW and _spread(out) <= MILD
+        eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
+    centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))
+    return Standardised(x, centre, scale, mean, inv_std, same, tuple(eigen))
 
 
-def _statistics(x: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
-    """Features [n, width], float64, less their centre and by their scale; and what these are.
+def _columns(
+    rows: Tensor, weights: Tensor, out: Tensor, columns: slice
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Write some features of `rows` [n, width] to `out`, less their centre and by their scale.
 
     A row far off draws the mean away from all others, and leaves few digits to tell them apart:
     features that have one are centred by their other rows alone. A constant feature is its own
     centre, to the last bit. One that is constant among a problem's rows gets weight 0 by way of an
     infinite std: that is what the penalty would make of it.
 
-    Returns the features, centre and scale [width], and the mean and 1 / std of each problem's rows,
-    weighed by `weights` [problems, n], in units of these features, [problems, width].
+    Returns centre and scale, float64 [features], and the mean and 1 / std of each problem's rows,
+    weighed by `weights` [problems, n], in units of `out`, float64 [problems, features].
     """
+    x = rows[:, columns].double()
     x, first = x - x[0], x[0]
     centre, flat = x.mean(0), ~x.any(0)
     away = x - centre
@@ -57,11 +96,20 @@ def _statistics(x: Tensor, weights: Tensor) -> tuple[Tensor, ...]:
     if not bool(near.all()):
         centre = (x * near).sum(0) / near.sum(0).clamp(min=1)
     x = (x - centre) / scale
+    out[:, columns] = x
     share = weights.double() / weights.double().sum(-1, keepdim=True)
     mean = share @ x
     variance = share @ x.square() - mean.square()
     inv_std = torch.where(variance > CONSTANT, variance.clamp(min=CONSTANT).rsqrt(), 0.0)
-    return x, first + centre, scale, mean, inv_std
+    return first + centre, scale, mean, inv_std
+
+
+def _spread(x: Tensor) -> float:
+    """Mean square eigenvalue of xᵀx / n, at least 1; by random directions."""
+    draws = torch.Generator(x.device).manual_seed(0)
+    signs = torch.randint(0, 2, (4, x.shape[1]), generator=draws, device=x.device) * 2.0 - 1
+    seen = (signs @ x.T) @ x / len(x)
+    return float(seen.square().mean())
 
 
 def _eigen(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.passes.features import Part
-from anchorscope.probes import probes
+from anchorscope.probes import probes, standardising
+from anchorscope.probes.lbfgs import Block
 from anchorscope.storage.errors import AnchorscopeError
 
 GRID = np.array([1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0])
@@ -64,6 +66,20 @@ def check(
             assert np.abs(p[layer, problem] - expected).max() < 1e-3, (layer, problem, penalty)
 
 
+@pytest.fixture
+def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
+    """Every block of problems that is minimised."""
+    seen: list[Block] = []
+    minimise = probes.minimise
+
+    def spied(block: Block, *given: float) -> tuple[torch.Tensor, int, int]:
+        seen.append(block)
+        return minimise(block, *given)
+
+    monkeypatch.setattr(probes, "minimise", spied)
+    return seen
+
+
 @pytest.mark.parametrize(
     ("kind", "n", "width"),
     [
@@ -87,6 +103,37 @@ def test_a_row_of_weight_two_is_the_row_twice(kind: str) -> None:
     check(fitted(x, z, weights, c), x, z, weights, c)
 
 
+def test_little_memory_gives_the_same_probes(
+    monkeypatch: pytest.MonkeyPatch, blocks: list[Block]
+) -> None:
+    x, z = features("offset", 150, 20)
+    masks, c = problems(150)
+    expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
+    blocks.clear()
+    monkeypatch.setattr(standardising, "COLUMNS", 7)
+    inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
+    found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
+    solved = [len(block.size) for block in blocks]
+    assert max(solved) < len(c) and sum(solved) == 2 * len(c)
+    assert torch.allclose(found, expected, atol=2e-3)
+
+
+def test_only_the_layers_being_solved_or_scored_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(probes, "CPU_BYTES", 1)
+    x, z = features("plain", 90, 10)
+    masks, c = problems(90)
+    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
+    asked: list[int] = []
+    whole = torch.as_tensor(np.concatenate([x, x]))
+    read = Held(whole, asked)
+    solved = probes.fit(read, *inputs)
+    assert torch.equal(solved.weights, probes.fit(whole, *inputs).weights)
+    assert torch.equal(solved.logits(read), solved.logits(whole))
+    assert asked == [*range(4)] * 2
+
+
 def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -97,30 +144,35 @@ def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
     inputs = (torch.as_tensor(value) for value in (hard, labels, *problems(150)))
     monkeypatch.setattr(probes, "MAX_ITERATIONS", 1)
     assert probes.fit(*inputs).unconverged > 0
+    x[1, 3, 2] = np.nan
+    with pytest.raises(AnchorscopeError, match="layer 1"):
+        fitted(x, z, *problems(30))
 
 
-def test_layers_that_do_not_fit_are_halved(
+def test_layers_that_do_not_fit_are_halved_then_their_problems(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     x, z = features("plain", 90, 10)
     x, (masks, c) = np.concatenate([x, x, x]), problems(90)
-    expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    solve, most, tried = probes._solve, 2, list[int]()
+    expected, every = fitted(x, z, masks, c).logits(torch.as_tensor(x)), len(c)
+    solve, most, tried = probes._solve, every // 2, list[tuple[int, int]]()
 
     def limited(x: Part, *given: Any) -> probes.Probes:
-        tried.append(len(x))
-        if len(x) > most:
+        tried.append((len(x), min(given[-1], every)))
+        if len(x) * tried[-1][1] > most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return solve(x, *given)
 
     monkeypatch.setattr(probes, "_solve", limited)
+    monkeypatch.setattr(probes, "_at_once", lambda *_: (4, 100))
     found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
-    assert tried == [6, 3, 1, 1, 1, 1, 1, 1]
+    assert tried == [(4, every), (2, every), (1, every), *[(1, every // 2)] * 6]
     assert torch.allclose(found, expected, atol=2e-3)
-    assert "probes of 6 layers do not fit in memory" in caplog.text
+    assert f"{every} probes of 4 layers do not fit in memory" in caplog.text
     most = 0
-    with pytest.raises(AnchorscopeError, match="probes of one layer do not fit"):
+    with pytest.raises(AnchorscopeError, match="one probe of one layer does not fit"):
         fitted(x, z, masks, c)
+    assert tried[-1] == (1, 1)
 
 
 @pytest.mark.parametrize("n", [50, 150])
@@ -136,3 +188,27 @@ def test_a_row_far_off_does_not_hold_up_the_others(far: float, n: int) -> None:
     for problem in (5, 11, 17):
         expected = reference(x[0], z, masks[problem], c[problem])
         assert np.abs(p[0, problem] - expected)[~masks[problem]].max() < 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correlate(
+    dtype: torch.dtype, blocks: list[Block]
+) -> None:
+    draws = np.random.default_rng(2)
+    z = (draws.random(400) < 0.5).astype(int)
+    mild = draws.normal(size=(2, 400, 40)) + 0.3 * z[:, None]
+    steep = mild[:1] @ (draws.normal(size=(40, 40)) * np.logspace(0, -3, 40)[:, None])
+    x = torch.as_tensor(np.concatenate([mild, steep, mild[:1]])).to(dtype)
+    masks, c = np.stack([np.arange(400) % 3 != k for k in range(3)]), np.ones(3)
+    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
+    alone = [probes.fit(x[layer : layer + 1], *inputs) for layer in range(4)]
+    blocks.clear()
+    solved = probes.fit(x, *inputs)
+    assert [(len(one.values), one.values.shape[-1]) for one in blocks] == [(3, 0), (1, 40)]
+    for layer in range(4):
+        together, by_itself = solved.logits_at(layer, x[layer]), alone[layer].logits_at(0, x[layer])
+        torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
+    p = torch.sigmoid(solved.logits(x)).numpy()
+    for layer in range(4):
+        expected = reference(x[layer].double().numpy(), z, masks[0], 1.0)
+        assert np.abs(p[layer, 0] - expected).max() < 1e-3
