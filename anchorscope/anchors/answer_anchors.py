@@ -24,7 +24,7 @@ commas, dashes and colons never cut ("Yes, Minister"); lead-ins and articles are
 import re
 
 from anchorscope.anchors import lead_ins
-from anchorscope.anchors.english import ABBREVIATIONS, MONTHS, TWO_SPELLINGS, word_set
+from anchorscope.anchors.english import ANSWER_ABBREVIATIONS, MONTHS, TWO_SPELLINGS, word_set
 
 NEWLINES = "\n\r\v\f\x85\u2028\u2029"
 FULL_STOPS = ".。．｡।۔։"
@@ -131,7 +131,7 @@ def _abbreviated(text: str, place: int) -> bool:
     if word.isdecimal():
         return len(word) <= 2 and following[1].casefold() in MONTHS
     one_letter = len(word) == 1 and word.isalpha()
-    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ABBREVIATIONS
+    return one_letter or bool(_DOTTED.fullmatch(word)) or word.casefold() in ANSWER_ABBREVIATIONS
 
 
 def _keeps_stop(text: str, place: int) -> bool:

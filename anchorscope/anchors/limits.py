@@ -8,8 +8,10 @@ from dataclasses import replace
 from anchorscope.anchors.queries import LONGEST
 from anchorscope.anchors.words import (
     PROPERTY,
+    SUBJECT,
     Span,
     Word,
+    is_free,
     word_count,
     word_places,
 )
@@ -39,7 +41,9 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
     reserve = int(room > 2 and any(c.role == PROPERTY for c in candidates))
     half = _pieces(question) // 2  # tokens
     chosen: list[Span] = []
-    for span in sorted(candidates, key=lambda c: c.rank):
+    for span in sorted(candidates, key=_precedence):
+        if not is_free(span, chosen):
+            continue
         query, used = span.found_by == "query words", touched(chosen)
         left = room - len(used) - reserve * query
         pieces = half - sum(_pieces(question[s.start : s.end]) for s in chosen)
@@ -49,7 +53,7 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
             left = min(left, 0 if filler else PROPERTY_WORDS - len(asked))
             if not asked and len(used) > room:
                 left, pieces = 1, half  # the random control is incomplete anyway
-        size, first = len(touched([span])), not chosen
+        size, first = len(touched([span])), span.role == SUBJECT and not chosen
         fits = size <= left and span.found_by not in _CUT
         if query and chosen:
             fits = fits and _pieces(question[span.start : span.end]) <= pieces
@@ -57,9 +61,15 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
             chosen.append(span)
         elif left > 0 and span.found_by in _CUT:
             chosen += _tail(question, span, _inside(span, words)[-left:], pieces, bool(chosen))
-        elif first:
+        elif left > 0 and first:
             chosen += _thinned(question, span, words, left)
     return sorted(chosen)
+
+
+def _precedence(candidate: Span) -> tuple[int, int]:
+    """The surest rule first; the phrases of a query come in their own order."""
+    query = candidate.found_by == "query words"
+    return candidate.rank, 0 if query else candidate.start
 
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:

@@ -126,10 +126,19 @@ def answer(
     reader = inputs.Reader(tokenizer, ending, limits, notes)
     asked = reader.prompts(rows)
     waiting = [prompt for prompt in asked if prompt.dropped is None and prompt.response is None]
-    ids, names = [one.ids for one in waiting], [one.row["id"] for one in waiting]
-    how: Any = {"max_new_tokens": settings.max_new_tokens, "batch_tokens": settings.batch_tokens}
-    how |= {"keep": keep, "room": room, "names": names}
-    written = iter(generate(ids, model, tokenizer, ending, **how))
+    written = iter(
+        generate(
+            [one.ids for one in waiting],
+            model,
+            tokenizer,
+            ending,
+            max_new_tokens=settings.max_new_tokens,
+            batch_tokens=settings.batch_tokens,
+            keep=keep,
+            room=room,
+            names=[one.row["id"] for one in waiting],
+        )
+    )
     if room.halved:
         notes["batches halved to fit in memory"] = room.halved
     records = []

@@ -7,7 +7,6 @@ passed together, rows that have ended leave, and no scores are kept.
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -174,11 +173,12 @@ class _Rows:
     def leave(self, going: Sequence[bool]) -> None:
         """Go on with these rows only."""
         stay = torch.tensor(going).nonzero()[:, 0]
-        self.ids, self.places, self.shut, *states = (
-            states[stay.to(states.device)]
-            for states in (self.ids, self.places, self.shut, *itertools.chain(*self.layers))
-        )
-        self.layers = list(zip(states[::2], states[1::2], strict=True))
+
+        def staying(states: torch.Tensor) -> torch.Tensor:
+            return states[stay.to(states.device)]
+
+        self.ids, self.places, self.shut = map(staying, (self.ids, self.places, self.shut))
+        self.layers = [(staying(keys), staying(values)) for keys, values in self.layers]
 
 
 def _greedy(

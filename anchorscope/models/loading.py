@@ -38,6 +38,7 @@ def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> 
     folder = Path(folder).expanduser()
     family, placed = check(folder), _placed(device)
     tokenizer = vocabulary.load(folder)
+    vocabulary.check_begin(tokenizer, folder)
     vocabulary.differences(tokenizer, folder)
     return _ready(_weights(folder, dtype, placed), tokenizer, family, folder)
 
@@ -149,20 +150,19 @@ def _family(folder: Path) -> Family:
 def _measurable(config: Mapping[str, Any], model_type: str, where: object) -> Family:
     """The family of a config; refused where there is none, or its passes would not be exact."""
     family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
-    if not family:
+    if family is None:
         what = f"there is no adapter for the model family {model_type!r}"
         do = (
             f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
             "in anchorscope/models/families.py and to the parity tests"
         )
-    elif wrong := [
-        f"{why} ({key} in its config)" for key, why in NOT_EXACT.items() if config.get(key)
-    ]:
-        what = f"this {model_type} cannot be measured exactly: {wrong[0]}"
-        do = "choose another model of the family"
-    else:
-        return family
-    raise AnchorscopeError(what, where, do, see="unknown-family")
+        raise AnchorscopeError(what, where, do, see="unknown-family")
+    for name, why in NOT_EXACT.items():
+        if config.get(name):
+            what = f"this {model_type} cannot be measured exactly: {why} ({name} in its config)"
+            do = "choose another model of the family"
+            raise AnchorscopeError(what, where, do, see="unknown-family")
+    return family
 
 
 def _weights(folder: Path, dtype: str, placed: Mapping[str, Any]) -> PreTrainedModel:

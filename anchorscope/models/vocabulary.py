@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.files import read_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,6 +105,23 @@ def thinking(tokenizer: Any) -> str | None:
     if "enable_thinking" in template:
         return "thinking is switched off"
     return "the chat template has no switch for thinking" if "think" in template else None
+
+
+def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Refuse a tokenizer that begins a text otherwise than the model's configs say, if they do."""
+    named: set[int] = set()
+    for file in ("config.json", "generation_config.json"):
+        said = read_json(folder / file).get("bos_token_id") if (folder / file).is_file() else None
+        named |= {said} if isinstance(said, int) and said >= 0 else set()
+    bos = tokenizer.bos_token_id
+    if named and bos is not None and bos not in named and tokenizer("a")["input_ids"][:1] == [bos]:
+        ids = " or ".join(map(str, sorted(named)))
+        what = (
+            f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "
+            f"the model's config names {ids}"
+        )
+        do = "use the tokenizer that the model was trained with"
+        raise AnchorscopeError(what, folder, do, see="other-vocabulary")
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:

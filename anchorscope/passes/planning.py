@@ -169,7 +169,8 @@ def _behind_other(
             one = _behind(sample, prompt)
             over = _over(len(one.input_ids), limits)
             what = over or (FEW_SHOT if one.partner == FEW_SHOT else another)
-            found |= {} if over else {sample.id: one}
+            if not over:
+                found[sample.id] = one
         notes[f"{name}, {what}"] += 1
     return found
 

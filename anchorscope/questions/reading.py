@@ -29,7 +29,10 @@ def load_rows(
     """Rows of a split with the columns of its fields, and their commit (None for local rows).
 
     In a local folder, `config` names a subfolder, if there is one, and the split is the files
-    `<split>*`. An AnchorscopeError where the hub, a file, a row or a column is not to be had.
+    `<split>*`.
+
+    Raises:
+        AnchorscopeError: the hub, a file, a row or a column cannot be read.
     """
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}

@@ -12,7 +12,7 @@ BY_CHOICE = frozenset((
     BEYOND_LIMIT, "outside the sample", "held back for few-shot examples", "equal question folded",
     NO_PARTNER,
 ))  # fmt: skip
-"""Reasons that do not count as losses."""
+"""Rows left out on purpose: they do not count as losses."""
 
 
 @dataclass(frozen=True)

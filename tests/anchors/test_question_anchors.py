@@ -82,6 +82,7 @@ MARKED = (
     "who {sings} [does he love me with reba]",
     "when was the [dome of the rock] completed",
     "who {wrote} [pride and prejudice]",
+    "who {composed} [symphony no. 5]",
     "who {wrote} [knock knock knocking on heavens door]",
     "when was [how deep is your love] {released}",
     "when did [come fly with me] come out",

@@ -232,3 +232,24 @@ def test_fetch_takes_only_what_is_read_and_names_the_commit(monkeypatch, tmp_pat
     found = loading.fetch("someone/some-model")
     assert found == (tmp_path / "snapshots" / "0123abc", "0123abc")
     assert "*.safetensors" in asked["allow_patterns"] and "*.bin" not in asked["allow_patterns"]
+
+
+@pytest.fixture
+def beginning(checkpoint, tmp_path):
+    """A checkpoint whose tokenizer puts `<s>` before a text; a copy to be changed."""
+    return shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "beginning")
+
+
+def test_a_tokenizer_that_begins_otherwise_than_the_model_is_refused(beginning, metaspace):
+    """The size of the vocabulary alone would not tell."""
+    edit(beginning / "config.json", bos_token_id=metaspace.bos_token_id + 5)
+    error = refused(beginning)
+    assert "begins a text with '<s>'" in error and "use the tokenizer" in error
+
+
+@pytest.mark.parametrize("other", [None, 7])
+def test_a_begin_token_that_one_config_names_will_do(beginning, metaspace, other):
+    """Distilled models keep the config of the model they were made from."""
+    edit(beginning / "config.json", bos_token_id=other)
+    edit(beginning / "generation_config.json", bos_token_id=metaspace.bos_token_id)
+    loading.load(beginning)
