@@ -71,7 +71,7 @@ def table(
             found["signal"] = found["auc_low"] > LEAST_AUC
         else:
             found = _with_groups(found, *tables)
-        if found["auc_low"].isna().any():
+        if found["auc_low"].isna().any() or len(found) < tables[0].groupby(PLACE[:2]).ngroups:
             raise AnchorscopeError(
                 "the probe's AUC has no interval" + ": no labels were shuffled" * null["shuffled"],
                 f"null control {name}, {null['model']} on {null['dataset']}",
@@ -92,5 +92,5 @@ def _with_groups(
     curve = rows_where(curve, grouping="per_layer")
     for rows, (group, columns) in zip([curve] * 3 + [interchange], GROUPS, strict=True):
         one = rows_where(rows, **group)[[*PLACE, *columns]].rename(columns=columns)
-        found = found.merge(one, how="left", on=PLACE)
+        found = found.merge(one, how="left", on=PLACE, validate="1:1")
     return found

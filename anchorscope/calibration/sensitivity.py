@@ -69,7 +69,8 @@ def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None:
     """Refuse a study of which a cell, or more than the one choice, was made with other settings.
 
-    Of each study, the variant `name` and the base, the products of all cells, with their records.
+    `products` and `base` are one product of every cell, with its record, of the variant `name` and
+    of the main study.
 
     Raises:
         AnchorscopeError: its cells differ, or it differs from the base in another setting than its

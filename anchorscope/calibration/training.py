@@ -112,8 +112,10 @@ def train(
 
 def _encoded(rows: Sequence[Row], tokenizer: PreTrainedTokenizerFast) -> list[torch.Tensor]:
     """Token ids of each row's text and the end of text."""
-    encoded = tokenizer([row.text for row in rows])["input_ids"]
-    return [torch.tensor([*ids, tokenizer.eos_token_id]) for ids in encoded]
+    texts = list(dict.fromkeys(row.text for row in rows))
+    encoded = zip(texts, tokenizer(texts)["input_ids"], strict=True)
+    lines = {text: torch.tensor([*ids, tokenizer.eos_token_id]) for text, ids in encoded}
+    return [lines[row.text] for row in rows]
 
 
 def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[list[torch.Tensor]]:

@@ -141,7 +141,7 @@ class Style(Section):
     """The look of the figures; changes no number. Sizes are in CSS pixels."""
 
     theme: Literal["screen", "paper"] = "screen"
-    """Defaults of the keys below: here those of `screen`; `paper` fits a printed column."""
+    """Which defaults apply. Those listed below are of `screen`; `paper` fits a printed column."""
     width_mm: Amount | None = None
     """Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 for one panel,
     180 for more."""

@@ -88,9 +88,10 @@ def _group(named: dict[str, object], arm: Arm, whole: np.ndarray) -> Group:
         "n_paired": n_paired,
         "coverage": intervals.ratio(n_paired, count(whole)),
     }
-    bounds = {"follows": (-1.0, 1.0) if "-" in str(named["arm"]) else SHARE}
+    bounds = {"delta_p": ANY, "contrast": (-1.0, 1.0)}
+    shares = (-1.0, 1.0) if "-" in str(named["arm"]) else SHARE
     quantities = {
-        column: Quantity(Means(values[None], counted), column, bounds.get(column, ANY))
+        column: Quantity(Means(values[None], counted), column, bounds.get(column, shares))
         for column, values in arm.values.items()
     }
     averages = {column: Means(values, counted) for column, values in arm.averages.items()}

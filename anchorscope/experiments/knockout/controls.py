@@ -85,9 +85,10 @@ def _fitted(analysis: Analysis, scores: pd.DataFrame, balanced: bool) -> Columns
     rows = _clean(scores, readout.name)
     by_fold = rows.groupby(["layer", "fold"])[["c", "t"]].first().groupby("layer").median()
     medians = {name: by_fold[name].to_numpy(dtype=np.float64) for name in ("c", "t")}
-    # balanced scores have been freed of the log odds outside each sample's fold
-    share = np.array([z[fold != k].mean() for k in range(fold.max() + 1)])[fold]
-    prior = np.log(share / (1 - share)) if balanced else 0.0
+    prior: np.ndarray | float = 0.0
+    if balanced:  # the scores have been freed of the log odds outside each sample's fold
+        share = np.array([z[fold != k].mean() for k in range(fold.max() + 1)])[fold]
+        prior = np.log(share / (1 - share))
     return medians | {"ece": [ece(sigmoid(s + prior), z) for s in readout.clean]}
 
 

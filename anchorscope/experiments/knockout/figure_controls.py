@@ -154,6 +154,7 @@ def _column(
     size, model = 0.88 * look.label_size, named["model"] + (", no signal" if unseen else "")
     lines = draw.wrapped(model, look.panel_width, 0.5 * size)
     soft = {"subtitle": lines, "subtitleFontSize": size, "subtitleColor": draw.SOFT}
+    soft["color"] = draw.SOFT if unseen else draw.INK
     views[0] = views[0].properties(title=draw.panel_heading(named["dataset"], look, **soft))
     return alt.VConcatChart(vconcat=views, spacing=8, resolve=draw.one_legend())
 

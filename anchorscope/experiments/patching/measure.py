@@ -57,7 +57,7 @@ def exact(sample: Sample, partner: Sample) -> Sample:
 def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
     """A sample with as many tokens outside E_Q replaced, one by one, by such tokens of a donor.
 
-    And the share of the replaced ids that are not what they were.
+    Returns the sample, and the share of replaced ids that really changed.
     """
     places = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
