@@ -90,7 +90,7 @@ CONNECTORS = word_set("""
 """)
 # Small words that join two capitalised words to a title: "Pride and Prejudice", "Face to Face".
 JOINING = word_set("and to but with a an no not than")
-# Words whose full stop ends no sentence: in questions, and in answers, which wander further.
+# Words whose full stop ends no sentence: in questions; and in answers, where more of them occur.
 ABBREVIATIONS = word_set("mr mrs ms dr st jr sr vs prof capt no vol")
 ANSWER_ABBREVIATIONS = word_set("""
     st mr mrs ms dr prof rev fr hon gov sen rep gen col maj capt cpt lt sgt adm cmdr pres jr sr bros

@@ -71,9 +71,12 @@ def table(
             found["signal"] = found["auc_low"] > LEAST_AUC
         else:
             found = _with_groups(found, *tables)
-        if found["auc_low"].isna().any() or len(found) < tables[0].groupby(PLACE[:2]).ngroups:
+        headless = len(found) < tables[0].groupby(PLACE[:2]).ngroups
+        if headless or found["auc_low"].isna().any():
+            unknown = "the probe's AUC has no interval"
+            unknown += ": no labels were shuffled" * null["shuffled"]
             raise AnchorscopeError(
-                "the probe's AUC has no interval" + ": no labels were shuffled" * null["shuffled"],
+                "a read-out has no headline layer" if headless else unknown,
                 f"null control {name}, {null['model']} on {null['dataset']}",
                 "delete the cell's tables of ΔP and run snakemake again",
                 see="stale-product",

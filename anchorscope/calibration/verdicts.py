@@ -16,6 +16,7 @@ import pandas as pd
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
+from anchorscope.models.families import not_finite
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN
@@ -80,7 +81,7 @@ def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd
     if len(bad):  # compared with 0 it would count as `right`
         first = bad.iloc[0]
         where = f"sample {first['id']}, condition {first['condition']}, draw {first['draw']}"
-        raise _not_finite("the model's own verdict is not finite", where)
+        raise not_finite("the model's own verdict is not finite", where)
     return table
 
 
@@ -149,7 +150,7 @@ def seal(
 
     largest = float(np.max(_passed(planned, leak, room, "seal")))
     if not np.isfinite(largest):  # a broken model would look sealed
-        raise _not_finite("the hidden states are not finite", "seal of the knockout")
+        raise not_finite("the hidden states are not finite", "seal of the knockout")
     return largest
 
 
@@ -188,10 +189,7 @@ def _passed(
 
 
 def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[Result]:
-    def tokens_of(some: Sequence[int]) -> int:
-        return len(some) * len(batch.columns) * batch.length
-
-    return room.run(batch.samples, tokens_of, lambda some: work(narrowed(batch, some)))
+    return room.run(batch.samples, batch.tokens, lambda some: work(narrowed(batch, some)))
 
 
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
@@ -200,8 +198,3 @@ def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tenso
     out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
     found: Sequence[torch.Tensor] = out.hidden_states
     return found
-
-
-def _not_finite(what: str, where: str) -> AnchorscopeError:
-    do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
-    return AnchorscopeError(what, where, do, see="not-finite")

@@ -56,8 +56,8 @@ class Analysis:
     floors: pd.DataFrame | None = None  # see `probes.floors.floors`; None where not known
     refits: Draws | None = None  # what refitted probes say; None holds the probes fixed
     level: float = 0.95  # of the intervals
-    min_n: int = 20  # a row of fewer samples is `thin`,
-    min_clusters: int = 10  # and one of fewer clusters
+    min_n: int = 20  # a row with fewer samples is `thin`
+    min_clusters: int = 10  # so is one with fewer clusters
 
     @property
     def z(self) -> np.ndarray:

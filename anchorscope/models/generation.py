@@ -152,7 +152,7 @@ class _Rows:
         return room
 
     def logits(self, run: slice, width: int) -> torch.Tensor:
-        """Pass the last tokens, so many, of a run of rows: what follows, [rows, vocabulary]."""
+        """Logits [rows, vocabulary] after the last `width` tokens of a run of rows."""
         self.run, self.start = run, self.end - width
         slots = torch.arange(self.end, device=self.ids.device)
         query = slots[self.start :, None]

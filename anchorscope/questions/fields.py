@@ -24,7 +24,7 @@ _MISSING = object()
 
 
 class Cells:
-    """The cells of one row by the names of the schema; an AnchorscopeError for one of another kind.
+    """The cells of one row by the names of the schema; raises AnchorscopeError for a wrong type.
 
     `fields`: name → dotted path of a column; `where`: the row, for errors; `notes` counts what is
     left out or taken in another shape.

@@ -106,7 +106,7 @@ def choose_examples(few_shot: pd.DataFrame, examples: int, seed: int) -> pd.Data
 
 
 def checked_examples(few_shot: pd.DataFrame | None) -> pd.DataFrame:
-    """The candidates for worked examples; an AnchorscopeError where there is none."""
+    """The candidates for worked examples; raises AnchorscopeError if there is none."""
     if few_shot is None or few_shot.empty:
         what, where = "no few-shot example is left", "the rows outside the sample"
         do = "take a smaller sample, another `few_shot` source, or the prompt style `plain`"

@@ -101,8 +101,9 @@ def prepared(hub_id: str, config: str | None, commit: str) -> bool:
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a path: itself, or in a folder those of the config and split.
 
-    An AnchorscopeError where there is none, more than one way to take it, or a link that leads out
-    of the folder (other than into the hub's cache).
+    Raises:
+        AnchorscopeError: nothing there, more than one way to take it, or a link that leads out of
+            the folder (other than into the hub's cache).
     """
     if path.is_file():
         return [path]
@@ -139,7 +140,7 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def file_rows(path: Path) -> list[dict[str, Any]]:
-    """Rows of one file, by its ending; an AnchorscopeError that names the broken line."""
+    """Rows of one file, by its ending; raises AnchorscopeError naming a broken line."""
     if reader := READERS.get(path.suffix.lower()):
         return reader(path)
     what = f"files ending in `{path.suffix}` are not read"

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
@@ -338,23 +339,6 @@ def test_a_table_written_part_by_part_is_the_table_written_whole(tmp_path: Path)
     there, expected = (read_parquet(tmp_path / name) for name in ("parts", "whole"))
     assert "matched" not in set(there["condition"])
     pd.testing.assert_frame_equal(there, expected, check_exact=True)
-
-
-class Held:
-    """Features of which two layers are held at once; notes which layers are asked for."""
-
-    layers_at_once = 2
-
-    def __init__(self, x: torch.Tensor, asked: list[int]) -> None:
-        self.x, self.shape, self.asked = x, x.shape, asked
-
-    def __len__(self) -> int:
-        return len(self.x)
-
-    def __getitem__(self, layers: slice) -> torch.Tensor:
-        self.asked += (some := range(len(self.x))[layers])
-        assert len(some) <= self.layers_at_once
-        return self.x[layers]
 
 
 def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
