@@ -1,7 +1,5 @@
 """The whole method on one page: a loaded model, its tokenizer and questions, to ΔP by layer."""
 
-from __future__ import annotations
-
 import html
 import tempfile
 from collections import Counter

@@ -8,8 +8,6 @@ knockout takes away, the other half's in another, which it leaves.
     python benchmarks/band_coverage.py [--worlds 400] [--samples 300 1000] [--jobs 2]
 """
 
-from __future__ import annotations
-
 import argparse
 import logging
 from collections.abc import Sequence
@@ -87,12 +85,7 @@ def intervals(
     )
     records = []
     for name, refits in (("fixed", None), ("refitted", drawn)):
-        given: dict[str, Any] = {
-            "refits": refits,
-            "draws": times,
-            "level": level,
-            "seed": seed,
-        }
+        given: dict[str, Any] = {"refits": refits, "draws": times, "level": level, "seed": seed}
         found = table(curve.curve, scored[scored["condition"] != "random"], answers, **given)
         rows = found[found["grouping"] == "per_layer"].set_index("anchor")
         for quantity, (anchor, column, ends) in CURVE.items():

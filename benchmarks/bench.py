@@ -12,8 +12,6 @@ Writes bench.csv, bench.json (machine, load, floor) and the figure bench.*. Ways
 `ways.py` and `baselines.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import gc
 import json

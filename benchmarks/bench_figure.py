@@ -1,7 +1,5 @@
 """The figure of the benchmark: each way's time as a multiple of the plain one-pass way."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -8,8 +8,6 @@ of them targets; every read-out is drawn beside each figure. Time and peak memor
 nothing is written but in a temporary folder.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

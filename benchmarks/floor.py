@@ -6,8 +6,6 @@ read-out token alone. Each call reads the weights once. The floor is the larger 
 the rate of a matrix product of the same shape, and bytes at the rate of reading memory.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import timing

@@ -6,8 +6,6 @@ the last layer's MLP only the read-out tokens are. `with files` is the time when
 checked and written, as a job does it.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import tempfile

@@ -1,7 +1,5 @@
 """Real hidden states: a shipped model reads lines of its own world and their verdicts."""
 
-from __future__ import annotations
-
 import random
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 """What the published figures cost at least, from the sizes of their models: the table of
 docs/how-long.md. Arithmetic, no measurement; the formula stands on that page."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

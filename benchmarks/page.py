@@ -1,7 +1,5 @@
 """The results as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@ plain one-pass way is timed here too, in turn with the others, and ratios are to
 of JSON for each way.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 from collections.abc import Callable, Iterator

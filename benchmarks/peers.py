@@ -1,7 +1,5 @@
 """Other projects' ways to the measured states, each in an environment of its own."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

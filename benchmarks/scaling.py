@@ -8,8 +8,6 @@ they held, the peak would show it. One layer of all samples is held, here 4 MB. 
 fastest of some) and every peak is of a process of its own.
 """
 
-from __future__ import annotations
-
 import ctypes
 import math
 import multiprocessing

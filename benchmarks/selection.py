@@ -15,8 +15,6 @@ With a folder of results the same is printed of its cells, at the headline layer
 for the knockout and for the random control.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """How a way is timed: side by side with the others, with the peak of memory."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import os

@@ -7,8 +7,6 @@ Each table stands between `<!-- table: name -->` and `<!-- end -->`; the words a
 person's, and have to be read again when the numbers change.
 """
 
-from __future__ import annotations
-
 import argparse
 import re
 from collections.abc import Iterable, Sequence

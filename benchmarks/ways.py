@@ -1,7 +1,5 @@
 """Every way to do a stage of a workload: how it is called, and by how much its time is scaled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Tiny checkpoints with random weights, saved to disk and loaded like any model of the hub."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path

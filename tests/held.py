@@ -1,7 +1,5 @@
 """Features that are not all held at once."""
 
-from __future__ import annotations
-
 import torch
 
 

@@ -3,12 +3,9 @@
 `PROPERTY_CASES` sets the number of cases of each surface; 500 where `CI` is set, else 40.
 """
 
-from __future__ import annotations
-
 import os
 
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
 
 CASES = int(os.environ.get("PROPERTY_CASES") or (500 if os.environ.get("CI") else 40))
 SLOW = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture)

@@ -1,7 +1,5 @@
 """A measured cell without the workflow, and slow, obvious versions of its passes as oracles."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

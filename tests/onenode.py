@@ -4,8 +4,6 @@ Needs Debian's packages slurmctld, slurmd, slurm-client and munge; no root, no s
 database. Everything that it starts is a child of this process or bears its token.
 """
 
-from __future__ import annotations
-
 import ctypes
 import getpass
 import os

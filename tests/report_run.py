@@ -1,7 +1,5 @@
 """A finished run in miniature, with texts that would break out of a careless page."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Calibration: what the instrument says of samples whose pathway to truth is known."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Calibration of the experiments: what they say of samples whose pathway to truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 

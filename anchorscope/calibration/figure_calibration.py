@@ -9,9 +9,7 @@ import pandas as pd
 from anchorscope.calibration.calibration import DEFAULT_READOUT
 from anchorscope.calibration.requirements import FLOORS
 from anchorscope.experiments.tables import rows_where
-from anchorscope.figures import figure_data as data
-from anchorscope.figures import figure_panel
-from anchorscope.figures import figure_style as draw
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_readouts import POSITIONS, SITES
 from anchorscope.figures.figure_style import Figure, Style

@@ -1,7 +1,5 @@
 """Null controls: cells in which there is nothing to find, and whether that is what was found."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reproduction: measured curves against the statements of `resources/published.yaml`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise

@@ -1,7 +1,5 @@
 """What the calibration requires of the instrument, and whether its table shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product

@@ -1,7 +1,5 @@
 """Sensitivity: what the choices that the paper leaves open do to a curve, one at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`anchorscope add-model`: a catalogue entry, put in as text, so that comments stay."""
 
-from __future__ import annotations
-
 import json
 import math
 import re
@@ -31,11 +29,7 @@ class Entry(NamedTuple):
 
 
 def propose(
-    source: str,
-    *,
-    key: str | None = None,
-    prompt: str | None = None,
-    dtype: str = "bfloat16",
+    source: str, *, key: str | None = None, prompt: str | None = None, dtype: str = "bfloat16"
 ) -> Entry:
     """The entry of a hub model or a local folder; nothing is asked of the hub.
 

@@ -1,7 +1,5 @@
 """`anchorscope check`: what would stop a run, or surprise, found before anything is downloaded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """`anchorscope list`: the catalogue, and which of its products are there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

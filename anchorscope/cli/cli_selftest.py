@@ -3,8 +3,6 @@
 Nothing is loaded from anywhere; what is found goes into the report of a first run on a new device.
 """
 
-from __future__ import annotations
-
 import resource
 import time
 from collections.abc import Iterator, Sequence

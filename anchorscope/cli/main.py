@@ -3,8 +3,6 @@
 Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Sequence

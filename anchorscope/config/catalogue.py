@@ -1,7 +1,5 @@
 """Entries of the catalogues: models, datasets and figures."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

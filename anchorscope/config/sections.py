@@ -1,19 +1,10 @@
 """What all parts of the config share: strict sections, the types of their keys, their mistakes."""
 
-from __future__ import annotations
-
 import os
 import re
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    ValidationInfo,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from anchorscope.storage.errors import nearest

@@ -3,8 +3,6 @@
 `config_docs` writes `docs/config.schema.json` and `docs/configuration.md` from these models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Where a config comes from: files of YAML, with the line of each key, and the command line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """One way from groups of samples to rows with intervals, for the tables of every experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property

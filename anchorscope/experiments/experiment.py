@@ -1,7 +1,5 @@
 """What an experiment is: one record, from which targets, rules and pages are derived."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The experiments beside the main run, in the order of the report."""
 
-from __future__ import annotations
-
 from anchorscope.experiments import patching
 from anchorscope.experiments.experiment import Experiment
 

@@ -5,8 +5,6 @@ precision the shape of a call changes results, and so the effect is taken agains
 of the same call.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -5,8 +5,6 @@ that of every floor that applies (`floors`). "Surely" is the lower end of a clus
 bootstrap interval; the differences are paired.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tables: the cells of a figure in one table, in the figure's order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pandas as pd

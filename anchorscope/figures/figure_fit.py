@@ -1,7 +1,5 @@
 """A figure drawn as SVG, and as wide as it is to be printed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

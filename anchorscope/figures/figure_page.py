@@ -3,8 +3,6 @@
 All of it is Vega-Lite's own: the page's script only embeds the specification, and fetches nothing.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -5,9 +5,7 @@ from collections.abc import Mapping, Sequence
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data
-from anchorscope.figures import figure_panel
-from anchorscope.figures import figure_style as draw
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import column, delta_axis, flip_note, panel_parts, told

@@ -15,9 +15,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from anchorscope.figures import figure_data as data
-from anchorscope.figures import figure_panel
-from anchorscope.figures import figure_style as draw
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, as_pdf, as_svg, asked_of, fitted, printed_width
 from anchorscope.figures.figure_page import Axis, Choice, page

@@ -1,7 +1,5 @@
 """Keys and values passed before, in front of a pass's own; and how rows are parted to pad less."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile

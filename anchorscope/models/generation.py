@@ -235,10 +235,7 @@ def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
 
 
 def _ended(
-    new: Sequence[int],
-    prompt: Sequence[int],
-    tokenizer: PreTrainedTokenizerFast,
-    ending: Ending,
+    new: Sequence[int], prompt: Sequence[int], tokenizer: PreTrainedTokenizerFast, ending: Ending
 ) -> bool:
     """Whether nothing written after these tokens could change the trimmed answer."""
     if new[-1] in ending.eos or ending.style == "chat":

@@ -1,7 +1,5 @@
 """Features of probes: hidden states, a tensor or what reads layers when they are asked for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol

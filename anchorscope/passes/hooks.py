@@ -1,7 +1,5 @@
 """Hooks: what a pass reads, writes and weighs differently, layer by layer."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

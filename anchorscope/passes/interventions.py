@@ -4,8 +4,6 @@ One record says all of a condition. The passes, the mask, the index of the activ
 labels and pictures read the registry; no other module lists conditions.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 from collections.abc import Callable, Mapping, Sequence

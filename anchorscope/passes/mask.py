@@ -1,7 +1,5 @@
 """The attention mask that cuts tokens, or weighs attention to them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

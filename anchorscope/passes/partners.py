@@ -6,8 +6,6 @@ the subject and the relation of a question; the first two take what its wording 
 these where a dataset has neither.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import re

@@ -1,7 +1,5 @@
 """Planning: from the answers of a cell to all its passes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The state at layer k depends on layers up to k only. So a pass with the cut in *
 leaves at each layer k exactly what a cut in layers 0...k leaves: one row serves all layers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ In half precision the shape of a call alone changes results, by more than a smal
 rows of a batch are passed in one call (`forked` is False), and only the head is shared.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

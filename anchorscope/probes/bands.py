@@ -5,8 +5,6 @@ from. Where probes were learned anew from some of the draws (`draws`), every int
 about its estimate by how much more a quantity then varies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Draws: bootstrap samples from which a cell's probes are learned anew, and what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path

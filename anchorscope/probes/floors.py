@@ -4,8 +4,6 @@ A state at the end of an answer holds the words that were read, so a probe of an
 predicts whatever the words predict. Each floor reads some of the text that the state has seen.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

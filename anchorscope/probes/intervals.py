@@ -3,8 +3,6 @@
 `anchorscope.probes.bands` adds the variance of the probes.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

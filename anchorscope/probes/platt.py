@@ -1,7 +1,5 @@
 """What is learned from a probe's held-out logits: its penalty, its calibration, a mere shift."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from anchorscope.probes.samples import sigmoid

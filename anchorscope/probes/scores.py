@@ -5,8 +5,6 @@ made of: `refit` has seen the condition (what information is left), `offset` is 
 offset fitted anew (what a mere shift does), `shuffled` has learned labels that mean nothing.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace

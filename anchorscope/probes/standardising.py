@@ -1,7 +1,5 @@
 """Features standardised for the probes, layer after layer."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

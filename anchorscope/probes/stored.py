@@ -4,8 +4,6 @@ A row is scored by the probe of its sample's own fold, which has never seen the 
 subject. Nothing is fitted again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Folds, cut between connected components of questions and subjects, never between rows."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Sequence
 

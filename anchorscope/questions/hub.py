@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from time import sleep
 from typing import TypeVar
 
-from huggingface_hub import errors as client
-from huggingface_hub import get_session
+from huggingface_hub import errors as client, get_session
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 from tenacity.wait import wait_exponential
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from huggingface_hub import constants
 
-from anchorscope.questions import hub as the_hub
-from anchorscope.questions import revisions
+from anchorscope.questions import hub as the_hub, revisions
 from anchorscope.questions.fields import check_columns, column_paths
 from anchorscope.questions.revisions import pinned
 from anchorscope.storage.errors import AnchorscopeError

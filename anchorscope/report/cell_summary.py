@@ -1,7 +1,5 @@
 """What the tables of one cell say, as plain data: for the report and for `anchorscope show`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -3,8 +3,6 @@
 The words are in `resources/report/cell.txt`; numbers in words are made here, for all templates.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Mapping
 from pathlib import Path

@@ -3,8 +3,6 @@
 The words and the layout are in the templates of `resources/report/`; here is what fills them.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Single samples for the report's explorer: texts with their spans, and p across the layers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

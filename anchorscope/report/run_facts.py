@@ -1,7 +1,5 @@
 """What a report is told of its run: cells, settings, sources, samples lost, timings."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Whether products belong together: made from the same products further up, with one config."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The funnel: what was dropped at every stage on the way to a product, and whether too much."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import pairwise

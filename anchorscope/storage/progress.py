@@ -1,7 +1,5 @@
 """How far a long stage is: tqdm's bar on a terminal, and a line in the log every few seconds."""
 
-from __future__ import annotations
-
 import io
 import logging
 import sys

@@ -1,7 +1,5 @@
 """What a product was made from, all the way up: settings, counts, revisions, versions, device."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import version

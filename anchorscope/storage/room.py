@@ -1,7 +1,5 @@
 """Room: a batch that does not fit the device's memory is halved, and the run goes on."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import math

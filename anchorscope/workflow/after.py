@@ -1,7 +1,5 @@
 """A run's last lines: its figures with their tables, and what of the samples is not in them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator
 

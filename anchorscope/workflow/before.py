@@ -1,7 +1,5 @@
 """What can be known to fail is said before the first job of a run."""
 
-from __future__ import annotations
-
 import os
 import platform
 import shutil

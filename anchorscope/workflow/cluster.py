@@ -1,7 +1,5 @@
 """SLURM: where jobs go, and what an earlier run left in the queue."""
 
-from __future__ import annotations
-
 import getpass
 import re
 import shutil

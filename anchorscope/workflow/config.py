@@ -1,7 +1,5 @@
 """The config, checked before any job starts: every mistake at once, in the user's words."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What scripts do around the library for a job on a model or on probes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

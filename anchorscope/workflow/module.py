@@ -1,7 +1,5 @@
 """The project's files, where another Snakefile uses this workflow as a module."""
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile

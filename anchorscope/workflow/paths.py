@@ -1,7 +1,5 @@
 """Where products lie: functions of the wildcards that the rules take as their inputs."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ From the size of the checkpoint and the number of samples alone. A job that fail
 more (`attempt`), so an estimate that is too low costs one try.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

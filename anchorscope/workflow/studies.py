@@ -5,8 +5,6 @@ world; each variant of `sensitivity` changes one choice that the paper leaves op
 anew what its settings change, and takes every earlier product from the main study.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

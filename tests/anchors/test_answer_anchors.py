@@ -4,8 +4,7 @@ import inspect
 
 import pytest
 from hostile import cases, text
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from anchorscope.anchors import answer_anchors
 from anchorscope.anchors.answer_anchors import closer, find

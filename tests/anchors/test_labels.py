@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from scipy.stats import fisher_exact
 
 from anchorscope.anchors import answer_anchors

@@ -1,15 +1,12 @@
 """Whatever a model says: no traceback, E_A inside its answer, one label, one row a sample."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hostile import cases, huge, pieces, short, text
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from anchorscope.anchors import labels, tokens
 from anchorscope.models import answers, inputs

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import english, own_anchors
 from anchorscope.anchors.question_anchors import find

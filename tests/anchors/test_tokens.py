@@ -1,14 +1,11 @@
 """Spans of characters and their tokens, on byte-level and metaspace tokenizers."""
 
-from __future__ import annotations
-
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from anchorscope.anchors import tokens
 

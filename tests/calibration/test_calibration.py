@@ -1,7 +1,5 @@
 """Calibration on a cell whose every pathway is known, against slow versions of each statistic."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Experiments held against planted truth, on values worked out by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

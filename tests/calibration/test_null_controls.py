@@ -1,7 +1,5 @@
 """Null controls on small tables: what is called empty, and what is not."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

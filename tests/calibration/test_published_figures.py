@@ -1,7 +1,5 @@
 """`llama-3.2` on real rows: its two models as small random ones of 16 and 28 layers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

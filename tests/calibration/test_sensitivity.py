@@ -1,7 +1,5 @@
 """Sensitivity: which variants a config has, and what the table makes of them."""
 
-from __future__ import annotations
-
 import re
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A training ends in the same checkpoint every time, to the byte."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

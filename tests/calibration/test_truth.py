@@ -1,7 +1,5 @@
 """Swap truth on cells whose verdict is a known function, and the verdict on real architectures."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """A clone of its own for the command `anchorscope`, and what the command says there."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """The command `anchorscope`, in a clone of its own: what it finds, prints, writes, never asks."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -19,8 +17,7 @@ from snakemake.common.configfile import load_configfile
 from snakemake.utils import update_config
 from workflow import PROJECT
 
-from anchorscope.cli import cli_add, cli_check
-from anchorscope.cli import main as cli
+from anchorscope.cli import cli_add, cli_check, main as cli
 from anchorscope.experiments import registry
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet

@@ -1,7 +1,5 @@
 """The self-test is green here, and red where the instrument is broken."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`anchorscope show`: one cell in words, from its tables."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

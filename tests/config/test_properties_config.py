@@ -1,13 +1,10 @@
 """Whatever a config holds: one clear error, never a traceback."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 
 from hostile import cases, short
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from workflow import SHIPPED
 
 from anchorscope.storage.errors import AnchorscopeError

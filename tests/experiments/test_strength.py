@@ -1,7 +1,5 @@
 """Strength: what is called a signal, at a layer and of a read-out as a whole."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

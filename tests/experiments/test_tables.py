@@ -1,7 +1,5 @@
 """The figure's table: order of rows and columns."""
 
-from __future__ import annotations
-
 import pandas as pd
 import pytest
 

@@ -1,7 +1,5 @@
 """A figure's page: what it can switch to, and what a reader does with it in a browser."""
 
-from __future__ import annotations
-
 import re
 from functools import lru_cache
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Figures in print: their look, their width, their fonts, and what tells series apart."""
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -1,7 +1,5 @@
 """The pictures of README and docs are products of the workflow, drawn by `make pictures`."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import subprocess

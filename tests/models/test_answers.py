@@ -1,7 +1,5 @@
 """Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from copy import deepcopy
@@ -10,8 +8,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from instrument import greedy
 
 from anchorscope.anchors import answer_anchors, tokens

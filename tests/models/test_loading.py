@@ -1,7 +1,5 @@
 """Loading: what a family is, and that nothing is made up where a checkpoint lacks it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Tokenizers: read as their own file says, and what a chat template does about thinking."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

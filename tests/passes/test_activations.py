@@ -1,7 +1,5 @@
 """The instrument: what a pass leaves at the read-outs, against slow and obvious versions."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import logging

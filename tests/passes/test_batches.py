@@ -1,7 +1,5 @@
 """Passes behind other prompts: the same frozen answer, every row accounted for."""
 
-from __future__ import annotations
-
 import itertools
 
 import pandas as pd

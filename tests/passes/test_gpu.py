@@ -1,7 +1,5 @@
 """A GPU and the CPU agree, within the tolerances that docs/performance.md states."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

@@ -1,11 +1,8 @@
 """Which tokens an intervention cuts, and the mask that cuts them."""
 
-from __future__ import annotations
-
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from anchorscope.config.settings import Conditions
 from anchorscope.passes import interventions

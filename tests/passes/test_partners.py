@@ -1,14 +1,11 @@
 """Partners: whose question a frozen answer is put behind, against the rule said pair by pair."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from anchorscope.anchors import labels
 from anchorscope.passes import partners

@@ -1,7 +1,5 @@
 """The runner beyond the knockout: some layers, weights, states written, and gradients."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

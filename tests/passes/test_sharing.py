@@ -1,7 +1,5 @@
 """Shared computation: what is passed once gives what every row passed in full gives."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 
@@ -9,8 +7,7 @@ import pandas as pd
 import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS, config, final_norm
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from instrument import (
     CONDITIONS,
     TOKENIZER,

@@ -1,7 +1,5 @@
 """A model spread over several places by accelerate's hooks gives what it gives in one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Activations on disk: the same numbers as all at once, and no more held than allowed."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

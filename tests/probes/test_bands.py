@@ -1,7 +1,5 @@
 """Bands: refitted probes against loops over repeated rows, and whether intervals cover."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Floors: what text alone tells, on the probes' own folds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

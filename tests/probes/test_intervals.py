@@ -1,7 +1,5 @@
 """The bootstrap against a slow loop, and whether its intervals cover."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

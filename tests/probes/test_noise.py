@@ -1,7 +1,5 @@
 """Noise is not called a signal, however few the samples."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batched probes against scikit-learn, one problem at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Choice of the penalty, calibration, and out-of-fold scores."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path

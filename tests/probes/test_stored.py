@@ -1,7 +1,5 @@
 """Stored probes: scores recomputed as docs/products.md shows are those of the table."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import partial

@@ -1,14 +1,11 @@
 """Folds keep linked samples together and classes apart evenly."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from anchorscope.probes import fitting
 from anchorscope.questions import folds

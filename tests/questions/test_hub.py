@@ -1,7 +1,5 @@
 """The hub: asked again where that may help and only there, its refusals told by their type."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from types import SimpleNamespace

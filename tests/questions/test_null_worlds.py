@@ -1,7 +1,5 @@
 """In a null world the label follows what it should, and nothing else."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whatever the rows of a dataset hold: no traceback, all counted, spans where they say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -9,8 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hostile import cases, short, text
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files

@@ -1,7 +1,5 @@
 """Rows of any source come back as they were written, or one error names the place."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -12,8 +10,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hostile import cases, short, text
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from anchorscope.questions import questions, reading
 from anchorscope.storage.errors import AnchorscopeError

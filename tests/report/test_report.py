@@ -1,7 +1,5 @@
 """The report's page: what it says, what it leaves out, and that texts stay texts."""
 
-from __future__ import annotations
-
 import json
 import shlex
 from html.parser import HTMLParser

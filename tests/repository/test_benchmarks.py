@@ -1,7 +1,5 @@
 """The benchmark: all ways agree, and its table has the rows and columns that it promises."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import os

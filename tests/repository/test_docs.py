@@ -1,7 +1,5 @@
 """What the README and the docs say can be done: commands that work, links that lead somewhere."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

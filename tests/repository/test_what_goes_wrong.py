@@ -1,7 +1,5 @@
 """Every error leads into the page of errors, and every reason to drop a sample is on it."""
 
-from __future__ import annotations
-
 import ast
 import re
 

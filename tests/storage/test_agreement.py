@@ -1,7 +1,5 @@
 """Cells of one table were made with one config."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

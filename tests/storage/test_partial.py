@@ -1,7 +1,5 @@
 """Finished batches of an unfinished job: written whole, of what they say, dropped when read."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from types import SimpleNamespace

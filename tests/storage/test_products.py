@@ -12,8 +12,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from hostile import cases, text
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from anchorscope.models import checkpoints
 from anchorscope.questions import revisions

@@ -1,7 +1,5 @@
 """Long work says how far it is, in its log; a terminal gets tqdm's bar."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -1,7 +1,5 @@
 """Jobs that died: what is finished is not done again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

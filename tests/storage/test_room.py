@@ -1,7 +1,5 @@
 """A batch that does not fit in memory is halved, and the numbers stay."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Bad input ends with one clear message, a non-zero exit, and nothing half-written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """SLURM without SLURM: the lines of the profile, which jobs are ours, and what resuming does."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """Which jobs a change asks for, and which it leaves alone."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -12,8 +12,7 @@ from anchorscope.workflow import devices, stage
 
 
 @pytest.mark.parametrize(
-    ("nodes", "visible", "expected"),
-    [(2, None, 2), (2, "-1", 0), (4, "0,2,3", 3), (0, "0", 0)],
+    ("nodes", "visible", "expected"), [(2, None, 2), (2, "-1", 0), (4, "0,2,3", 3), (0, "0", 0)]
 )
 def test_gpus_are_counted_as_cuda_shows_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, visible: str | None, expected: int

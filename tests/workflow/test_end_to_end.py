@@ -1,7 +1,5 @@
 """From a recipe to the figure: a small world and a small model, every product looked at."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

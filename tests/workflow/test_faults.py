@@ -1,7 +1,5 @@
 """Runs that are killed, cut off or damaged: a clear end, and the same tables after."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The workflow elsewhere: in another folder, and as a module of another Snakefile."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Studies, and where their products lie: each makes anew what its settings change."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What jobs ask for and what a run takes on the disk; said or refused before the first job."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

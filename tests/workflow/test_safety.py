@@ -1,7 +1,5 @@
 """Nothing that is read can run code, and nothing that is written holds the user's token."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

@@ -4,8 +4,6 @@ Each test starts where the one before it ended up; `make test-slurm` runs them, 
 one node that lives for these tests only.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

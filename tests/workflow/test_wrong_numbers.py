@@ -1,7 +1,5 @@
 """What would give a number that looks right is refused where it arises, and named."""
 
-from __future__ import annotations
-
 import contextlib
 import runpy
 import shutil

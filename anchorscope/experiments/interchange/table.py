@@ -5,8 +5,6 @@ partner's own clean pass is classified as the sample's is. A probe that reads th
 then never follows.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

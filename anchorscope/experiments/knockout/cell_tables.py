@@ -1,7 +1,5 @@
 """All tables of a cell, from its scores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

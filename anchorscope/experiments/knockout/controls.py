@@ -1,7 +1,5 @@
 """Controls: what else than the question could move a curve, layer by layer."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 from scipy.stats import norm

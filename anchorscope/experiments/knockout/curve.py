@@ -1,7 +1,5 @@
 """ΔP: how far each layer's probe moves under a condition, by the condition's own flips."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial

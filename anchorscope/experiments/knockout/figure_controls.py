@@ -8,9 +8,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout.curve import NO
-from anchorscope.figures import figure_data as data
-from anchorscope.figures import figure_panel
-from anchorscope.figures import figure_style as draw
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_data import Row
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_page import Axis

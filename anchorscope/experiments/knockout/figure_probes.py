@@ -8,9 +8,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.knockout.figure_controls import SIZE, auc_axis
-from anchorscope.figures import figure_data as data
-from anchorscope.figures import figure_panel
-from anchorscope.figures import figure_style as draw
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_page import Axis
@@ -24,10 +22,7 @@ CONTROLS = (
 DENSITY = "model dataset site position condition layer x density"
 TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
 # dotted beside the read-out's own AUC: column → what it is; the floor has no markers
-BESIDE = {
-    "prompt_end_auc": "AUC at the prompt's end",
-    "floor_auc": "AUC of the hardest floor",
-}
+BESIDE = {"prompt_end_auc": "AUC at the prompt's end", "floor_auc": "AUC of the hardest floor"}
 KEY = "AUC: solid this read-out, dotted the hardest floor (what the text alone tells){before}."
 BEFORE = ", hollow markers the same site at the prompt's end (before the answer is read)"
 HUMPS = (

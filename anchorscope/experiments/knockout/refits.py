@@ -5,8 +5,6 @@ from. Here both change, at a few layers and for a few draws; the ratio of the tw
 deviations is the inflation that the other intervals lack.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The pictures beside a figure, by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 

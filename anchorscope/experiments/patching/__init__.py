@@ -5,8 +5,6 @@ Where the knockout hides what the question asks about, patching says something e
 tokens of an unlike question.
 """
 
-from __future__ import annotations
-
 from anchorscope.experiments.experiment import Experiment
 from anchorscope.passes.interventions import Intervention
 

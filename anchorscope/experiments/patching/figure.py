@@ -1,7 +1,5 @@
 """The pictures of patching: flips as bars at the headline layer, and by layer."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 
@@ -9,9 +7,7 @@ import altair as alt
 import pandas as pd
 
 from anchorscope.experiments.patching import ARMS, EXPERIMENT
-from anchorscope.figures import figure_data as data
-from anchorscope.figures import figure_panel
-from anchorscope.figures import figure_style as draw
+from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
 from anchorscope.figures.figure_style import Figure, Style

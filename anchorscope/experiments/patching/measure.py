@@ -1,7 +1,5 @@
 """The passes of patching: whose tokens replace a sample's, and the scores behind them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """The table of patching: shares of predictions that flip, by arm, group and layer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The interchange on a table worked out by hand, and on probes whose reading is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

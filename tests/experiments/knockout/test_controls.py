@@ -1,7 +1,5 @@
 """Controls and densities on small cells worked out by hand, and against slow oracles."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

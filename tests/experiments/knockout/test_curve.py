@@ -1,7 +1,5 @@
 """ΔP, grouping, shares and contrasts on tables worked out by hand."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from typing import Any

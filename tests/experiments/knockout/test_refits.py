@@ -1,7 +1,5 @@
 """Refits: the bootstrap with the probes fitted anew, against loops over repeated rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

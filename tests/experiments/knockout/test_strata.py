@@ -1,7 +1,5 @@
 """The strata of a cell, on samples drawn at random and worked out one by one."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

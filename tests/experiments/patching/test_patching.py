@@ -1,7 +1,5 @@
 """Patching: replaced tokens against the prompt said again, flips worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +9,11 @@ import pandas as pd
 import pytest
 import torch
 from figure_tables import caption, views
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from instrument import answers_table
 
 from anchorscope.experiments import scored
-from anchorscope.experiments.patching import EXPERIMENT, figure, measure
-from anchorscope.experiments.patching import table as tables
+from anchorscope.experiments.patching import EXPERIMENT, figure, measure, table as tables
 from anchorscope.figures.figure_style import CROSS
 from anchorscope.models import loading
 from anchorscope.passes.batches import Sample
