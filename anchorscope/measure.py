@@ -223,8 +223,7 @@ def plan(
 ) -> Plan:
     """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
 
-    Raises:
-        AnchorscopeError: no probe could be fitted to what they would measure.
+    Raises AnchorscopeError: no probe could be fitted to what they would measure.
     """
     planned = planning.plan(
         answered,

@@ -68,11 +68,8 @@ def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None
     """Refuse a study of which a cell, or more than the one choice, was made with other settings.
 
     `products` and `base` are one product of every cell, with its record, of the variant `name` and
-    of the main study.
-
-    Raises:
-        AnchorscopeError: its cells differ, or it differs from the base in another setting than its
-            own, or not in that.
+    of the main study. Raises AnchorscopeError: its cells differ, or it differs from the base in
+    another setting than its own, or not in that.
     """
     check_settings(products)
     first, found = (

@@ -38,8 +38,7 @@ SEALED_SAMPLES = 64
 def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
     """The token ids of the verdicts `right` and `wrong`.
 
-    Raises:
-        AnchorscopeError: a verdict is more than one token, or both are the same.
+    Raises AnchorscopeError: a verdict is more than one token, or both are the same.
     """
     found = [tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG)]
     if any(len(ids) != 1 for ids in found) or found[0] == found[1]:
@@ -90,8 +89,7 @@ def of_texts(
 ) -> dict[Ids, float]:
     """The verdict's logit after each row of token ids, the last one the closing full stop.
 
-    Raises:
-        AnchorscopeError: see `of_samples`.
+    Raises AnchorscopeError: see `of_samples`.
     """
     if not rows:
         return {}

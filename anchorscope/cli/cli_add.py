@@ -106,8 +106,7 @@ def yaml_of(entry: Entry, indent: int = 2) -> str:
 def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
     """The config's text with the entry first in its catalogue, all else as it was.
 
-    Raises:
-        AnchorscopeError: the text has no block `models:` that the entry can be put into.
+    Raises AnchorscopeError: the text has no block `models:` that the entry can be put into.
     """
     found = re.search(r"^models:[ \t]*(#.*)?\n", text, re.M)
     new = text

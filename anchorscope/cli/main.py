@@ -182,8 +182,7 @@ def selftest(
 def read(files: Sequence[Path] | None) -> Config:
     """The checked config: config.yaml of this folder, and further files merged over it.
 
-    Raises:
-        AnchorscopeError: a file is missing or no YAML, or there is a mistake in it.
+    Raises AnchorscopeError: a file is missing or no YAML, or there is a mistake in it.
     """
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"

@@ -70,9 +70,8 @@ class _Loader(yaml.SafeLoader):
 def read(path: str | Path) -> Source:
     """A config file.
 
-    Raises:
-        AnchorscopeError: not there, no YAML (with line and column), a key given twice (with both
-            lines), or no keys with values.
+    Raises AnchorscopeError: not there, no YAML (with line and column), a key given twice (with both
+    lines), or no keys with values.
     """
     try:
         loader = _Loader(Path(path).read_text(encoding="utf-8"))

@@ -76,8 +76,7 @@ def of_scores(
 def scores(floors: pd.DataFrame, answers: pd.DataFrame) -> dict[str, np.ndarray]:
     """Floor → its score of each answer, float64 [n].
 
-    Raises:
-        AnchorscopeError: the floors are not of the same samples.
+    Raises AnchorscopeError: the floors are not of the same samples.
     """
     return {
         str(name): samples.aligned(part, answers, "s", f"floor {name}")

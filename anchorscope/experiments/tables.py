@@ -12,10 +12,7 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
     """Put a kind of table of several cells below one another, `model` and `dataset` first.
 
     `cells` holds the model's and the dataset's key of each; rows and columns keep their order, and
-    a cell may have no rows.
-
-    Raises:
-        AnchorscopeError: the tables' columns differ.
+    a cell may have no rows. Raises AnchorscopeError: the tables' columns differ.
     """
     columns, named = list(frames[0]), []
     for (model, dataset), frame in zip(cells, frames, strict=True):

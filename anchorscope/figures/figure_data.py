@@ -67,8 +67,7 @@ def distinct(pairs: Sequence[Pair]) -> list[Pair]:
 def require(table: pd.DataFrame, columns: str) -> None:
     """Refuse a table that lacks one of the columns, named in one string.
 
-    Raises:
-        AnchorscopeError: which it lacks.
+    Raises AnchorscopeError: which it lacks.
     """
     absent = [name for name in columns.split() if name not in table]
     if absent:
@@ -83,8 +82,7 @@ def require(table: pd.DataFrame, columns: str) -> None:
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
     """The table's rows at the read-out.
 
-    Raises:
-        AnchorscopeError: nothing measured there.
+    Raises AnchorscopeError: nothing measured there.
     """
     held = table["site"] + "/" + table["position"]
     return _measured(rows_at(table, readout), f"read-out {'/'.join(readout)}", held)
@@ -98,8 +96,7 @@ def rows_at(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
 def at_grouping(table: pd.DataFrame, grouping: str | None) -> tuple[pd.DataFrame, str]:
     """The table's rows of the grouping, and the grouping: `per_layer` where none is named.
 
-    Raises:
-        AnchorscopeError: nothing measured with it.
+    Raises AnchorscopeError: nothing measured with it.
     """
     held = table["grouping"]
     chosen: str = grouping or ("per_layer" if "per_layer" in set(held) else min(held))
@@ -119,11 +116,9 @@ def select(
 ) -> tuple[pd.DataFrame, str]:
     """The curve's rows at the read-out, or at all, and grouping; and the grouping.
 
-    Groups of too few samples are `thin`. `of` is how many right answers the knockout's group has
-    at the layer.
-
-    Raises:
-        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    Groups of too few samples are `thin`. `of` is how many right answers the knockout's group has at
+    the layer. Raises AnchorscopeError: missing columns, or nothing measured at this read-out or
+    grouping.
     """
     require(table, f"{KEYS} {NUMBERS}")
     rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)

@@ -24,10 +24,8 @@ VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 def as_svg(spec: Mapping[str, Any]) -> str:
     """The picture of a specification, without marks that nobody sees.
 
-    Its size is in millimetres where the specification names its width in them.
-
-    Raises:
-        ValueError: it cannot be drawn.
+    Its size is in millimetres where the specification names its width in them. Raises ValueError:
+    it cannot be drawn.
     """
     import vl_convert
 

@@ -48,8 +48,7 @@ INK, FAINT, SOFT = "#222222", "#e4e4e4", "#777777"
 def style_of(settings: Style | Mapping[str, Any] | None = None) -> Style:
     """A style, or the style of these keys of the config's `chart`.
 
-    Raises:
-        AnchorscopeError: a key or a value that `chart` does not take.
+    Raises AnchorscopeError: a key or a value that `chart` does not take.
     """
     try:
         return settings if isinstance(settings, Style) else Style(**(settings or {}))

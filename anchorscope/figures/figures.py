@@ -143,8 +143,7 @@ def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
 
     Args: as of `chart`, whose figure this goes with.
 
-    Raises:
-        AnchorscopeError: as `chart` does.
+    Raises AnchorscopeError: as `chart` does.
     """
     asked = asked_of(**keywords)
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
@@ -272,12 +271,10 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
 
     `views` is what a reader of the HTML can switch to, see `choices`.
 
-    The HTML holds its own copy of the Vega runtime and asks nothing of a network; the PNG has
-    two pixels a CSS pixel, for print 300 to an inch. Each file appears whole or not at all. The
-    same table and settings give the same bytes of the specification.
-
-    Raises:
-        AnchorscopeError: the chart cannot be drawn.
+    The HTML holds its own copy of the Vega runtime and asks nothing of a network; the PNG has two
+    pixels a CSS pixel, for print 300 to an inch. Each file appears whole or not at all. The same
+    table and settings give the same bytes of the specification. Raises AnchorscopeError: the chart
+    cannot be drawn.
     """
     import vl_convert
 

@@ -46,8 +46,7 @@ def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> 
 def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
     """A model of the user's own, already loaded, as `load` would give it.
 
-    Raises:
-        AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
+    Raises AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
     """
     where = type(model).__name__
     family = _measurable(model.config.to_dict(), model.config.model_type, where)
@@ -69,9 +68,8 @@ def _ready(
 def check(folder: str | Path) -> Family:
     """Refuse at once what `load` would refuse later; no weights are read.
 
-    Raises:
-        AnchorscopeError: no folder, no config, a family without adapter, no tokenizer, no
-            safetensors.
+    Raises AnchorscopeError: no folder, no config, a family without adapter, no tokenizer, no
+    safetensors.
     """
     folder = Path(folder)
     if not folder.is_dir():

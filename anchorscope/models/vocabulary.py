@@ -35,8 +35,7 @@ log = logging.getLogger(__name__)
 def load(folder: str | Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a checkpoint folder.
 
-    Raises:
-        AnchorscopeError: there is none, it cannot be read, or it has only the slow form.
+    Raises AnchorscopeError: there is none, it cannot be read, or it has only the slow form.
     """
     from transformers import AutoTokenizer
 

@@ -92,8 +92,7 @@ ARMS = tuple(one.name for one in REGISTRY if one.prompt and one.name not in REPL
 def on(settings: Settings) -> list[tuple[Intervention, int]]:
     """The interventions that a config's `conditions` turn on, each with its draws in turn.
 
-    Raises:
-        ValueError: there is no such setting.
+    Raises ValueError: there is no such setting.
     """
     known = {name for one in REGISTRY for name in one.settings}
     if unknown := {*settings} - known:

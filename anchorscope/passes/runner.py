@@ -31,8 +31,7 @@ Pair = tuple[str, str]
 def parse(readouts: Sequence[str]) -> list[Pair]:
     """(site, position) of each read-out such as `mlp/final`.
 
-    Raises:
-        AnchorscopeError: there is no such read-out.
+    Raises AnchorscopeError: there is no such read-out.
     """
     pairs = []
     for name in readouts:

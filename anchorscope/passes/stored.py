@@ -44,8 +44,7 @@ class Stored:
     ) -> Stored:
         """What the files of a folder hold under this name of these samples.
 
-        Raises:
-            AnchorscopeError: no file has it, one cannot be read, or some samples are in none.
+        Raises AnchorscopeError: no file has it, one cannot be read, or some samples are in none.
         """
         places, files, shape = {id_: place for place, id_ in enumerate(samples)}, {}, [0, 0, 0]
         for path in sorted(folder.glob("batch-*.safetensors")):

@@ -47,10 +47,8 @@ class Draws:
     ) -> Refits | None:
         """The read-out as the probes of each draw see it; None where there is no draw of it.
 
-        With the effects of those conditions that it has. The answers are `samples.in_order`.
-
-        Raises:
-            AnchorscopeError: draws and answers are not of the same samples.
+        With the effects of those conditions that it has. The answers are `samples.in_order`. Raises
+        AnchorscopeError: draws and answers are not of the same samples.
         """
         places = samples.places(pd.DataFrame({"id": self.ids}), answers)
         if places is None:

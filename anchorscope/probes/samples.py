@@ -99,8 +99,7 @@ def median_layer(layers: np.ndarray) -> int:
 def kept(answers: pd.DataFrame) -> pd.DataFrame:
     """The answers that were not dropped.
 
-    Raises:
-        AnchorscopeError: none is left, an id comes twice, or a label is neither 0 nor 1.
+    Raises AnchorscopeError: none is left, an id comes twice, or a label is neither 0 nor 1.
     """
     if "dropped" in answers:
         answers = answers[answers["dropped"].isna()]
@@ -141,8 +140,7 @@ def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
 def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str) -> np.ndarray:
     """A column of another table of the same samples, in the order of the answers, float64 [n].
 
-    Raises:
-        AnchorscopeError: the table has not one row for each answer, or one that is not finite.
+    Raises AnchorscopeError: the table has not one row for each answer, or one that is not finite.
     """
     rows = places(table, answers)
     if rows is None:
@@ -172,10 +170,8 @@ def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
     """The read-outs of a cell, in the order in which the scores first name them.
 
     Of the table of `scores.score` (without a column `probe`: of the probe as defined), and the
-    answers that `in_order` returns.
-
-    Raises:
-        AnchorscopeError: scores and answers are not of the same samples.
+    answers that `in_order` returns. Raises AnchorscopeError: scores and answers are not of the same
+    samples.
     """
     ids = pd.Index(answers["id"].astype(str))
     z = answers["label"].to_numpy(dtype=np.int64)

@@ -44,10 +44,7 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
     """Features [layers, n, width], for problems that weigh their rows by masks [problems, n].
 
     One layer is asked for after the other. Few probes of a layer that is nearly uncorrelated do
-    with eigenvectors of rank 0.
-
-    Raises:
-        AnchorscopeError: features that are not finite.
+    with eigenvectors of rank 0. Raises AnchorscopeError: features that are not finite.
     """
     different, same = torch.unique(masks, dim=0, return_inverse=True)
     layers, n, width = features.shape

@@ -31,10 +31,8 @@ class Stored:
         """Scores s, calibrated logits at the probes' own prior, float64 [layers, rows].
 
         Of hidden states [layers, rows, width] of a read-out such as `mlp/final`; `ids` names the
-        sample of each row, one may have several.
-
-        Raises:
-            AnchorscopeError: an id or a read-out that the probes were not fitted to.
+        sample of each row, one may have several. Raises AnchorscopeError: an id or a read-out that
+        the probes were not fitted to.
         """
         places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [one for one, place in zip(ids, places, strict=True) if place < 0]

@@ -28,10 +28,7 @@ def load_rows(
     """Rows of a split with the columns of its fields, and their commit (None for local rows).
 
     In a local folder, `config` names a subfolder, if there is one, and the split is the files
-    `<split>*`.
-
-    Raises:
-        AnchorscopeError: the hub, a file, a row or a column cannot be read.
+    `<split>*`. Raises AnchorscopeError: the hub, a file, a row or a column cannot be read.
     """
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
@@ -100,9 +97,8 @@ def prepared(hub_id: str, config: str | None, commit: str) -> bool:
 def local_files(path: Path, config: str | None, split: str | None) -> list[Path]:
     """The data files of a path: itself, or in a folder those of the config and split.
 
-    Raises:
-        AnchorscopeError: nothing there, more than one way to take it, or a link that leads out of
-            the folder (other than into the hub's cache).
+    Raises AnchorscopeError: nothing there, more than one way to take it, or a link that leads out
+    of the folder (other than into the hub's cache).
     """
     if path.is_file():
         return [path]

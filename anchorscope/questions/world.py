@@ -212,8 +212,7 @@ def _deal(words: list[str], count: int, lean: int) -> list[str]:
 def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str]:
     """The style's `names` or `words`: every fourth, so that no two styles share one.
 
-    Raises:
-        AnchorscopeError: they are fewer than `wanted`.
+    Raises AnchorscopeError: they are fewer than `wanted`.
     """
     found = _joined(*_PARTS[what])
     Random(f"{what} {seed}").shuffle(found)

@@ -26,10 +26,8 @@ def cell(config: Config, found: Mapping[str, Any], *, cap: int) -> dict[str, Any
     knockout and the first random draw at each layer in thousandths, on the side of 500 that the
     predicted class is on.
 
-    `found` is the cell, from `cell_summary.summary`.
-
-    Raises:
-        AnchorscopeError: the tables are not of the same samples.
+    `found` is the cell, from `cell_summary.summary`. Raises AnchorscopeError: the tables are not of
+    the same samples.
     """
     model, dataset = found["model"], found["dataset"]
     answering = config.models[model].answers_of or model

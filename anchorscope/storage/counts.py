@@ -19,8 +19,7 @@ BY_CHOICE = frozenset((
 class Counts:
     """Notes count what is worth knowing but drops nothing (folded duplicates, rebuilt spans).
 
-    Raises:
-        ValueError: kept and dropped do not add up to total.
+    Raises ValueError: kept and dropped do not add up to total.
     """
 
     total: int

@@ -52,8 +52,7 @@ def _remove(path: Path) -> None:
 def readable(path: str | Path, what: str) -> Iterator[None]:
     """Say of a file that a library cannot read which one it is, and what (`table`), and what to do.
 
-    Raises:
-        AnchorscopeError: the block cannot read it.
+    Raises AnchorscopeError: the block cannot read it.
     """
     try:
         yield

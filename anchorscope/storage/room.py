@@ -33,10 +33,8 @@ class Room:
     ) -> list[Result]:
         """What `work` gives for a batch's samples, in as many parts as it takes to fit, in order.
 
-        `tokens` says how many some of the samples pass, padding included.
-
-        Raises:
-            AnchorscopeError: a single sample does not fit.
+        `tokens` says how many some of the samples pass, padding included. Raises AnchorscopeError:
+        a single sample does not fit.
         """
         size = tokens(samples)
         if size < self.too_much or len(samples) == 1:

@@ -25,9 +25,8 @@ def on_a_cluster(workflow: Any) -> bool:
 def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
     """Refuse a run, its DAG resolved, that cannot end well; say what it needs.
 
-    Raises:
-        AnchorscopeError: results cannot be written, activations do not fit on the disk, jobs of an
-            earlier run are in the cluster's queue.
+    Raises AnchorscopeError: results cannot be written, activations do not fit on the disk, jobs of
+    an earlier run are in the cluster's queue.
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
@@ -60,8 +59,7 @@ def warn_without_gpu(config: Config, models: Iterable[str]) -> None:
 def check_writable(folder: str | Path) -> None:
     """Refuse to start a run whose products could not be written.
 
-    Raises:
-        AnchorscopeError: the folder, or where it is to be made, is read-only, closed or full.
+    Raises AnchorscopeError: the folder, or where it is to be made, is read-only, closed or full.
     """
     there = _existing(folder)
     try:

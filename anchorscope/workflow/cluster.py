@@ -35,8 +35,7 @@ class Site(BaseModel):
 def site(default_resources: Mapping[str, Any] | None) -> Site:
     """The profile's own lines, from Snakemake's default resources.
 
-    Raises:
-        AnchorscopeError: a limit that is no whole number.
+    Raises AnchorscopeError: a limit that is no whole number.
     """
     raw = {name: getattr(v, "raw", v) for name, v in (default_resources or {}).items()}
     # Quotes keep Snakemake from evaluating a name.
@@ -61,8 +60,7 @@ def host_of(folder: Path) -> Path:
 def orphans(folder: Path) -> list[str]:
     """Ids of the jobs in the queue that an earlier run in `folder` submitted.
 
-    Raises:
-        AnchorscopeError: SLURM does not answer.
+    Raises AnchorscopeError: SLURM does not answer.
     """
     logs = (folder / ".snakemake" / "log").glob("*.snakemake.log")
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in logs]

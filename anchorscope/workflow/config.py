@@ -44,8 +44,7 @@ class Mistake(NamedTuple):
 def read(files: Iterable[str | Path]) -> Config:
     """The checked config of files, each merged over those before it as Snakemake does.
 
-    Raises:
-        AnchorscopeError: a file is missing or no YAML, or there is a mistake in one.
+    Raises AnchorscopeError: a file is missing or no YAML, or there is a mistake in one.
     """
     from snakemake.utils import update_config
 
@@ -59,10 +58,8 @@ def read(files: Iterable[str | Path]) -> Config:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """The project's config file, where there is one, and what Snakemake was given beside it.
 
-    A workflow that is a module of another one has its config from there.
-
-    Raises:
-        WorkflowError: a file is no YAML, or a key is given twice.
+    A workflow that is a module of another one has its config from there. Raises WorkflowError: a
+    file is no YAML, or a key is given twice.
     """
     from snakemake.exceptions import WorkflowError
 

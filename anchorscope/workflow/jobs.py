@@ -34,8 +34,8 @@ def model_of(snakemake: Any) -> tuple[dict[str, Any], Loaded]:
 def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
     """The passes of a cell.
 
-    Raises:
-        AnchorscopeError: the answers are of another tokenizer, or no probe could be fitted to them.
+    Raises AnchorscopeError: the answers are of another tokenizer, or no probe could be fitted to
+    them.
     """
     chosen, path = snakemake.params, snakemake.input.answers
     answers = read_parquet(path)

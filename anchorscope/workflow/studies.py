@@ -147,8 +147,7 @@ def shown_cells(config: Config) -> list[tuple[str, str]]:
 def cells_of(config: Config, target: str) -> list[Cell]:
     """The cells that a figure or another of `TARGETS` measures; some measure none.
 
-    Raises:
-        AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
+    Raises AnchorscopeError: there is no such target, or a study of what the catalogue lacks.
     """
     known = of(config)
     main, calibration = Study(config.root, config), known[calibration_root(config)]
@@ -178,8 +177,7 @@ def unknown(config: Config, target: str) -> AnchorscopeError:
 def check_targets(config: Config, workflow: Any) -> None:
     """Refuse a name on Snakemake's command line for which it would find no rule.
 
-    Raises:
-        AnchorscopeError: with the nearest target.
+    Raises AnchorscopeError: with the nearest target.
     """
     from snakemake.cli import get_argument_parser
 

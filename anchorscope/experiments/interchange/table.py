@@ -31,10 +31,8 @@ def report(analysis: Analysis) -> pd.DataFrame:
 
     The answers have `<arm>_partner` and `partner_source`, where the interchange was run. A row for
     each layer, arm, label and anchor, with the columns `INTERCHANGE`, see docs/products.md; blanks
-    where no pair counts. No rows where no sample has a partner.
-
-    Raises:
-        AnchorscopeError: scores and partners are not of the same samples.
+    where no pair counts. No rows where no sample has a partner. Raises AnchorscopeError: scores and
+    partners are not of the same samples.
     """
     answers = analysis.answers
     source = answers["partner_source"].iloc[0] if "partner_source" in answers else None
@@ -46,9 +44,7 @@ def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
     """The arms measured, and where both are, `matched-placebo`; values `follows` and `delta_p`.
 
     The answers, as `samples.in_order` returns them, have `matched_partner` and `placebo_partner`.
-
-    Raises:
-        AnchorscopeError: scores and partners are not of the same samples.
+    Raises AnchorscopeError: scores and partners are not of the same samples.
     """
     found = {name: _arm(readout, answers, name) for name in ARMS if name in readout.effects}
     if len(found) == len(ARMS):

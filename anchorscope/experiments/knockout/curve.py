@@ -45,12 +45,10 @@ def curve(analysis: Analysis) -> pd.DataFrame:
 
     The answers have, where known, `popularity` and `n_blocked_<condition>`. `replicate` groups one
     prompt by the flips behind a second one for the same question, and the other way round,
-    averaged, over the samples that have one. Of several random draws every number is found for
-    each draw, then averaged; the bootstrap draws among them, too. An empty group has n = 0,
-    share = 0 and blanks.
-
-    Raises:
-        AnchorscopeError: floors or partners are not of the same samples as the scores.
+    averaged, over the samples that have one. Of several random draws every number is found for each
+    draw, then averaged; the bootstrap draws among them, too. An empty group has n = 0, share = 0
+    and blanks. Raises AnchorscopeError: floors or partners are not of the same samples as the
+    scores.
     """
     return stacked([_of_condition(analysis, name) for name in analysis.readout.effects], CURVE)
 
@@ -169,10 +167,8 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
     docs/products.md, in percentage points; random draws are averaged within a sample. No rows of
     what was not run. `random_complete` in the answers says where as many tokens were blocked at
-    random as by the knockout (all, if absent).
-
-    Raises:
-        AnchorscopeError: floors or partners are not of the same samples as the scores.
+    random as by the knockout (all, if absent). Raises AnchorscopeError: floors or partners are not
+    of the same samples as the scores.
     """
     answers, beside = analysis.answers, {"signal": analysis.strength["signal"]}
 
