@@ -279,23 +279,19 @@ def _checked(settings: Mapping[str, Any]) -> Config:
         return Config(models={}, datasets={}, figures={}, **settings)
     except ValidationError as error:
         first = error.errors()[0]
+        what = f"{first['msg']}: {first['input']!r}"
+        do = "docs/configuration.md lists the keys"
         raise AnchorscopeError(
-            f"{first['msg']}: {first['input']!r}",
-            ".".join(map(str, first["loc"])),
-            "docs/configuration.md lists the keys",
-            see="python-interface",
+            what, ".".join(map(str, first["loc"])), do, see="python-interface"
         ) from None
 
 
 def _check_attention(model: PreTrainedModel) -> None:
     used = getattr(model.config, "_attn_implementation", None)
     if used not in MASKABLE:
-        raise AnchorscopeError(
-            f"the attention implementation `{used}` cannot be cut token by token",
-            type(model).__name__,
-            'load the model with attn_implementation="sdpa"',
-            see="attention",
-        )
+        what = f"the attention implementation `{used}` cannot be cut token by token"
+        do = 'load the model with attn_implementation="sdpa"'
+        raise AnchorscopeError(what, type(model).__name__, do, see="attention")
 
 
 def _asked(

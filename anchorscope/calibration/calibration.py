@@ -125,12 +125,9 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     """
     rows = samples.places(truth, answers)
     if rows is None:
-        raise AnchorscopeError(
-            f"the truth of {len(truth)} samples is not that of {len(answers)} answers",
-            "truth",
-            "delete the cell's truth and run snakemake again",
-            see="stale-product",
-        )
+        what = f"the truth of {len(truth)} samples is not that of {len(answers)} answers"
+        do = "delete the cell's truth and run snakemake again"
+        raise AnchorscopeError(what, "truth", do, see="stale-product")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
     z, told = answers["label"].astype(np.int64), truth["truth"].notna()

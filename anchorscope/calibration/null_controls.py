@@ -73,10 +73,12 @@ def table(
         if headless or found["auc_low"].isna().any():
             unknown = "the probe's AUC has no interval"
             unknown += ": no labels were shuffled" * null["shuffled"]
+            what = "a read-out has no headline layer" if headless else unknown
+            do = "delete the cell's tables of ΔP and run snakemake again"
             raise AnchorscopeError(
-                "a read-out has no headline layer" if headless else unknown,
+                what,
                 f"null control {name}, {null['model']} on {null['dataset']}",
-                "delete the cell's tables of ΔP and run snakemake again",
+                do,
                 see="stale-product",
             )
         said = {key: null[key] for key in ("expectation", "model", "dataset")}

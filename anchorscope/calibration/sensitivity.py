@@ -79,12 +79,9 @@ def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None
     apart = sorted(key for key in {**first, **found} if first.get(key) != found.get(key))
     # `prior-natural` changes `probe.prior`.
     if name != BASE and {key.rpartition(".")[2] for key in apart} != {name.partition("-")[0]}:
-        raise AnchorscopeError(
-            f"variant {name} differs from the main study in {', '.join(apart) or 'nothing'}",
-            f"{base[0]} and {products[0]}",
-            "delete the variant's folder and run snakemake again",
-            see="stale-product",
-        )
+        what = f"variant {name} differs from the main study in {', '.join(apart) or 'nothing'}"
+        do = "delete the variant's folder and run snakemake again"
+        raise AnchorscopeError(what, f"{base[0]} and {products[0]}", do, see="stale-product")
 
 
 def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:
@@ -122,12 +119,9 @@ def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") ->
     site, position = readout.split("/")
     base = rows_where(studies[BASE], site=site, position=position, headline=True)
     if base.empty:
-        raise AnchorscopeError(
-            f"no headline layer of the read-out {readout}",
-            "controls of the base",
-            "add it to `readouts`, or delete the tables of ΔP and run snakemake again",
-            see="not-measured",
-        )
+        what = f"no headline layer of the read-out {readout}"
+        do = "add it to `readouts`, or delete the tables of ΔP and run snakemake again"
+        raise AnchorscopeError(what, "controls of the base", do, see="not-measured")
     frames = []
     for name, study in studies.items():
         found = base[KEY].merge(study, how="left", on=KEY)

@@ -42,12 +42,9 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
     """
     found = [tokens.continuation(loaded.tokenizer, word) for word in (RIGHT, WRONG)]
     if any(len(ids) != 1 for ids in found) or found[0] == found[1]:
-        raise AnchorscopeError(
-            f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({found})",
-            "the model's tokenizer",
-            "take a model that was trained on graded answers; its tokenizer has seen the verdicts",
-            see="tokenizer",
-        )
+        what = f"the verdicts {RIGHT!r} and {WRONG!r} are no tokens of their own ({found})"
+        do = "take a model that was trained on graded answers; its tokenizer has seen the verdicts"
+        raise AnchorscopeError(what, "the model's tokenizer", do, see="tokenizer")
     return found[0][0], found[1][0]
 
 

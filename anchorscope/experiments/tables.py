@@ -18,12 +18,9 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
     for (model, dataset), frame in zip(cells, frames, strict=True):
         if list(frame) != columns:
             differing = sorted(map(str, {*frame} ^ {*columns})) or ["their order"]
-            raise AnchorscopeError(
-                f"the cells' tables have different columns: {', '.join(differing)}",
-                f"{model} on {dataset}",
-                "delete the tables under delta_p/ and run snakemake again",
-                see="stale-product",
-            )
+            what = f"the cells' tables have different columns: {', '.join(differing)}"
+            do = "delete the tables under delta_p/ and run snakemake again"
+            raise AnchorscopeError(what, f"{model} on {dataset}", do, see="stale-product")
         own = frame.assign(model=model, dataset=dataset)
         named.append(own[list(dict.fromkeys(["model", "dataset", *columns]))])
     return stacked(named)

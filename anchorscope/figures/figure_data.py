@@ -71,11 +71,10 @@ def require(table: pd.DataFrame, columns: str) -> None:
     """
     absent = [name for name in columns.split() if name not in table]
     if absent:
+        what = f"the table lacks the columns {', '.join(absent)}"
+        do = "delete the table and run snakemake again"
         raise AnchorscopeError(
-            f"the table lacks the columns {', '.join(absent)}",
-            f"its columns: {', '.join(map(str, table.columns))}",
-            "delete the table and run snakemake again",
-            see="stale-product",
+            what, f"its columns: {', '.join(map(str, table.columns))}", do, see="stale-product"
         )
 
 

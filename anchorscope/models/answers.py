@@ -192,12 +192,9 @@ def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: s
             closing = closing[:1]
         return Ending(style, closing, frozenset(eos))
     if not eos:
-        raise AnchorscopeError(
-            "the tokenizer has no end-of-sequence token, so a chat answer never ends",
-            "tokenizer_config.json, eos_token",
-            "name the token there, or use the prompt style `few_shot`",
-            see="chat-template",
-        )
+        what = "the tokenizer has no end-of-sequence token, so a chat answer never ends"
+        do = "name the token there, or use the prompt style `few_shot`"
+        raise AnchorscopeError(what, "tokenizer_config.json, eos_token", do, see="chat-template")
     return Ending(style, (eos[0],), frozenset(eos))
 
 
@@ -209,12 +206,9 @@ def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, An
     rows = [{**known.get(row["id"], {}), **row} for row in prompts.to_dict("records")]
     for row in rows:
         if row["question"] != known.get(row["id"], {}).get("question"):
-            raise AnchorscopeError(
-                "the prompts were made from other questions",
-                f"prompts, id {row['id']}",
-                "delete the prompts of this cell and run again",
-                see="stale-product",
-            )
+            what = "the prompts were made from other questions"
+            do = "delete the prompts of this cell and run again"
+            raise AnchorscopeError(what, f"prompts, id {row['id']}", do, see="stale-product")
     return rows
 
 

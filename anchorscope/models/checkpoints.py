@@ -50,12 +50,9 @@ def locate(
         return {"path": str(path), "revision": commit, "source": model["hub"]}
     if trained is not None:
         if not fits(trained, recipe or ""):
-            raise AnchorscopeError(
-                f"this checkpoint was not trained by the present recipe ({recipe})",
-                Path(trained) / RECIPE,
-                "delete its folder and run snakemake again, which trains it",
-                see="other-recipe",
-            )
+            what = f"this checkpoint was not trained by the present recipe ({recipe})"
+            do = "delete its folder and run snakemake again, which trains it"
+            raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
         made = {"path": str(trained), "revision": recipe, "source": "trained"}
         return made | {"content": digest(parts(trained))}
     folder = Path(model["local"]).expanduser()

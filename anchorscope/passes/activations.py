@@ -133,12 +133,9 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     where = read_parquet(Path(folder) / "index.parquet").drop(columns="noop")
     unknown = set(where["id"]) - set(answers["id"])
     if unknown:
-        raise AnchorscopeError(
-            f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}",
-            folder,
-            "delete the cell's folder of activations and run snakemake again",
-            see="stale-product",
-        )
+        what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
+        do = "delete the cell's folder of activations and run snakemake again"
+        raise AnchorscopeError(what, folder, do, see="stale-product")
     for name in PARTNERS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)

@@ -89,12 +89,9 @@ def _kept(answers: pd.DataFrame, limits: Limits) -> tuple[pd.DataFrame, Counts]:
     counts = Counts(len(answers), len(table), dict(Counter(filter(None, reasons))))
     check_ids(table)
     if table.empty:
-        raise AnchorscopeError(
-            f"no sample is left to measure: {counts.as_dict()}",
-            "answers",
-            "see the reasons in the provenance of the answers",
-            see="nothing-left",
-        )
+        what = f"no sample is left to measure: {counts.as_dict()}"
+        do = "see the reasons in the provenance of the answers"
+        raise AnchorscopeError(what, "answers", do, see="nothing-left")
     return table, counts
 
 
@@ -126,12 +123,9 @@ def sample_of(record: Mapping[Any, Any]) -> Sample:
     )
     indices = [*sample.positions.values(), *sample.question_tokens, *sample.eq_tokens]
     if min(indices) < 0 or max(indices) >= len(sample.input_ids):
-        raise AnchorscopeError(
-            f"a token index lies outside the sample's {len(sample.input_ids)} tokens",
-            f"answers, id {sample.id}",
-            "delete the answers of this cell and run again",
-            see="stale-product",
-        )
+        what = f"a token index lies outside the sample's {len(sample.input_ids)} tokens"
+        do = "delete the answers of this cell and run again"
+        raise AnchorscopeError(what, f"answers, id {sample.id}", do, see="stale-product")
     return sample
 
 

@@ -37,12 +37,9 @@ def parse(readouts: Sequence[str]) -> list[Pair]:
     for name in readouts:
         site, _, position = name.partition("/")
         if site not in families.SITES or position not in POSITIONS:
-            raise AnchorscopeError(
-                f"there is no read-out {name!r}",
-                "readouts",
-                f"write <site>/<position>: {', '.join(families.SITES)}; {', '.join(POSITIONS)}",
-                see="not-measured",
-            )
+            what = f"there is no read-out {name!r}"
+            do = f"write <site>/<position>: {', '.join(families.SITES)}; {', '.join(POSITIONS)}"
+            raise AnchorscopeError(what, "readouts", do, see="not-measured")
         pairs.append((site, position))
     return pairs
 

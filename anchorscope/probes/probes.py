@@ -186,12 +186,9 @@ def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int
 def _halved(layers: int, problems: int) -> tuple[int, int]:
     """Half of the layers that did not fit; of a single layer half of the problems."""
     if layers == problems == 1:
-        raise AnchorscopeError(
-            "one probe of one layer does not fit by itself",
-            "memory of the device",
-            "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU",
-            see="out-of-memory",
-        )
+        what = "one probe of one layer does not fit by itself"
+        do = "free the GPU of other jobs, or set ANCHORSCOPE_CPU=1 and let the stage run on the CPU"
+        raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
     log.warning("%d probes of %d layers do not fit in memory: halved", problems, layers)
     return (layers // 2, problems) if layers > 1 else (1, problems // 2)
 
@@ -200,9 +197,11 @@ def _check(z: Tensor, masks: Tensor) -> None:
     wrong, rows = masks @ z, masks.sum(-1)
     bad = ((wrong == 0) | (wrong == rows)).nonzero()
     if len(bad):
+        what = "a probe cannot be fitted: its training rows are all right or all wrong answers"
+        do = "sample more questions, or use fewer folds"
         raise AnchorscopeError(
-            "a probe cannot be fitted: its training rows are all right or all wrong answers",
+            what,
             f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows",
-            "sample more questions, or use fewer folds",
+            do,
             see="one-class",
         )

@@ -105,12 +105,9 @@ def kept(answers: pd.DataFrame) -> pd.DataFrame:
         answers = answers[answers["dropped"].isna()]
     answers = answers.reset_index(drop=True)
     if answers.empty:
-        raise AnchorscopeError(
-            "no answer is left to score",
-            "the table of answers",
-            "its column `dropped` and its provenance say why the samples were left out",
-            see="nothing-left",
-        )
+        what = "no answer is left to score"
+        do = "its column `dropped` and its provenance say why the samples were left out"
+        raise AnchorscopeError(what, "the table of answers", do, see="nothing-left")
     check_ids(answers)
     if "label" in answers and len(strange := answers[~answers["label"].isin((0, 1))]):
         id_, label = strange[["id", "label"]].iloc[0]

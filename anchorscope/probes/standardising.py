@@ -56,12 +56,9 @@ def standardise(features: Part, masks: Tensor) -> Standardised:
         parts = [_columns(rows, different, out, slice(k, k + COLUMNS)) for k in columns]
         found.append([torch.cat(one, dim=-1).float() for one in zip(*parts, strict=True)])
         if not bool(torch.isfinite(found[-1][0]).all()):
-            raise AnchorscopeError(
-                "activations are not finite, no probe can be fitted",
-                f"layer {features.layers[layer]}",
-                "measure them again, with dtype: float32 for this model",
-                see="not-finite",
-            )
+            what = "activations are not finite, no probe can be fitted"
+            do = "measure them again, with dtype: float32 for this model"
+            raise AnchorscopeError(what, f"layer {features.layers[layer]}", do, see="not-finite")
         mild = len(masks) <= FEW and _spread(out) <= MILD
         eigen.append((out.new_empty((width, 0)), out.new_empty(0)) if mild else _eigen(out))
     centre, scale, mean, inv_std = map(torch.stack, zip(*found, strict=True))

@@ -66,12 +66,9 @@ def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
         if size < MOST:
             weak = [f"{one['model']}/{one['dataset']}" for one in found if not one["signal"]]
             return html, {"cells": len(found), "weak": weak, "most_samples": cap, "bytes": size}
-    raise AnchorscopeError(
-        f"the report would take {size / 1e6:.1f} MB, more than {MOST / 1e6:g}, in tables alone",
-        f"targets {', '.join(config.targets)}",
-        "name fewer figures in `targets`, and build a report for each part",
-        see="report-too-large",
-    )
+    what = f"the report would take {size / 1e6:.1f} MB, more than {MOST / 1e6:g}, in tables alone"
+    do = "name fewer figures in `targets`, and build a report for each part"
+    raise AnchorscopeError(what, f"targets {', '.join(config.targets)}", do, see="report-too-large")
 
 
 def _environment() -> Environment:

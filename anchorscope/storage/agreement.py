@@ -38,12 +38,9 @@ def check_inputs(paths: Iterable[str | Path]) -> None:
                 continue  # a world is learned whole: another sample of it trains nothing anew
             identity, other = known.setdefault(product, (found["identity"], path))
             if identity != found["identity"]:
-                raise AnchorscopeError(
-                    f"two inputs were made from different versions of {product}",
-                    f"{other} and {path}",
-                    f"delete {path} and {other}, then run snakemake again",
-                    see="stale-product",
-                )
+                what = f"two inputs were made from different versions of {product}"
+                do = f"delete {path} and {other}, then run snakemake again"
+                raise AnchorscopeError(what, f"{other} and {path}", do, see="stale-product")
 
 
 def check_settings(products: Iterable[str | Path]) -> None:
@@ -59,14 +56,15 @@ def check_settings(products: Iterable[str | Path]) -> None:
             for key in {**first, **found}:
                 one, two = first.get(key), found.get(key)
                 if one != two:
-                    raise AnchorscopeError(
+                    what = (
                         f"the cells were made with different settings: `{key}` of {rule} is "
-                        f"{one!r} and {two!r}",
-                        f"{other} and {path}",
-                        "delete the one that is not of this config and run snakemake again; "
-                        "results of another config belong into a root of their own",
-                        see="stale-product",
+                        f"{one!r} and {two!r}"
                     )
+                    do = (
+                        "delete the one that is not of this config and run snakemake again; "
+                        "results of another config belong into a root of their own"
+                    )
+                    raise AnchorscopeError(what, f"{other} and {path}", do, see="stale-product")
 
 
 def settings_of(product: str | Path) -> Iterator[tuple[str, dict[str, Any], str]]:

@@ -151,9 +151,6 @@ def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
     """Refuse a table of which two rows have one id."""
     repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
-        raise AnchorscopeError(
-            "an id comes twice",
-            f"{name}, id {repeated.iloc[0]}",
-            "make the ids unique",
-            see="repeated-id",
-        )
+        what = "an id comes twice"
+        do = "make the ids unique"
+        raise AnchorscopeError(what, f"{name}, id {repeated.iloc[0]}", do, see="repeated-id")

@@ -34,12 +34,9 @@ def check_drops(stages: Iterable[Mapping[str, Any]], most: float, where: object)
             reasons = ", ".join(f"{why} {n}" for why, n in lost.most_common())
             told.append(f"{lost.total()} of {given} at {stage['rule']} ({reasons})")
     if left < 1 - most - 1e-9:
-        raise AnchorscopeError(
-            f"{1 - left:.1%} of the samples are lost, more than {most:.0%}: {'; '.join(told)}",
-            where,
-            "mend the reasons, or allow more if this is what you expect",
-            see="too-many-dropped",
-        )
+        what = f"{1 - left:.1%} of the samples are lost, more than {most:.0%}: {'; '.join(told)}"
+        do = "mend the reasons, or allow more if this is what you expect"
+        raise AnchorscopeError(what, where, do, see="too-many-dropped")
 
 
 def funnel(product: str | Path) -> list[dict[str, Any]]:
@@ -87,12 +84,9 @@ def _own(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, A
     dropped = Counter(stage["dropped"])
     passed = Counter({why: n for why, n in before["dropped"].items() if dropped[why] >= n})
     if stage["in"] != before["kept"] + passed.total():
-        raise AnchorscopeError(
-            f"{stage['in']} samples came in where {before['kept']} were kept before",
-            beside(stage["product"]),
-            "delete the product and run snakemake again",
-            see="stale-product",
-        )
+        what = f"{stage['in']} samples came in where {before['kept']} were kept before"
+        do = "delete the product and run snakemake again"
+        raise AnchorscopeError(what, beside(stage["product"]), do, see="stale-product")
     return {**stage, "in": before["kept"], "dropped": dict(dropped - passed)}
 
 

@@ -89,13 +89,12 @@ def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
     there = _existing(folder)
     free = shutil.disk_usage(there).free
     if need > free:
-        raise AnchorscopeError(
-            f"activations take about {need / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free",
-            there,
+        what = f"activations take about {need / 1e9:,.1f} GB, and {free / 1e9:,.1f} GB are free"
+        do = (
             "free some, point `results` at a larger disk, set `keep_activations: false`, or "
-            "look at fewer samples with `limit`",
-            see="no-room",
+            "look at fewer samples with `limit`"
         )
+        raise AnchorscopeError(what, there, do, see="no-room")
     return need
 
 

@@ -44,12 +44,9 @@ def site(default_resources: Mapping[str, Any] | None) -> Site:
         return Site.model_validate(given)
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
-        raise AnchorscopeError(
-            f"`{name}: {given[name]}` is not a whole number above 0",
-            PROFILE,
-            "write time in minutes, two days as 2880, and memory in GB",
-            see="slurm-profile",
-        ) from None
+        what = f"`{name}: {given[name]}` is not a whole number above 0"
+        do = "write time in minutes, two days as 2880, and memory in GB"
+        raise AnchorscopeError(what, PROFILE, do, see="slurm-profile") from None
 
 
 def host_of(folder: Path) -> Path:

@@ -89,10 +89,11 @@ def _check_none_due(torch_version: str) -> None:
     job = os.environ.get("SLURM_JOB_ID")
     if not job and not gpus_here():
         return
-    raise AnchorscopeError(
-        f"this job asks for a GPU, and torch {torch_version} finds none that it can use",
-        os.uname().nodename + (f", SLURM job {job}" if job else ""),
+    what = f"this job asks for a GPU, and torch {torch_version} finds none that it can use"
+    do = (
         "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
-        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1",
-        see="no-gpu",
+        f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1"
+    )
+    raise AnchorscopeError(
+        what, os.uname().nodename + (f", SLURM job {job}" if job else ""), do, see="no-gpu"
     )

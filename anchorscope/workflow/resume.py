@@ -60,19 +60,15 @@ def main(folder: Path, arguments: list[str]) -> int:
         AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
     """
     if alive := owners(folder, cluster.orphans(folder)):
+        what = "a run is still going on here, so its lock stays"
+        do = "wait for it, or stop it, then run `make resume` again"
         raise AnchorscopeError(
-            "a run is still going on here, so its lock stays",
-            f"{folder}, process {', '.join(alive)}",
-            "wait for it, or stop it, then run `make resume` again",
-            see="still-running",
+            what, f"{folder}, process {', '.join(alive)}", do, see="still-running"
         )
     if OWNER_GONE not in arguments and (elsewhere := other_host(folder)):
-        raise AnchorscopeError(
-            f"the last run was started on {elsewhere}, whose processes cannot be seen from here",
-            folder,
-            f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here",
-            see="still-running",
-        )
+        what = f"the last run was started on {elsewhere}, whose processes cannot be seen from here"
+        do = f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here"
+        raise AnchorscopeError(what, folder, do, see="still-running")
     if cancelled := cluster.cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
     given = [word for word in arguments if word != OWNER_GONE] or ["--cores", "all"]

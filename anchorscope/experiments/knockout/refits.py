@@ -120,12 +120,9 @@ def _draw(answers: pd.DataFrame, draws: int, plan: fitting.Design) -> Bootstrap:
     drawn = samples.bootstrap(samples.kept(answers), draws, plan.settings.seed)
     usable = fitting.usable(plan, drawn.weights[:, drawn.clusters].astype(np.int64))
     if not usable.any():
-        raise AnchorscopeError(
-            f"none of {len(usable)} bootstrap draws leaves every fold both classes",
-            f"refits of {plan.where}",
-            "sample more questions: one class is too rare to be learned from again and again",
-            see="too-few-samples",
-        )
+        what = f"none of {len(usable)} bootstrap draws leaves every fold both classes"
+        do = "sample more questions: one class is too rare to be learned from again and again"
+        raise AnchorscopeError(what, f"refits of {plan.where}", do, see="too-few-samples")
     return replace(drawn, weights=drawn.weights[usable])
 
 
