@@ -62,27 +62,16 @@ def _resized(svg: str, wide: float, unit: str) -> str:
 
 @dataclass(frozen=True)
 class Asked:
-    """What a figure shall show, and how it shall look.
+    """What a figure shall show, and how it shall look."""
 
-    Attributes:
-        title: the figure's title.
-        panels: (model key, label) in the order of the panels.
-        datasets: (dataset key, label) in the order of the legend.
-        readout: (site, position).
-        grouping: which grouping; None: `per_layer`, or the only one there is.
-        level: of the intervals in the tables, for the caption.
-        notes: sentences that end the caption.
-        look: sizes and the like.
-    """
-
-    title: str
-    panels: list[Pair]
-    datasets: list[Pair]
-    readout: Pair = ("mlp", "final")
-    grouping: str | None = None
-    level: float = 0.95
-    notes: Sequence[str] = ()
-    look: Style = field(default_factory=Style)
+    title: str  # the figure's title
+    panels: list[Pair]  # (model key, label) in the order of the panels
+    datasets: list[Pair]  # (dataset key, label) in the order of the legend
+    readout: Pair = ("mlp", "final")  # (site, position)
+    grouping: str | None = None  # which grouping; None: `per_layer`, or the only one there is
+    level: float = 0.95  # of the intervals in the tables, for the caption
+    notes: Sequence[str] = ()  # sentences that end the caption
+    look: Style = field(default_factory=Style)  # sizes and the like
 
 
 def asked_of(

@@ -46,40 +46,29 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Settings:
-    """How prompts are answered.
+    """How prompts are answered."""
 
-    Attributes:
-        style: `plain` (an answer ends with a full stop), `few_shot` (with an empty line) or `chat`
-            (with an end-of-sequence token; the prompt's text holds its special tokens).
-        max_new_tokens, batch_tokens: see `generate`.
-        max_prompt_tokens: longer prompts are dropped.
-    """
-
+    # `plain` (an answer ends with a full stop), `few_shot` (with an empty line) or `chat` (with an
+    # end-of-sequence token; the prompt's text holds its special tokens)
     style: str
+    # max_new_tokens, batch_tokens: see `generate`
     max_new_tokens: int = 32
-    max_prompt_tokens: int = 1024
+    max_prompt_tokens: int = 1024  # longer prompts are dropped
     batch_tokens: int = 8192
 
 
 @dataclass(frozen=True)
 class Trimmed:
-    """What is fed of an answer; indices count the answer's own tokens.
+    """What is fed of an answer; indices count the answer's own tokens."""
 
-    Attributes:
-        said: what was said, up to the first full stop or line break after E_A.
-        ids: what is fed: the answer up to E_A's end, then the closing token; empty without E_A.
-        response: the text of `ids`.
-        anchor: E_A as token indices [start, end), None if there is no answer proper.
-        anchor_text: what E_A says.
-        split: whether E_A's last token held more than E_A ("Paris." as one token), and was
-            tokenised anew.
-    """
-
-    said: str
+    said: str  # what was said, up to the first full stop or line break after E_A
+    # what is fed: the answer up to E_A's end, then the closing token; empty without E_A
     ids: tuple[int, ...] = ()
-    response: str = ""
+    response: str = ""  # the text of `ids`
+    # E_A as token indices [start, end), None if there is no answer proper
     anchor: tuple[int, int] | None = None
-    anchor_text: str | None = None
+    anchor_text: str | None = None  # what E_A says
+    # whether E_A's last token held more than E_A ("Paris." as one token), and was tokenised anew
     split: bool = False
 
 

@@ -16,19 +16,12 @@ WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
 
 @dataclass(frozen=True)
 class Earlier:
-    """Tokens passed before the pass at hand; all tensors but the layers are int64 [rows].
+    """Tokens passed before the pass at hand; all tensors but the layers are int64 [rows]."""
 
-    Attributes:
-        layers: their keys and values.
-        rows: the row of `layers` that each row of the pass at hand looks at.
-        firsts: number of the token in its first slot.
-        counts: how many of its slots are looked at.
-    """
-
-    layers: Layers
-    rows: torch.Tensor
-    firsts: torch.Tensor
-    counts: torch.Tensor
+    layers: Layers  # their keys and values
+    rows: torch.Tensor  # the row of `layers` that each row of the pass at hand looks at
+    firsts: torch.Tensor  # number of the token in its first slot
+    counts: torch.Tensor  # how many of its slots are looked at
 
     @property
     def slots(self) -> int:
@@ -55,14 +48,10 @@ class Cache:
 
     Each layer sees the earlier keys and values in front of its own. They are put together layer by
     layer and not kept, so the memory is one layer's.
-
-    Attributes:
-        earlier: what was passed before, in the order of the mask's columns.
-        keep: whether the pass's own keys and values are put into `own`.
     """
 
-    earlier: Sequence[Earlier] = ()
-    keep: bool = False
+    earlier: Sequence[Earlier] = ()  # what was passed before, in the order of the mask's columns
+    keep: bool = False  # whether the pass's own keys and values are put into `own`
     own: Layers = field(default_factory=list)
 
     def update(

@@ -20,17 +20,12 @@ SITES = ("attn", "mlp", "resid")
 
 @dataclass(frozen=True)
 class Family:
-    """Where the parts of a model family are.
+    """Where the parts of a model family are."""
 
-    Attributes:
-        model_type: the `model_type` of config.json.
-        layers: the list of blocks, seen from the base model (without the LM head).
-        attn, mlp: the two modules, seen from a block; their outputs are the sites of that name. A
-            mixture of experts gives one MLP output, that of all experts chosen.
-    """
-
-    model_type: str
-    layers: str = "layers"
+    model_type: str  # the `model_type` of config.json
+    layers: str = "layers"  # the list of blocks, seen from the base model (without the LM head)
+    # attn, mlp: the two modules, seen from a block; their outputs are the sites of that name. A
+    # mixture of experts gives one MLP output, that of all experts chosen.
     attn: str = "self_attn"
     mlp: str = "mlp"
 
@@ -63,19 +58,13 @@ NOT_EXACT = {
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model ready to be measured.
+    """A model ready to be measured."""
 
-    Attributes:
-        model: the causal language model, in evaluation mode, without gradients.
-        window: the most tokens that every layer attends to, None without a sliding window.
-        device: where the input ids belong.
-    """
-
-    model: PreTrainedModel
+    model: PreTrainedModel  # the causal language model, in evaluation mode, without gradients
     tokenizer: PreTrainedTokenizerFast
     family: Family
-    window: int | None
-    device: torch.device
+    window: int | None  # the most tokens that every layer attends to, None without a sliding window
+    device: torch.device  # where the input ids belong
 
 
 def window(config: Any) -> int | None:

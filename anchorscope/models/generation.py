@@ -32,17 +32,11 @@ copy of the cache, staying costs the passes."""
 
 @dataclass(frozen=True)
 class Ending:
-    """How an answer ends.
+    """How an answer ends."""
 
-    Attributes:
-        style: prompt style, see `answers.Settings`.
-        closing: token ids put after E_A in every sample; the last one closes.
-        eos: ids of all end-of-sequence tokens.
-    """
-
-    style: str
-    closing: tuple[int, ...]
-    eos: frozenset[int]
+    style: str  # prompt style, see `answers.Settings`
+    closing: tuple[int, ...]  # token ids put after E_A in every sample; the last one closes
+    eos: frozenset[int]  # ids of all end-of-sequence tokens
 
 
 def generate(
@@ -109,20 +103,16 @@ def generate(
 
 @dataclass
 class _Rows:
-    """Rows that are written together; as a cache, their keys and values, the head's in front.
-
-    Attributes:
-        ids, places: of the tokens to pass next, int64 [rows, tokens].
-        shut: slots of padding, bool [rows, slots]; there is room for all tokens.
-        run, start, end: rows of the pass at hand, and slots that it fills.
-    """
+    """Rows that are written together; as a cache, their keys and values, the head's in front."""
 
     model: Any
     head: cache.Layers
+    # ids, places: of the tokens to pass next, int64 [rows, tokens]
     ids: torch.Tensor
     places: torch.Tensor
-    shut: torch.Tensor
+    shut: torch.Tensor  # slots of padding, bool [rows, slots]; there is room for all tokens
     end: int
+    # run, start, end: rows of the pass at hand, and slots that it fills
     run: slice = field(default_factory=lambda: slice(None))
     start: int = 0
     layers: cache.Layers = field(default_factory=list)

@@ -31,36 +31,27 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt as tokens, with what is known of its question.
+    """One prompt as tokens, with what is known of its question."""
 
-    Attributes:
-        row: its rows of the prompts and of the questions table, merged.
-        eq_tokens, question_tokens: indices in `ids`.
-        response: token ids of the user's own answer, None where the model is to answer.
-        dropped: why it is not measured, else None.
-    """
-
-    row: Mapping[str, Any]
+    row: Mapping[str, Any]  # its rows of the prompts and of the questions table, merged
     ids: tuple[int, ...] = ()
+    # eq_tokens, question_tokens: indices in `ids`
     eq_tokens: tuple[int, ...] = ()
     question_tokens: tuple[int, ...] = ()
+    # token ids of the user's own answer, None where the model is to answer
     response: tuple[int, ...] | None = None
-    dropped: str | None = None
+    dropped: str | None = None  # why it is not measured, else None
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads prompts as tokens.
-
-    Attributes:
-        limits: reason to drop a prompt → most tokens, and how many of them its answer needs.
-        notes: count the spans rebuilt and failed.
-    """
+    """Reads prompts as tokens."""
 
     tokenizer: PreTrainedTokenizerFast
     ending: Ending
+    # reason to drop a prompt → most tokens, and how many of them its answer needs
     limits: Mapping[str, tuple[int | None, int]]
-    notes: Counter[str]
+    notes: Counter[str]  # count the spans rebuilt and failed
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
         """Every prompt; one dropped before, or without room for its answer, is dropped.

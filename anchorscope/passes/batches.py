@@ -23,13 +23,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Sample:
-    """What a pass needs of one sample; all numbers are token indices in `input_ids`.
-
-    Attributes:
-        partner: id of the sample whose prompt the answer stands behind, `FEW_SHOT`, or None for
-            the prompt that it was given to.
-        others: the same answer behind other prompts, by `Intervention.prompt`.
-    """
+    """What a pass needs of one sample; all numbers are token indices in `input_ids`."""
 
     id: str
     input_ids: tuple[int, ...]
@@ -37,7 +31,10 @@ class Sample:
     question_tokens: tuple[int, ...]
     eq_tokens: tuple[int, ...]
     answer_start: int
+    # id of the sample whose prompt the answer stands behind, `FEW_SHOT`, or None for the prompt
+    # that it was given to
     partner: str | None = None
+    # the same answer behind other prompts, by `Intervention.prompt`
     others: dict[str, Sample] = field(default_factory=dict)
 
     def under(self, one: Intervention) -> Sample:
@@ -62,19 +59,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Batch:
-    """One pass.
+    """One pass."""
 
-    Attributes:
-        samples: numbers of its samples, longest first.
-        columns: what each sample is passed under.
-        rows: all samples under the first column, then under the next, in the order passed.
-        length: padded length in tokens.
-    """
-
-    samples: tuple[int, ...]
-    columns: tuple[Drawn, ...]
+    samples: tuple[int, ...]  # numbers of its samples, longest first
+    columns: tuple[Drawn, ...]  # what each sample is passed under
+    # all samples under the first column, then under the next, in the order passed
     rows: tuple[Row, ...]
-    length: int
+    length: int  # padded length in tokens
 
     @property
     def masked(self) -> bool:
@@ -88,26 +79,19 @@ class Batch:
 
 @dataclass(frozen=True)
 class Plan:
-    """All passes of a cell, fixed before the first; depends on the cell and the budget only.
+    """All passes of a cell, fixed before the first; depends on the cell and the budget only."""
 
-    Attributes:
-        samples: the samples measured, in the order of the answers.
-        batches: the passes in running order, longest first, `noop` last.
-        counts: samples in, kept and dropped by reason; `notes` say how many have a second prompt.
-        head: how many tokens all prompts of the cell begin with, before the first token of any
-            question; those behind other worked examples share nothing.
-        blocks: `after`, or `answer` (only queries from the answer on; this leaks).
-        prompts: the other prompts asked for (see `Sample.others`), whether or not there are any.
-        partner_source: where the partners of the interchange come from, see
-            `anchorscope.passes.partners.Interchange`.
-    """
-
-    samples: tuple[Sample, ...]
-    batches: tuple[Batch, ...]
+    samples: tuple[Sample, ...]  # the samples measured, in the order of the answers
+    batches: tuple[Batch, ...]  # the passes in running order, longest first, `noop` last
+    # samples in, kept and dropped by reason; `notes` say how many have a second prompt
     counts: Counts
+    # how many tokens all prompts of the cell begin with, before the first token of any question;
+    # those behind other worked examples share nothing
     head: int = 0
-    blocks: str = "after"
+    blocks: str = "after"  # `after`, or `answer` (only queries from the answer on; this leaks)
+    # the other prompts asked for (see `Sample.others`), whether or not there are any
     prompts: tuple[str, ...] = ()
+    # where the partners of the interchange come from, see `anchorscope.passes.partners.Interchange`
     partner_source: str | None = None
 
     def passed(self, row: Row) -> Sample:

@@ -25,17 +25,13 @@ class Finished(Exception):
 
 @dataclass
 class Recorder:
-    """What the hooks of a pass saw.
+    """What the hooks of a pass saw."""
 
-    Attributes:
-        sites, positions: what is read.
-        indices: read-out tokens, int64 [rows, positions].
-        seen: site → [rows, positions, width] of each layer in turn.
-    """
-
+    # sites, positions: what is read
     sites: Sequence[str]
     positions: Sequence[str]
-    indices: torch.Tensor = field(init=False)
+    indices: torch.Tensor = field(init=False)  # read-out tokens, int64 [rows, positions]
+    # site → [rows, positions, width] of each layer in turn
     seen: dict[str, list[torch.Tensor]] = field(init=False)
 
     def start(self, rows: Sequence[Sample], starts: Sequence[int]) -> None:
@@ -97,20 +93,14 @@ def recording(
 
 @dataclass(frozen=True)
 class Write:
-    """States put in place of a module's output.
+    """States put in place of a module's output."""
 
-    Attributes:
-        site, layer: the module.
-        position: the token of each row, such as `final`.
-        rows: numbers of the rows, in `batch.rows`.
-        states: [rows, width].
-    """
-
+    # site, layer: the module
     site: str
     layer: int
-    position: str
-    rows: Sequence[int]
-    states: torch.Tensor
+    position: str  # the token of each row, such as `final`
+    rows: Sequence[int]  # numbers of the rows, in `batch.rows`
+    states: torch.Tensor  # [rows, width]
 
 
 @contextmanager

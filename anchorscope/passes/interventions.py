@@ -16,29 +16,23 @@ Settings = Mapping[str, Mapping[str, Any] | None]
 
 @dataclass(frozen=True)
 class Intervention:
-    """One condition.
+    """One condition."""
 
-    Attributes:
-        name, label, when: in tables; in a legend; and what completes `ΔP when ...`.
-        settings: keys of the config's `conditions`, all of which must be on.
-        tokens: which question tokens it acts on, a key of `TOKENS`; None for none.
-        weight: what attention to these is multiplied by before the softmax renormalises it, an
-            additive log-weight on the scores; 0 cuts it.
-        layers: first layer that it acts in, and the one after the last; None for all.
-        prompt: the prompt that the answer stands behind, a key of `Sample.others`, if not its own.
-        control: name of the condition that it is compared with.
-        own_batch: passed in a batch of its own, on the model's ordinary path without our mask.
-    """
-
+    # name, label, when: in tables; in a legend; and what completes `ΔP when ...`
     name: str
     label: str
     when: str
-    settings: tuple[str, ...] = ()
-    tokens: str | None = None
+    settings: tuple[str, ...] = ()  # keys of the config's `conditions`, all of which must be on
+    tokens: str | None = None  # which question tokens it acts on, a key of `TOKENS`; None for none
+    # what attention to these is multiplied by before the softmax renormalises it, an additive
+    # log-weight on the scores; 0 cuts it
     weight: float = 0.0
+    # first layer that it acts in, and the one after the last; None for all
     layers: tuple[int, int] | None = None
+    # the prompt that the answer stands behind, a key of `Sample.others`, if not its own
     prompt: str | None = None
-    control: str | None = None
+    control: str | None = None  # name of the condition that it is compared with
+    # passed in a batch of its own, on the model's ordinary path without our mask
     own_batch: bool = False
 
     @property

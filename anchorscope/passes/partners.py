@@ -23,15 +23,10 @@ from anchorscope.questions.world import UNSEEN
 
 @dataclass(frozen=True)
 class Rule:
-    """Who can be a sample's partner in an arm, for samples of these labels.
+    """Who can be a sample's partner in an arm, for samples of these labels."""
 
-    Attributes:
-        turns: whether the sample's answer has the other label behind the partner's question.
-        same_label: whether the partner's own answer has the sample's label, or the other.
-    """
-
-    turns: bool
-    same_label: bool = True
+    turns: bool  # whether the sample's answer has the other label behind the partner's question
+    same_label: bool = True  # whether the partner's own answer has the sample's label, or the other
     labels: tuple[int, ...] = (0, 1)
 
 
@@ -48,39 +43,28 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Asked:
-    """A sample whose subject and relation are known.
-
-    Attributes:
-        subject: folded, so that two spellings of one subject are equal.
-        template: the question with the subject taken out.
-        answer: E_A's text, what the model said.
-        label: 1 if that is wrong, 0 if right.
-        taught: False for a fact of a calibration world that no training shows.
-    """
+    """A sample whose subject and relation are known."""
 
     id: str
     question: str
-    subject: str
+    subject: str  # folded, so that two spellings of one subject are equal
     relation: str
-    template: str
-    answer: str
-    label: int
+    template: str  # the question with the subject taken out
+    answer: str  # E_A's text, what the model said
+    label: int  # 1 if that is wrong, 0 if right
     golds: tuple[str, ...]
-    taught: bool = True
+    taught: bool = True  # False for a fact of a calibration world that no training shows
 
 
 @dataclass(frozen=True)
 class Interchange:
-    """The partners of a cell.
+    """The partners of a cell."""
 
-    Attributes:
-        arms: arm → id → id of the partner, for the samples that have one.
-        source: what subjects and relations are: the dataset's own (`relations`), or read off the
-            questions (`wording`); None where too few right answers find a matched partner by these,
-            and the arms are empty.
-    """
-
+    # arm → id → id of the partner, for the samples that have one
     arms: Mapping[str, Mapping[str, str]]
+    # what subjects and relations are: the dataset's own (`relations`), or read off the questions
+    # (`wording`); None where too few right answers find a matched partner by these, and the arms
+    # are empty
     source: str | None
 
 

@@ -21,19 +21,13 @@ from anchorscope.passes.interventions import runs, uncut
 
 @dataclass(frozen=True)
 class Step:
-    """One call of the model within a batch.
+    """One call of the model within a batch."""
 
-    Attributes:
-        rows: numbers of the rows passed, in `batch.rows`.
-        starts: first token of each that is passed; those before are in the cache.
-        width: padded number of tokens passed a row.
-        bases: for each row the place, among the rows of the first step, of the one that it goes on
-            from; empty in the first step.
-    """
-
-    rows: Sequence[int]
-    starts: Sequence[int]
-    width: int
+    rows: Sequence[int]  # numbers of the rows passed, in `batch.rows`
+    starts: Sequence[int]  # first token of each that is passed; those before are in the cache
+    width: int  # padded number of tokens passed a row
+    # for each row the place, among the rows of the first step, of the one that it goes on from;
+    # empty in the first step
     bases: Sequence[int] = ()
 
 

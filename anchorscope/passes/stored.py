@@ -19,22 +19,16 @@ BLOCK_BYTES = 512 << 20
 class Stored:
     """One read-out under one condition, float32 [layers, samples, width]; takes slices of layers.
 
-    Attributes:
-        name: of the tensor in the files, each [rows, layers, width].
-        samples: the ids of all.
-        files: path → rows of the file, and where they belong among all samples.
-        shape: layers, samples, width.
-        layers_at_once: how many are read and held, until others are asked for.
-
     Raises:
         AnchorscopeError: layers that are read hold what is no number, with layer and sample.
     """
 
-    name: str
-    samples: list[str]
+    name: str  # of the tensor in the files, each [rows, layers, width]
+    samples: list[str]  # the ids of all
+    # path → rows of the file, and where they belong among all samples
     files: dict[Path, tuple[list[int], list[int]]]
-    shape: tuple[int, int, int]
-    layers_at_once: int
+    shape: tuple[int, int, int]  # layers, samples, width
+    layers_at_once: int  # how many are read and held, until others are asked for
     _held: range = range(0)
     _block: torch.Tensor = field(default_factory=lambda: torch.empty(0))
 
