@@ -79,9 +79,8 @@ VERBS = word_set("""
 NO_VERBS = word_set("united hundred sacred")  # for all their ending
 # Verbs, and forms of them, that are nouns as well where a question is not a query in small letters.
 QUERY_VERBS = VERBS | word_set("""
-    stop open close move go went change join reach sail serve work use stay score return discover
-    describe develop cause occur pass pay paid turn stand stood sit belong break broke broken hit
-    host star voice
+    stop open close move go went change join reach sail serve work use stay score return describe
+    develop cause pass pay paid turn stand stood sit belong break broke broken hit host star voice
 """)
 # Small words inside names.
 CONNECTORS = word_set("""

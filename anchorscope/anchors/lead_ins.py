@@ -105,12 +105,10 @@ _NAME = re.compile(r"\s*(?:[^\W\d_a-z][\w.'’-]*(?:\s(?:of|the|and|de|van|von|d
 
 
 def after(text: str, start: int, end: int) -> int:
-    """Where the lead-in at `start` ends, or `start` where there is none.
+    """Where the lead-in ends that begins at `start`, or `start` where there is none.
 
-    Args:
-        text: the answer.
-        start: its first character that is neither space nor markup.
-        end: the end of the sentence.
+    `start` is the answer's first character that is neither space nor markup, `end` the end of its
+    sentence.
     """
     for found in _found(LABELS, text, start, end):
         return found

@@ -6,15 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from anchorscope.anchors.queries import LONGEST
-from anchorscope.anchors.words import (
-    PROPERTY,
-    SUBJECT,
-    Span,
-    Word,
-    is_free,
-    word_count,
-    word_places,
-)
+from anchorscope.anchors.words import PROPERTY, Span, Word, is_free, word_count, word_places
 
 PROPERTY_WORDS = 4  # more than these describe the question, not its property
 _CUT = ("asked words", "more words")
@@ -53,7 +45,7 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
             left = min(left, 0 if filler else PROPERTY_WORDS - len(asked))
             if not asked and len(used) > room:
                 left, pieces = 1, half  # the random control is incomplete anyway
-        size, first = len(touched([span])), span.role == SUBJECT and not chosen
+        size, first = len(touched([span])), span.role != PROPERTY and not chosen
         fits = size <= left and span.found_by not in _CUT
         if query and chosen:
             fits = fits and _pieces(question[span.start : span.end]) <= pieces
@@ -68,8 +60,7 @@ def within_half(question: str, words: Sequence[Word], candidates: Sequence[Span]
 
 def _precedence(candidate: Span) -> tuple[int, int]:
     """The surest rule first; the phrases of a query come in their own order."""
-    query = candidate.found_by == "query words"
-    return candidate.rank, 0 if query else candidate.start
+    return candidate.rank, 0 if candidate.found_by == "query words" else candidate.start
 
 
 def _inside(span: Span, words: Sequence[Word]) -> list[Word]:

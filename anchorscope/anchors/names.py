@@ -77,9 +77,8 @@ def _begins_name(words: Sequence[Word], i: int) -> bool:
         return not word.number or len(word.lower) > 2 or _titled(words, i)
     if word.function or word.lower in english.OPENERS:
         return False
-    following = words[i + 1] if i + 1 < len(words) else None
-    participle = word.lower.endswith(("ing", "ed")) and following and following.function
-    return not participle
+    participle = word.lower.endswith(("ing", "ed"))
+    return not (participle and i + 1 < len(words) and words[i + 1].function)
 
 
 def _titled(words: Sequence[Word], i: int) -> bool:

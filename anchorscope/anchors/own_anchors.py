@@ -17,11 +17,9 @@ def resolve(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple[s
     An entry is a text, whose first occurrence not taken by an earlier entry is marked (as whole
     words if it stands there so, else anywhere; in its own case if it stands there so, else in
     any); or a pair [start, end] of characters; or a mapping with `text`, or `start` and `end`, and
-    `role` (`subject`, the default, or `property`). White space at edges is left out.
-
-    Returns:
-        Spans in order, those that overlap united under the first one's role; and (reason, entry)
-        for each entry without a place.
+    `role` (`subject`, the default, or `property`). White space at edges is left out. Spans are in
+    order, those that overlap united under the first one's role; with each entry that marks nothing
+    comes the reason: (reason, entry).
     """
     found: list[Span] = []
     failed: list[tuple[str, Any]] = []

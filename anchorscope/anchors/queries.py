@@ -7,27 +7,7 @@ verb, by prepositions and by the words that announce a title.
 from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 
-from anchorscope.anchors.english import (
-    ARTICLES,
-    AUXILIARIES,
-    BE,
-    IN_TITLES,
-    LIGHT,
-    NAMING,
-    NO_VERBS,
-    PARTICLES,
-    PASSIVES,
-    PERFORMING,
-    PREPOSITIONS,
-    QUERY_VERBS,
-    SEPARATORS,
-    SUBJECT_PRONOUNS,
-    TIMES,
-    TITLE_NOUNS,
-    TITLE_VERBS,
-    VERBS,
-    WH,
-)
+from anchorscope.anchors import english
 from anchorscope.anchors.words import Word
 
 LONGEST = 0.8  # share of a question's words that a phrase may be
@@ -36,21 +16,20 @@ LONGEST = 0.8  # share of a question's words that a phrase may be
 def verblike(word: Word) -> bool:
     """Whether a word may be a verb that a question asks with."""
     regular = len(word.lower) > 4 and word.lower.endswith("ed") and "-" not in word.lower
-    return word.lower in VERBS or (regular and word.lower not in NO_VERBS)
+    return word.lower in english.VERBS or (regular and word.lower not in english.NO_VERBS)
 
 
 def _acts(word: Word) -> bool:
     """The same where a verb is likely: at its place in a query."""
     stem = word.lower.removesuffix("s").removesuffix("ing")
-    return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(QUERY_VERBS)
+    return verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
 
 
 def phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
-    """Phrases and verbs among the words whose indices nothing else has `taken`.
+    """Neighbouring indices of each phrase, and the indices of the verbs between them.
 
-    Returns:
-        Neighbouring indices of each phrase, the subjects of verbs first, then the longest, those
-        over half of the words last; and the indices of the verbs between them.
+    The subjects of verbs come first, then the longest phrases, those over half of the words last.
+    Words whose indices are `taken` are in neither.
     """
     subjects: list[range] = []
     found: list[range] = []
@@ -78,7 +57,8 @@ def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], lis
         verbs = {verb, *_second_verb(words, verb, end)}
         others = [*_parts(words, start, opening), *_parts(words, max(verbs) + 1, end)]
         return [_trimmed(words, range(opening + 1, verb))], others, verbs
-    if start == 0 and words[0].lower not in WH | SEPARATORS | AUXILIARIES:  # a statement
+    asking = english.WH | english.SEPARATORS | english.AUXILIARIES
+    if start == 0 and words[0].lower not in asking:  # a statement
         parts = _parts(words, start, end)
         return parts[:1], parts[1:], set()
     if opening is None:
@@ -106,7 +86,7 @@ def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[
 def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
     """The first auxiliary of a stretch, where no title stands before it."""
     title = _title(words, start, end)
-    return next((i for i in range(start, title) if words[i].lower in AUXILIARIES), None)
+    return next((i for i in range(start, title) if words[i].lower in english.AUXILIARIES), None)
 
 
 def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
@@ -115,22 +95,23 @@ def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
     `released` in `when was how deep is your love released`.
     """
     lower = [w.lower for w in words[:end]]
-    if lower[opening + 1 : opening + 2] and lower[opening + 1] in SUBJECT_PRONOUNS:
+    if lower[opening + 1 : opening + 2] and lower[opening + 1] in english.SUBJECT_PRONOUNS:
         return next((i for i in range(opening + 2, end) if not words[i].function), None)
     asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
     if asks and opening + 1 < end and _acts(words[opening + 1]):  # "who has won the cup"
         return opening + 1
     verbs = [i for i in range(opening + 2, end) if _acts(words[i])]
-    closing = [i for i in verbs if i + 1 == end or lower[i + 1] in PARTICLES | SEPARATORS]
+    behind = english.PARTICLES | english.SEPARATORS
+    closing = [i for i in verbs if i + 1 == end or lower[i + 1] in behind]
     if closing:
         last = closing[-1]
         return last - 2 if lower[last - 1] == "and" and last - 2 in verbs else last
-    if lower[opening] in BE:  # "is pistachio flavoured ice cream"
+    if lower[opening] in english.BE:  # "is pistachio flavoured ice cream"
         return next((i for i in verbs if words[i + 1].function), None)
     if verbs or lower[opening] in ("has", "have", "had"):
         return next(iter(verbs), None)
     inner = range(opening + 2, end - 1)  # "did france and belgium invade the ruhr"
-    return next((i for i in inner if words[i].content and lower[i + 1] in ARTICLES), None)
+    return next((i for i in inner if words[i].content and lower[i + 1] in english.ARTICLES), None)
 
 
 def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
@@ -139,7 +120,7 @@ def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
     cuts = [i for i in range(start, title) if _cuts(words, i)]
     inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
     runs = [_trimmed(words, run[1:] if run.start in cuts else run) for run in inner]
-    while title < end and words[title].lower in ARTICLES | {"of", "to"}:
+    while title < end and words[title].lower in english.ARTICLES | {"of", "to"}:
         title += 1
     return [run for run in (*runs, range(title, end)) if run]
 
@@ -149,12 +130,13 @@ def _title(words: Sequence[Word], start: int, end: int) -> int:
     performs = False
     for i in range(start, end):
         before = words[i - 1].lower if i else ""
-        performs = performs or before in PERFORMING
+        performs = performs or before in english.PERFORMING
         by_work = performs and before in ("in", "on") and not words[i].number
-        if by_work or (before in TITLE_VERBS and words[i].lower not in PREPOSITIONS):
+        by_verb = before in english.TITLE_VERBS and words[i].lower not in english.PREPOSITIONS
+        if by_work or by_verb:
             return i
-        announced = before in TITLE_NOUNS and i > start and not _cuts(words, i)
-        if announced or (words[i].lower in IN_TITLES and before not in AUXILIARIES):
+        announced = before in english.TITLE_NOUNS and i > start and not _cuts(words, i)
+        if announced or (words[i].lower in english.IN_TITLES and before not in english.AUXILIARIES):
             return next((j + 1 for j in range(i, start - 1, -1) if _cuts(words, j)), start)
     return end
 
@@ -163,13 +145,14 @@ def _cuts(words: Sequence[Word], i: int) -> bool:
     """Whether another phrase begins behind word i."""
     lower, before = words[i].lower, words[i - 1].lower if i else ""
     after = words[i + 1].lower if i + 1 < len(words) else ""
-    if lower in SEPARATORS:
-        return lower in PREPOSITIONS or before not in PREPOSITIONS  # "in when calls the heart"
+    if lower in english.SEPARATORS:  # "in when calls the heart"
+        return lower in english.PREPOSITIONS or before not in english.PREPOSITIONS
     if lower == "to" or before == "to":  # "warned europe to stay out"
-        return (after if lower == "to" else lower) in QUERY_VERBS
-    participle = verblike(words[i]) and after in SEPARATORS  # "unix created in the 1990s"
-    light = lower in LIGHT and after in ARTICLES  # "photosynthesis means the making of"
-    return lower in AUXILIARIES or participle or light or (lower in ARTICLES and before in TIMES)
+        return (after if lower == "to" else lower) in english.QUERY_VERBS
+    participle = verblike(words[i]) and after in english.SEPARATORS  # "unix created in the 1990s"
+    light = lower in english.LIGHT and after in english.ARTICLES  # "... means the making of"
+    dated = lower in english.ARTICLES and before in english.TIMES
+    return lower in english.AUXILIARIES or participle or light or dated
 
 
 def _trimmed(words: Sequence[Word], run: range) -> range:
@@ -180,7 +163,8 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
     while start < end and not _closes(words, end - 1):
         end -= 1
     behind = words[end].lower if end < run.stop else ""
-    if behind in PARTICLES | PREPOSITIONS and end - start > 1 and _acts(words[end - 1]):
+    follows = behind in english.PARTICLES | english.PREPOSITIONS
+    if follows and end - start > 1 and _acts(words[end - 1]):
         end -= 1  # "the roadrunner belongs to"
     return range(start, end)
 
@@ -188,21 +172,23 @@ def _trimmed(words: Sequence[Word], run: range) -> range:
 def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
     """Whether word i at the front of a phrase is none of it: `the`, `name of`, `called the`."""
     lower = words[i].lower
-    if (i == first > 0 and lower in SEPARATORS | WH) or lower in IN_TITLES or _says(words, i):
+    joint = i == first > 0 and lower in english.SEPARATORS | english.WH
+    if joint or lower in english.IN_TITLES or _says(words, i):
         return False
     behind = words[i + 1].lower if i + 1 < len(words) else ""
     if lower == "one":
         return behind == "of"
-    names = behind in ARTICLES | {"to"} or (behind == "of" and lower in NAMING)
-    return words[i].function or lower in PASSIVES or names
+    names = behind in english.ARTICLES | {"to"} or (behind == "of" and lower in english.NAMING)
+    return words[i].function or lower in english.PASSIVES or names
 
 
 def _closes(words: Sequence[Word], i: int) -> bool:
     """Whether word i may end a phrase: `world war one`, `darling buds of may`."""
     lower = words[i].lower
-    if lower in IN_TITLES | {"us", "one"} or (words[i - 1].lower == "of" and lower not in WH):
+    behind_of = words[i - 1].lower == "of" and lower not in english.WH
+    if behind_of or lower in english.IN_TITLES | {"us", "one"}:
         return True
-    return not words[i].function and lower not in PASSIVES
+    return not words[i].function and lower not in english.PASSIVES
 
 
 def _says(words: Sequence[Word], i: int) -> bool:

@@ -37,10 +37,11 @@ def find(
     titles: Sequence[str] = (),
     own: Sequence[Any] | None = None,
 ) -> list[Span]:
-    """Spans of E_Q, sorted, none overlapping, none with whitespace or punctuation at its edges.
+    """Character spans of E_Q, sorted, none overlapping, no whitespace or punctuation at an edge.
+
+    Empty where nothing is found, and in a question of more than `LONGEST` words without `own`.
 
     Args:
-        question: the question's text, verbatim.
         subject: its name as the dataset gives it: every occurrence is marked, and the property
             asked for, whatever their length, since that is what E_Q means. Without it, or where it
             does not occur, the offline finder keeps its best spans within half of the words.
@@ -48,10 +49,6 @@ def find(
         titles: titles that the row carries, for instance of its supporting articles.
         own: the user's own anchors, see `own_anchors.resolve`. Where they are given, no others are
             looked for, even if none of them marks anything.
-
-    Returns:
-        Character spans; empty where nothing is found, and in a question of more than `LONGEST`
-        words without `own`.
     """
     if own is not None:
         return own_anchors.resolve(question, own)[0]
@@ -80,8 +77,7 @@ def _property_spans(
         inside = [w for w in words if a <= w.start and w.end <= b and not w.function]
         if inside and is_free(Span(a, b, PROPERTY, ""), taken):
             spans.append(Span(inside[0].start, inside[-1].end, PROPERTY, "metadata"))
-    asked = (c for c in property_candidates(words, taken) if c.found_by != "more words")
-    return spans or list(asked)
+    return spans or [c for c in property_candidates(words, taken) if c.found_by != "more words"]
 
 
 def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ()) -> list[Span]:

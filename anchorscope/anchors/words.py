@@ -109,15 +109,13 @@ def words_of(question: str) -> list[Word]:
     """The question's words in order; what holds neither letter nor digit is none of them."""
     words: list[Word] = []
     mixed = any(c.isupper() or c.islower() for c in question)
-    previous_end = 0
     for chunk in _CHUNK.finditer(question):
         start, end = trim(question, *chunk.span())
         if not any(c.isalnum() for c in question[start:end]):
             continue
         text = question[start:end]
-        between = question[previous_end:start]
-        dotted = bool(words) and _abbreviated(question[words[-1].start : words[-1].end])
-        if dotted:
+        between = question[words[-1].end if words else 0 : start]
+        if words and _abbreviated(question[words[-1].start : words[-1].end]):
             between = between.replace(".", "", 1)
         word = Word(
             start,
@@ -130,7 +128,6 @@ def words_of(question: str) -> list[Word]:
             first=not words or bool(_SENTENCE_END.search(between)),
         )
         words.append(word)
-        previous_end = end
     return words
 
 
