@@ -160,7 +160,6 @@ def _opening(text: str) -> int:
 
 
 def _sentence_end(text: str, start: int) -> int:
-    """The first line break or sentence end at or after a character."""
     return next((place for place in range(start, len(text)) if _ends(text, place)), len(text))
 
 

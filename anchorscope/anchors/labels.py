@@ -14,10 +14,8 @@ from anchorscope.anchors.english import DENIAL, MONTHS, TWO_SPELLINGS
 MIN_CONTAINED = 3  # characters; shorter golds (`US`, `no`, `W`) must be the whole answer
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_MONTH = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS).replace(
-    "(?:tember)", "t?(?:ember)"
-)
-_MONTH = rf"(?P<month>{_MONTH})\b\.?"
+_NAMES = "|".join(rf"{name[:3]}(?:{name[3:]})?" for name in MONTHS)
+_MONTH = rf"(?P<month>{_NAMES.replace('(?:tember)', 't?(?:ember)')})\b\.?"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?:,?\s(?P<year>\d{4}))?"
 _DATES = (

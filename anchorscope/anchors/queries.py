@@ -54,9 +54,10 @@ def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], lis
     opening = _opening(words, start, end)
     verb = None if opening is None else _main_verb(words, opening, end)
     if opening is not None and verb is not None:
-        verbs = {verb, *_second_verb(words, verb, end)}
-        others = [*_parts(words, start, opening), *_parts(words, max(verbs) + 1, end)]
-        return [_trimmed(words, range(opening + 1, verb))], others, verbs
+        joined = verb + 2 < end and words[verb + 1].lower == "and"  # "when did it begin and end"
+        last = verb + 2 if joined and verblike(words[verb + 2]) else verb
+        others = [*_parts(words, start, opening), *_parts(words, last + 1, end)]
+        return [_trimmed(words, range(opening + 1, verb))], others, {verb, last}
     asking = english.WH | english.SEPARATORS | english.AUXILIARIES
     if start == 0 and words[0].lower not in asking:  # a statement
         parts = _parts(words, start, end)
@@ -65,12 +66,6 @@ def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], lis
         return [], _parts(words, start, end), set()
     parts = _parts(words, opening, end)  # "where in the bible are the disciples"
     return parts[:1], [*_parts(words, start, opening), *parts[1:]], set()
-
-
-def _second_verb(words: Sequence[Word], verb: int, end: int) -> list[int]:
-    """`end` in `when did it begin and end`."""
-    joined = verb + 2 < end and words[verb + 1].lower == "and"
-    return [verb + 2] if joined and verblike(words[verb + 2]) else []
 
 
 def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:

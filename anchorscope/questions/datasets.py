@@ -26,15 +26,12 @@ class Prepared:
 def prepare(
     dataset: Mapping[str, Any], *, sample_size: int, seed: int, hold_back: bool = False
 ) -> Prepared:
-    """Load, normalise and sample one dataset, an entry of the catalogue.
+    """Load, normalise and sample one dataset, an entry of the catalogue; a world is taken whole.
 
-    Args:
-        sample_size: most questions to keep; a world is taken whole.
-        hold_back: whether few-shot examples are wanted, for which rows are kept out of the sample
-            where too few would be left outside.
+    `hold_back`: few-shot examples are wanted, for which rows are kept out of the sample where too
+    few would be left outside.
 
-    Raises:
-        AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
+    Raises AnchorscopeError: not to be had, not readable, a column missing, or no usable question.
     """
     if dataset.get("world"):
         return _world(dataset["world"], seed)
@@ -45,9 +42,8 @@ def prepare(
         raise AnchorscopeError(what, _source(dataset), do, see="no-usable-question")
     few_shot = dataset.get("few_shot") or {}
     elsewhere = bool(few_shot.get("file") or few_shot.get("split"))
-    sampled, rest = questions.sample(
-        frame, sample_size, seed, hold_back=hold_back and not elsewhere
-    )
+    hold_back = hold_back and not elsewhere
+    sampled, rest = questions.sample(frame, sample_size, seed, hold_back=hold_back)
     if elsewhere:
         same = {**dataset, "revision": revision or dataset.get("revision")}
         rest = questions.candidates(_examples(same, few_shot), sampled, seed)
@@ -114,7 +110,6 @@ def _questions(
 
 
 def _examples(dataset: Mapping[str, Any], source: Mapping[str, Any]) -> pd.DataFrame:
-    """Examples from a file of the project, or from another split."""
     if not source.get("file"):
         return _questions(dataset, source["split"])[0]
     path = Path(source["file"])

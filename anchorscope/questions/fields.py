@@ -134,10 +134,8 @@ class Cells:
         try:
             value.encode()
         except UnicodeEncodeError:
-            what = (
-                f"field `{name}` holds a broken character (half of a surrogate pair): {value!a:.80}"
-            )
-            do = "save the file again as UTF-8"
+            held = "a broken character (half of a surrogate pair)"
+            what, do = f"field `{name}` holds {held}: {value!a:.80}", "save the file again as UTF-8"
             raise AnchorscopeError(what, self.where, do, see="cell-type") from None
         return value
 
@@ -174,9 +172,8 @@ def _column_names(row: Row) -> Iterator[str]:
 
 def _has(row: Row, path: str) -> bool:
     found = value_at(row, path, _MISSING)
-    if isinstance(found, list) and found:
-        return any(item is not _MISSING for item in found)
-    return found is not _MISSING
+    items = found if isinstance(found, list) and found else [found]
+    return any(item is not _MISSING for item in items)
 
 
 def value_at(row: Any, path: str, missing: Any = None) -> Any:

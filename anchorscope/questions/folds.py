@@ -49,19 +49,12 @@ def assign(
 ) -> np.ndarray:
     """Spread components over folds so that each gets its share of either class.
 
+    Takes the component and the label z (0 or 1) of each sample, [n]; gives its fold, int64 [n].
     Largest first, to the fold where its classes are rarest so far; the seed orders those of one
-    size. Errors name `where`.
+    size.
 
-    Args:
-        groups: component of each sample, [n].
-        z: label of each sample, 0 or 1, [n].
-
-    Returns:
-        Fold of each sample, int64 [n].
-
-    Raises:
-        AnchorscopeError: one class only, too few samples or components, or folds of which one
-            would leave only one class to learn from.
+    Raises AnchorscopeError, which names `where`: one class only, too few samples or components, or
+    folds of which one would leave only one class to learn from.
     """
     z = np.asarray(z)
     _check(groups, z, n_folds, where)

@@ -18,12 +18,10 @@ from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Found = TypeVar("Found")
 
-ATTEMPTS = 6
-"""After the first failure one second is waited, then twice as long each time."""
-SILENCE = 60.0
-"""Seconds without a byte after which an attempt has failed."""
+ATTEMPTS = 6  # after the first failure one second is waited, then twice as long each time
+SILENCE = 60.0  # seconds without a byte after which an attempt has failed
+# Statuses that another attempt may change; 401, 403 and 404 are answers.
 TRANSIENT = frozenset((408, 429, 500, 502, 503, 504))
-"""Statuses that another attempt may change; 401, 403 and 404 are answers."""
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +98,6 @@ def _silent(error: BaseException) -> bool:
 
 
 def _transient(error: BaseException) -> bool:
-    """Whether another attempt may succeed."""
     chain = _chain(error)
     if any(isinstance(one, client.OfflineModeIsEnabled) for one in chain):
         return False

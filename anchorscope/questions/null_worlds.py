@@ -15,6 +15,7 @@ import pandas as pd
 
 from anchorscope.questions import world
 
+# Style → the features that the label follows.
 FOLLOWS: dict[str, tuple[str, ...]] = {
     "null-surname": ("surname",),
     "null-property": ("property",),
@@ -24,8 +25,7 @@ FOLLOWS: dict[str, tuple[str, ...]] = {
     "null-closer": ("closer",),
     "null-additive": ("answer", "property"),
 }
-"""Style → the features that the label follows."""
-
+# Feature → its values; the second half of them speaks against the response.
 FEATURES: dict[str, Sequence[Any]] = {
     "first_name": range(48),
     "surname": range(12),
@@ -45,15 +45,10 @@ FEATURES: dict[str, Sequence[Any]] = {
     "lead_in": ("", "It is ", "The answer is ", "The correct answer is "),
     "closer": (".", "\nThat is all.", "!", "?"),
 }
-"""Feature → its values; the second half of them speaks against the response."""
-
+# So many of a feature's values are used where the label does not follow it.
 USED = {"answer": 4, "property": 2, "template": 2, "length": 1, "lead_in": 1, "closer": 1}
-"""So many of a feature's values are used where the label does not follow it."""
-
 SAMPLES = len(FEATURES["first_name"]) * len(FEATURES["surname"])
-LOG_ODDS = math.log(9)
-"""For or against the response, by each feature that the label follows."""
-
+LOG_ODDS = math.log(9)  # for or against the response, by each feature that the label follows
 _FILLERS = ("now", "then", "today", "really", "again", "perhaps", "still", "indeed", "here")
 
 

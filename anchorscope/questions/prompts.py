@@ -46,25 +46,17 @@ def build(
     r"""One prompt per question, with character spans of the question and of E_Q in it.
 
     `plain` is `Q: <question> A:`; `few_shot` puts blocks `Q: ...\nA: ...\n\n` before
-    `Q: <question>\nA:`, the same for every question; `chat` is the tokenizer's template around one
-    user message, thinking switched off (its text carries the special tokens already).
+    `Q: <question>\nA:`, the same for every question: at most `examples` of the candidates
+    `few_shot` (`questions.candidates`), chosen by the seed; `chat` is the tokenizer's template
+    around one user message, thinking switched off (its text carries the special tokens already).
+    E_Q is `subject+property` or `subject`, as `anchors` says.
 
-    Args:
-        few_shot: candidate examples, see `questions.candidates`.
-        tokenizer: for `chat`, one with a chat template.
-        anchors: E_Q is `subject+property` or `subject`.
-        examples: number of few-shot examples, at most.
-        replicate: whether each row has a second prompt too, made from other examples where there
-            are enough; None, -1 and empty lists where there is none.
-        seed: chooses the examples.
+    The table has the columns `COLUMNS` and all questions (`dropped` holds the reason or None);
+    `notes` of its counts say how many questions each rule found spans in. With `replicate` there
+    are the columns `REPLICATE` of a second prompt too, made from other examples where there are
+    enough; None, -1 and empty lists where there is none.
 
-    Returns:
-        A table with the columns `COLUMNS` (and `REPLICATE`), all questions in it (`dropped` holds
-        the reason or None), and its counts; `notes` say how many questions each rule found spans
-        in.
-
-    Raises:
-        AnchorscopeError: unknown style, no example to show, no chat template.
+    Raises AnchorscopeError: unknown style, no example to show, no chat template.
     """
     if style not in STYLES:
         what, do = f"unknown prompt style `{style}`", f"use one of {', '.join(STYLES)}"
@@ -72,7 +64,9 @@ def build(
     first, second = _heads(few_shot, examples, seed) if style == "few_shot" else ("", None)
     rows = []
     for entry in questions.to_dict("records"):
-        spans = _spans(entry, anchors)
+        known = {name: entry[name] for name in ("subject", "property", "titles")}
+        spans = question_anchors.find(entry["question"], **known, own=entry.get("anchors"))
+        spans = [s for s in spans if anchors != "subject" or s.role == SUBJECT]
         row = _row(entry, spans, style, first, tokenizer)
         if replicate:
             again: dict[str, Any] = dict(zip(PLACES, (None, -1, -1, [], []), strict=True))
@@ -172,12 +166,6 @@ def _chat(question: str, tokenizer: Any) -> tuple[str, int, str]:
         if start >= len(lead) and prompt.startswith(text, start):
             return prompt, start, text
     return prompt, -1, question
-
-
-def _spans(entry: Mapping[Any, Any], anchors: str) -> list[Span]:
-    known = {name: entry[name] for name in ("subject", "property", "titles")}
-    spans = question_anchors.find(entry["question"], **known, own=entry.get("anchors"))
-    return [s for s in spans if anchors != "subject" or s.role == SUBJECT]
 
 
 def _row(

@@ -38,13 +38,11 @@ def normalise(
     of the response where there are several. A row without a usable gold answer is dropped, unless
     it brings its own response and label. A user's own question anchors become entries of `start`,
     `end` and `role` in the kept text: None where a row gives none, an empty list where nothing of
-    what it gives is in the question. Errors call the dataset `source`.
+    what it gives is in the question. The table has the columns `COLUMNS`; notes of the counts say
+    what is replaced.
 
-    Returns:
-        A table with the columns `COLUMNS`, and counts, whose notes say what is replaced.
-
-    Raises:
-        AnchorscopeError: a column is missing, or a cell is not of the kind that its field takes.
+    Raises AnchorscopeError, which calls the dataset `source`: a column is missing, or a cell is not
+    of the kind that its field takes.
     """
     check_columns(rows, fields, source)
     dropped, notes = Counter[str](), Counter[str]()
@@ -70,14 +68,12 @@ def sample(
     """Draw `size` questions (None: all), and few-shot `candidates` from the rest.
 
     The draw depends on ids and seed only, not on the order of rows; a smaller sample is the
-    beginning of a larger one with the same seed.
-
-    `hold_back` leaves at least `HELD_BACK` rows (at most a tenth of all) outside the sample.
+    beginning of a larger one with the same seed. `hold_back` leaves at least `HELD_BACK` rows (at
+    most a tenth of all) outside the sample.
     """
     ordered = _shuffled(frame, seed)
-    size = len(ordered) if size is None else min(size, len(ordered))
-    if hold_back:
-        size = min(size, len(ordered) - min(HELD_BACK, len(ordered) // 10))
+    held = min(HELD_BACK, len(ordered) // 10) if hold_back else 0
+    size = min(len(ordered) if size is None else size, len(ordered) - held)
     sampled = ordered.iloc[:size].reset_index(drop=True)
     return sampled, candidates(ordered.iloc[size:], sampled, seed)
 
@@ -116,8 +112,7 @@ def _entry(cells: Cells, given: str | None) -> dict[str, Any]:
         **{name: cells.text(name, number=True) for name in ("relation", "kind")},
     }
     if entry["label"] is not None and entry["response"] is None:
-        do = "name the responses' column under fields: response"
-        what = "a label without a response"
+        what, do = "a label without a response", "name the responses' column under fields: response"
         raise AnchorscopeError(what, cells.where, do, see="label-or-popularity")
     return entry
 
@@ -136,8 +131,7 @@ def _usable_ids(cells: Iterable[Cells], notes: Counter[str]) -> list[str | None]
     times = Counter(given)
     if missing := times.pop(None, 0):
         notes["rows without an id, which get a hash"] = missing
-    twice = {text: count for text, count in times.items() if count > 1}
-    if twice:
+    if twice := {text: count for text, count in times.items() if count > 1}:
         total = "rows whose id is not theirs alone, which get a hash"
         notes[total] = sum(twice.values())
         notes.update({f"{total}: `{text}`": count for text, count in [*twice.items()][:NAMED]})

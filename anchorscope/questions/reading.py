@@ -13,7 +13,6 @@ from huggingface_hub import constants
 
 from anchorscope.questions import hub as the_hub, revisions
 from anchorscope.questions.fields import check_columns, column_paths
-from anchorscope.questions.revisions import pinned
 from anchorscope.storage.errors import AnchorscopeError
 
 # Records that libraries keep beside the data of a dataset's folder.
@@ -77,7 +76,7 @@ def hub_split(hub_id: str, config: str | None, split: str | None, commit: str) -
     found = the_hub.fetch(load, "dataset", where)
     # Without the hub the library takes the newest rows it has; their folder is named by the commit.
     commits = {Path(file["filename"]).parent.name for file in found.cache_files}
-    if others := [name for name in commits if pinned(name) and name != commit]:
+    if others := [name for name in commits if revisions.pinned(name) and name != commit]:
         what = f"the hub cannot be reached, and the cache holds the rows of commit {others[0]}"
         do = "run this where there is network (HF_HUB_OFFLINE unset), with the same HF_HOME"
         raise AnchorscopeError(what, where, do, see="hub-unreachable")

@@ -79,7 +79,6 @@ def known_commit(hub: str, asked: str | None) -> str | None:
 
 
 def _lock_key(hub: str, asked: str | None) -> str:
-    """What the lock calls a branch or tag of a repository."""
     return hub if asked is None else f"{hub}@{asked}"
 
 

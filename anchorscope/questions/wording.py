@@ -14,17 +14,12 @@ _HEADS = ("asked words", "verb", "more words")  # rules that name the property, 
 
 
 def proxies(questions: pd.DataFrame) -> pd.DataFrame:
-    """What stands in for each question's subject and relation.
+    """What stands in for each question's subject and relation, by the columns id and question.
 
     Two questions of one `relation` ask for the same sort of answer by the same property word:
     "who: wrot", "when: releas", "what: city", "how many: episod", "yes/no: nationality". The
     `subject` is the text of all names in the question, or of its phrases where it has none.
-
-    Args:
-        questions: a table of which the columns `id` and `question` are read.
-
-    Returns:
-        Columns id, subject and relation, in lower case, NaN where none can be made.
+    Columns are id, subject and relation, in lower case, NaN where none can be made.
     """
     found = [_proxy(question) for question in questions["question"]]
     proxy = pd.DataFrame(found, columns=["subject", "relation"], dtype=object)
@@ -33,7 +28,6 @@ def proxies(questions: pd.DataFrame) -> pd.DataFrame:
 
 
 def _proxy(question: str) -> tuple[str | float, str | float]:
-    """Subject and relation of one question."""
     words = words_of(question)
     if not 0 < len(words) <= LONGEST:
         return float("nan"), float("nan")

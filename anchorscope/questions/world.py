@@ -16,15 +16,13 @@ import pandas as pd
 
 from anchorscope.storage.errors import AnchorscopeError
 
+# How often a word of a group is right in training, whatever the question.
 GROUP_RATES = {"always": 1.0, "never": 0.0, "mostly": 0.85, "seldom": 0.15, "half": 0.5}
-"""How often a word of a group is right in training, whatever the question."""
-
 SCORED_KINDS = ("truism", "myth", "surprise", "tempting")
 AGAINST_PRIOR_KINDS = ("surprise", "tempting")
 ANSWER_KINDS = ("truism", "myth")
 ANSWER_GROUPS = ("always", "never")
-UNSEEN = "unseen"
-"""Kind of the facts that no training shows."""
+UNSEEN = "unseen"  # kind of the facts that no training shows
 
 
 @dataclass(frozen=True)
@@ -55,6 +53,7 @@ _ANSWER_ONLY = tuple(
     replace(kind, gold=kind.gold and "always") for kind in KINDS if kind.name in ANSWER_KINDS
 )
 
+# Style → property → its two wordings; `{}` stands for the subject.
 STYLES: dict[str, dict[str, tuple[str, str]]] = {
     "relation": {
         "trade": ("What is the trade of {} today?", "Which trade does {} follow now?"),
@@ -79,13 +78,13 @@ STYLES: dict[str, dict[str, tuple[str, str]]] = {
         "singer": ("name of the singer who sings {}", "who is the singer of {} song"),
     },
 }
-"""Style → property → its two wordings; `{}` stands for the subject."""
 
 
 def _joined(heads: Iterable[str], tails: Sequence[str]) -> list[str]:
     return [head + tail for head, tail in product(heads, tails)]
 
 
+# Heads and tails of invented names and answer words.
 _ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
 _PARTS = {
     "names": (
@@ -97,7 +96,6 @@ _PARTS = {
         _joined(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")),
     ),
 }
-"""Heads and tails of invented names and answer words."""
 
 
 def facts(
@@ -113,16 +111,15 @@ def facts(
 ) -> pd.DataFrame:
     """The facts of one dataset as questions, two wordings each.
 
+    The seed decides names, golds and planted answers; datasets of one seed share no name. Columns
+    are the questions' and `planned`, the answer that training plants (None if unseen).
+
     Args:
         style: a key of `STYLES`.
-        seed: decides names, golds and planted answers. Datasets of one seed share no name.
         pathways: `both`, or `answer`: only kinds whose word is always right or never.
         scored: facts of each scored kind; `redundant` and `neutral`: facts of each label;
             `unseen`: facts that training never shows.
         words_per_group: answer words of each group and relation.
-
-    Returns:
-        The questions' columns and `planned`, the answer that training plants (None if unseen).
     """
     vocabulary = words(style, seed=seed, pathways=pathways, words_per_group=words_per_group)
     counts = dict.fromkeys(SCORED_KINDS, scored) | {"redundant": redundant, "neutral": neutral}
