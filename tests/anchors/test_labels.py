@@ -108,19 +108,11 @@ def test_hard_cases_have_the_answer_proper_and_the_label_that_the_file_says(case
     assert judged(case) == (case["ea"], case["label"])
 
 
-def messy(name: str) -> list[dict[str, Any]]:
-    """The cases of a file of messy answers; their `style` is the prompt's."""
-    groups = in_data(name)
-    return [c | {"style": c.get("prompt", "few_shot")} for g in groups for c in g["cases"]]
-
-
-PARTS = {name: messy(name) for name in ("messy_answers", "fresh_answers")}
-
-
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", ["messy_answers", "fresh_answers"])
 def test_spans_and_labels_follow_the_style_of_messy_answers(part: str) -> None:
-    cases = PARTS[part]
-    found = [(case, *judged(case)) for case in cases]
+    cases = [case for group in in_data(part) for case in group["cases"]]
+    prompts = [case.get("prompt", "few_shot") for case in cases]  # their own `style` is another
+    found = [(c, *judged(c | {"style": p})) for c, p in zip(cases, prompts, strict=True)]
     assert sum(ea == case["ea"] for case, ea, _ in found) >= 0.9 * len(cases)
     assert sum(label == case["label"] for case, _, label in found) >= 0.95 * len(cases)
     hits = Counter((case["label"], ea == case["ea"]) for case, ea, _ in found)

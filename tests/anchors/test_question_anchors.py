@@ -129,15 +129,12 @@ EMMA = "Is Emma by Emma, the EMMA of dilemma?"
 @pytest.mark.parametrize(
     ("own", "expected"),
     [
-        (["Emma"], [(3, 7, SUBJECT)]),
+        (["Emma"], [(3, 7, SUBJECT)]), ([" Emma "], [(3, 7, SUBJECT)]),
         (["Emma", "Emma"], [(3, 7, SUBJECT), (11, 15, SUBJECT)]),
-        ([" Emma "], [(3, 7, SUBJECT)]),
         (["emma"], [(3, 7, SUBJECT)]),  # whole words first, whatever their case
-        (["emm"], [(32, 35, SUBJECT)]),
-        (["lemma"], [(31, 36, SUBJECT)]),
-        (["DILEMMA"], [(29, 36, SUBJECT)]),
+        (["emm"], [(32, 35, SUBJECT)]), (["lemma"], [(31, 36, SUBJECT)]),
+        (["DILEMMA"], [(29, 36, SUBJECT)]), ([[2, 8]], [(3, 7, SUBJECT)]),
         ([[3, 7], [29, 36]], [(3, 7, SUBJECT), (29, 36, SUBJECT)]),
-        ([[2, 8]], [(3, 7, SUBJECT)]),
         ([[3, 10], [8, 15]], [(3, 15, SUBJECT)]),
         ([{"text": "of", "role": PROPERTY}, "Emma"], [(3, 7, SUBJECT), (26, 28, PROPERTY)]),
         ([{"start": 3, "end": 7, "role": PROPERTY}], [(3, 7, PROPERTY)]),
@@ -220,10 +217,6 @@ def test_nothing_is_found_in_nothing_and_a_name_that_is_nearly_all_is_thinned() 
     assert {s.found_by for s in spans if s.role == SUBJECT} == {"capitalised run, thinned"}
 
 
-def names(spans: list[Span]) -> int:
-    return sum(s.role == SUBJECT for s in spans)
-
-
 WORDS = """who what is the of Paris O'Neil's 'quoted U.S. (1999), Élan born 東京 Mr. & "said" s'"""
 AWKWARD = st.lists(st.sampled_from(WORDS.split()), max_size=14).map(" ".join)
 
@@ -236,6 +229,7 @@ def test_spans_of_any_text_are_well_formed_and_only_one_name_goes_beyond_half(
     question = text + end
     spans = find(question)
     assert_well_formed(question, spans)
-    assert words_in(question, spans) <= word_count(question) / 2 or names(spans) == 1
+    names = [s for s in spans if s.role == SUBJECT]
+    assert words_in(question, spans) <= word_count(question) / 2 or len(names) == 1
     for subject in ("O'Neil", "東京"):
         assert_well_formed(question, find(question, subject=subject, property="born"))

@@ -15,15 +15,11 @@ NAMES = [
     "👩‍👩‍👧 family",
     "e\u0301tude", "naïve", "100%", "C++", "a",
 ]  # fmt: skip
-names = st.sampled_from(NAMES) | st.text(
-    alphabet=st.characters(
-        codec="utf-8",
-        exclude_categories=("Cc", "Cs", "Zl", "Zp", "Cn"),
-        exclude_characters="\ufffd",
-    ),
-    min_size=1,
-    max_size=12,
-).filter(lambda name: name == name.strip() and not name.startswith("<"))
+NO_NAME = ("Cc", "Cs", "Zl", "Zp", "Cn")
+letters = st.characters(codec="utf-8", exclude_categories=NO_NAME, exclude_characters="\ufffd")
+names = st.sampled_from(NAMES) | st.text(letters, min_size=1, max_size=12).filter(
+    lambda name: name == name.strip() and not name.startswith("<")
+)
 few = settings(
     max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -35,14 +31,8 @@ def metaspace(metaspace: Any) -> Any:
     from tokenizers import decoders
 
     copied = deepcopy(metaspace)
-    copied.backend_tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
-    )
+    parts = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()]
+    copied.backend_tokenizer.decoder = decoders.Sequence([*parts, decoders.Strip(" ", 1, 0)])
     return copied
 
 
@@ -74,14 +64,10 @@ def test_spans_decode_back_to_their_text_without_a_token_that_could_be_spared(
         assert (_words(name) in _words(decoded)) == (some == inside)
 
 
-def test_a_token_that_overlaps_an_edge_belongs_to_the_span() -> None:
-    text = "abcdef gh"
-    offsets = [(0, 0), (0, 3), (3, 6), (6, 9)]
+def test_a_token_that_overlaps_an_edge_belongs_to_the_span_unless_by_white_space_alone() -> None:
+    text, offsets = "abcdef gh", [(0, 0), (0, 3), (3, 6), (6, 9)]
     assert tokens.overlapping(text, offsets, 2, 4) == (1, 2)
     assert tokens.overlapping(text, offsets, 3, 6) == (2,)
-
-
-def test_a_token_that_shares_only_white_space_stays_out() -> None:
     text = "ab  cd ef"
     offsets = [(0, 2), (2, 3), (3, 6), (6, 7), (7, 9)]
     assert tokens.overlapping(text, offsets, 2, 7) == (2,)
@@ -94,14 +80,10 @@ def test_wrong_offsets_are_noticed_and_rebuilt(tokenizer: Any, by: int) -> None:
     text = "Q: What is Győr's  東京物語 occupation? A:"
     right = _encode(tokenizer, text)
     shifted = replace(right, offsets=tuple((a + by, b + by) for a, b in right.offsets))
-    spans = [
-        (11, 15),
-        (text.index("東"), text.index("語") + 1),
-        (text.index("occ"), text.index("?")),
-    ]
+    parts = ("Győr", "東京物語", "occupation")
+    spans = [(text.index(part), text.index(part) + len(part)) for part in parts]
     found = tokens.span_tokens(tokenizer, shifted, spans)
-    assert found.rebuilt > 0
-    assert found.failed == 0
+    assert found.rebuilt > 0 and found.failed == 0
     assert found.tokens == tokens.span_tokens(tokenizer, right, spans).tokens
 
 

@@ -29,9 +29,8 @@ def test_rows_held_back_for_examples_are_counted_apart(tmp_path: Path) -> None:
     assert plain.counts.dropped == {"outside the sample": 5}
     file = tmp_path / "examples.yaml"
     file.write_text("[{question: who was the first, answer: one}]")
-    other = datasets.prepare(
-        entry | {"few_shot": {"file": str(file)}}, sample_size=200, seed=0, hold_back=True
-    )
+    shown = entry | {"few_shot": {"file": str(file)}}
+    other = datasets.prepare(shown, sample_size=200, seed=0, hold_back=True)
     assert other.sampled.equals(plain.sampled), "nothing is held back for those of a file"
     assert other.few_shot["answers"].tolist() == [["one"]]
 

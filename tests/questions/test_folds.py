@@ -58,15 +58,13 @@ def test_folds_get_their_share_of_either_class() -> None:
     z = (random.random(500) < 0.15).astype(int)
     fold = folds.assign(random.integers(0, 200, 500), z, 5, 0)
     sizes, wrong = np.bincount(fold), np.bincount(fold, weights=z)
-    assert np.ptp(sizes) <= 8
-    assert np.ptp(wrong) <= 3
+    assert np.ptp(sizes) <= 8 and np.ptp(wrong) <= 3
 
 
 def test_the_same_seed_gives_the_same_folds_and_another_seed_others() -> None:
     z = np.arange(60) % 2
     first, again, other = (folds.assign(np.arange(60), z, 5, seed) for seed in (1, 1, 2))
-    assert (first == again).all()
-    assert (first != other).any()
+    assert (first == again).all() and (first != other).any()
 
 
 @pytest.mark.parametrize(
@@ -99,8 +97,8 @@ TWENTY = np.arange(20)
         (TWENTY[:3], np.array([0, 1, 0]), "3 samples are fewer than 5 folds"),
         (TWENTY % 4, TWENTY // 4 % 2, "only 4 groups"),
         (
-            np.r_[np.zeros(4, dtype=int), TWENTY + 1],
-            np.r_[np.ones(4, dtype=int), np.zeros(20, dtype=int)],
+            np.r_[[20] * 4, TWENTY],
+            np.r_[[1] * 4, [0] * 20],
             "no wrong answer is left to learn from",
         ),
     ],

@@ -1,9 +1,8 @@
 """The hub: asked again where that may help and only there, its refusals told by their type."""
 
 import logging
-from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from datasets.exceptions import DatasetNotFoundError
@@ -39,14 +38,7 @@ TWICE, ALWAYS, NEVER = [1.0, 2.0], [1.0, 2.0, 4.0], []
 def test_what_passes_is_waited_for_ever_longer(
     waited: list[float], status: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    answers: list[Any] = [refusal(status), ConnectionError(TOKEN), "rows"]
-
-    def call() -> str:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return str(answer)
-
+    call = Mock(side_effect=[refusal(status), ConnectionError(TOKEN), "rows"])
     with caplog.at_level(logging.WARNING, "anchorscope.questions.hub"):
         assert hub.fetch(call, "model", "a/b") == "rows"
     assert waited == TWICE and TOKEN not in caplog.text
@@ -82,15 +74,9 @@ def test_what_fails_is_told_by_its_type_without_the_token(
     said: str,
     pauses: list[float],
 ) -> None:
-    def raising(error: Exception | None, cause: Exception | None = None) -> Callable[..., None]:
-        def call(*_: object, **__: object) -> None:
-            if error:
-                raise error from cause
-
-        return call
-
-    monkeypatch.setattr("datasets.load_dataset", raising(error, cause))
-    monkeypatch.setattr("huggingface_hub.auth_check", raising(cause))
+    error.__cause__ = cause
+    monkeypatch.setattr("datasets.load_dataset", Mock(side_effect=error))
+    monkeypatch.setattr("huggingface_hub.auth_check", Mock(side_effect=cause))
     with pytest.raises(AnchorscopeError) as raised:
         reading.hub_split("a/b", None, "dev", "f" * 40)
     assert said in str(raised.value) and "a/b" in str(raised.value) and "dev" in str(raised.value)

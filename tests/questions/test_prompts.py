@@ -24,11 +24,9 @@ def asked() -> pd.DataFrame:
 
 
 def examples(n: int = 12) -> pd.DataFrame:
-    rows = [
-        {"question": f"Example\n{i}?", "answer": f"gold {i}", "relation": f"r{i % 3}"}
-        for i in range(n)
-    ]
+    said = [(f"Example\n{i}?", f"gold {i}", f"r{i % 3}") for i in range(n)]
     fields = {"question": "question", "answers": ["answer"], "relation": "relation"}
+    rows = [dict(zip(("question", "answer", "relation"), row, strict=True)) for row in said]
     return questions.normalise(rows, fields, split="test")[0]
 
 
@@ -49,12 +47,10 @@ class Template:
 def assert_spans_decode(frame: pd.DataFrame) -> None:
     marked = []
     for row in frame[frame["dropped"].isna()].to_dict("records"):
-        inside = row["prompt"][row["question_start"] : row["question_end"]]
-        assert inside.strip() == row["question"].strip()
+        start, end = row["question_start"], row["question_end"]
+        assert row["prompt"][start:end].strip() == row["question"].strip()
         places = [*zip(row["eq_start"], row["eq_end"], strict=True)]
-        assert places and all(
-            row["question_start"] <= a < b <= row["question_end"] for a, b in places
-        )
+        assert places and all(start <= a < b <= end for a, b in places)
         marked.append([row["prompt"][a:b] for a, b in places])
     assert marked[0] == ["George Rankin", "occupation"] and "東京" in marked[1]
     assert frame["eq_role"][0] == ["subject", "property"]
@@ -66,8 +62,7 @@ def test_plain_prompts_are_exact_and_keep_the_question_verbatim() -> None:
     assert frame["prompt"].tolist() == [f"Q: {row['question']} A:" for row in ASKED]
     assert_spans_decode(frame)
     assert frame["dropped"].tolist() == [None, None, "no question anchor"]
-    assert (counts.total, counts.kept) == (3, 2)
-    assert counts.dropped == {"no question anchor": 1}
+    assert (counts.total, counts.kept, counts.dropped) == (3, 2, {"no question anchor": 1})
     assert counts.notes["found by metadata"] == 2
 
 
@@ -77,9 +72,8 @@ def test_few_shot_prompts_show_the_same_examples_to_every_question() -> None:
     assert len(heads) == 1 and counts.notes["few-shot examples shown"] == 4
     head = heads.pop()
     assert head.count("Q: Example ") == 4 and head.endswith("\n\nQ: ")
-    assert all(
-        p.endswith(f"Q: {r['question']}\nA:") for p, r in zip(frame["prompt"], ASKED, strict=True)
-    )
+    for prompt, row in zip(frame["prompt"], ASKED, strict=True):
+        assert prompt.endswith(f"Q: {row['question']}\nA:")
     assert_spans_decode(frame)
 
 
@@ -149,18 +143,15 @@ def test_a_users_own_anchors_come_before_any_finder() -> None:
     assert subjects["eq_role"].tolist()[:2] == [["subject"], ["subject"]]
 
 
+NONE = examples(1).iloc[:0]
+
+
 @pytest.mark.parametrize(
-    "options",
-    [
-        {"style": "poem"},
-        {"style": "chat"},
-        {"style": "few_shot"},
-        {"style": "few_shot", "few_shot": examples(1).iloc[:0]},
-    ],
+    ("style", "pool"), [("poem", None), ("chat", None), ("few_shot", None), ("few_shot", NONE)]
 )
-def test_what_cannot_be_built_ends_in_one_message(options: dict) -> None:
+def test_what_cannot_be_built_ends_in_one_message(style: str, pool: pd.DataFrame | None) -> None:
     with pytest.raises(AnchorscopeError):
-        prompts.build(asked(), options.pop("few_shot", None), **options)
+        prompts.build(asked(), pool, style=style)
 
 
 def test_written_examples_cover_all_sixteen_relations_and_none_repeats_a_sampled_subject() -> None:

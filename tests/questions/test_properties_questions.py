@@ -14,15 +14,9 @@ from anchorscope.storage import files
 from anchorscope.storage.errors import AnchorscopeError
 
 FIELDS = {
-    "id": "id",
-    "question": "q",
-    "answers": ["a", "more"],
-    "subject": "s",
-    "property": "p",
-    "relation": "r",
-    "titles": "t",
-    "anchors": "own",
-}
+    "id": "id", "question": "q", "answers": ["a", "more"], "subject": "s", "property": "p",
+    "relation": "r", "titles": "t", "anchors": "own",
+}  # fmt: skip
 
 
 def chat(template: str, change: Callable[[str], str]) -> SimpleNamespace:
@@ -38,23 +32,15 @@ CHATS = {
     "escaped": chat("<u>{}</u>", lambda said: said.replace("<", "&lt;")),
 }
 numbers = st.one_of(st.integers(), st.floats())
-texts = st.one_of(text, st.none(), st.just(float("nan")))
-values = st.one_of(
-    texts, numbers, st.lists(st.one_of(texts, numbers), max_size=3), st.just("['a', \"b\"]")
+texts = text | st.none() | st.just(float("nan"))
+values = texts | numbers | st.lists(texts | numbers, max_size=3) | st.just("['a', \"b\"]")
+entries = (
+    values
+    | st.lists(st.integers(-3, 80), max_size=3)
+    | st.fixed_dictionaries({"text": short, "role": st.sampled_from(["subject", "x", None])})
+    | st.fixed_dictionaries({"start": numbers, "end": numbers})
 )
-own = st.one_of(
-    st.none(),
-    text,
-    st.lists(
-        st.one_of(
-            values,
-            st.lists(st.integers(-3, 80), max_size=3),
-            st.fixed_dictionaries({"text": short, "role": st.sampled_from(["subject", "x", None])}),
-            st.fixed_dictionaries({"start": numbers, "end": numbers}),
-        ),
-        max_size=4,
-    ),
-)
+own = st.none() | text | st.lists(entries, max_size=4)
 
 
 @st.composite

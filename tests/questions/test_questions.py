@@ -105,15 +105,11 @@ def test_a_list_of_one_text_is_that_text_and_counted() -> None:
 
 
 def test_rows_that_cannot_be_used_are_counted_by_reason() -> None:
-    rows = [
-        {"question": "q1", "answer": ["", "the", "gold"]},
-        {"question": " ", "answer": "gold"},
-        {"question": None, "answer": "gold"},
-        {"question": "q2", "answer": []},
-        {"question": "q3", "answer": None},
-        {"question": " q1 ", "answer": "other"},
-    ]
-    frame, counts = table(rows)
+    given: list[tuple[str | None, Any]] = [
+        ("q1", ["", "the", "gold"]), (" ", "gold"), (None, "gold"), ("q2", []), ("q3", None),
+        (" q1 ", "other"),
+    ]  # fmt: skip
+    frame, counts = table([{"question": q, "answer": golds} for q, golds in given])
     assert counts.dropped == {"no question": 2, "no answers": 2, "equal question folded": 1}
     left_out = ("empty golds left out", "golds that normalise to nothing left out")
     assert counts.notes == dict.fromkeys(left_out, 1)
@@ -127,11 +123,9 @@ def test_equal_means_equal_after_nfc_and_whitespace_but_case_counts() -> None:
 
 
 def test_ids_that_are_replaced_are_counted_and_the_first_ones_named() -> None:
-    rows = [
-        {"id": n, "q": f"Who is {k}?", "a": "x"} for k, n in enumerate(["a", "b", "a", "", "c"])
-    ]
-    fields = {"id": "id", "question": "q", "answers": ["a"]}
-    frame, counts = questions.normalise(rows, fields, split=None)
+    ids = ["a", "b", "a", "", "c"]
+    rows = [{"id": id_, "question": f"Who is {k}?", "answer": "x"} for k, id_ in enumerate(ids)]
+    frame, counts = table(rows, {**PLAIN, "id": "id"})
     assert counts.kept == 5 and {"b", "c"} <= set(frame["id"]) and "a" not in set(frame["id"])
     assert frame["id"].is_unique
     assert dict(counts.notes) == {
@@ -298,12 +292,9 @@ def test_own_anchors_that_mark_nothing_are_counted_and_named_and_others_stay() -
 
 
 def test_folded_rows_keep_own_anchors_of_the_kept_text_and_count_the_others() -> None:
-    rows = own_rows(None, ["Emma"], ["novel"], ["Emma"])
     texts = ["Is Emma  x?", "Is Emma x?", "Is Emma  x?", "Is Emma  x?"]
-    for row, text in zip(rows, texts, strict=True):
-        row["question"] = text
-    rows[2]["mine"] = ["x"]
-    frame, counts = table(rows, OWN)
+    rows = zip(own_rows(None, ["Emma"], ["x"], ["Emma"]), texts, strict=True)
+    frame, counts = table([row | {"question": text} for row, text in rows], OWN)
     assert frame["question"].tolist() == ["Is Emma  x?"]
     assert frame["anchors"].tolist() == [[{"start": 9, "end": 10, "role": "subject"}]]
     assert counts.notes["folded rows with other anchors"] == 2
