@@ -60,17 +60,13 @@ def matches(answer: str, golds: Iterable[str]) -> bool:
     answer denies ("not Paris", "never won the Nobel Prize") is not looked for golds, unless the
     gold is such a phrase itself ("Not Fade Away").
     """
-    return any(_matches(answer, gold) for gold in golds)
-
-
-def _matches(answer: str, gold: str) -> bool:
-    if not squad_normalise(gold):
-        return False
-    wanted = _normalise(gold)
-    said = _readings(answer if DENIAL.search(gold) else _without_denials(answer))
-    if wanted == _normalise(answer) or wanted in said:
-        return True
-    return len(wanted) >= MIN_CONTAINED and any(_contains(one, wanted) for one in said)
+    for gold in filter(squad_normalise, golds):
+        wanted = _normalise(gold)
+        said = _readings(answer if DENIAL.search(gold) else _without_denials(answer))
+        contained = len(wanted) >= MIN_CONTAINED and any(_contains(one, wanted) for one in said)
+        if contained or wanted == _normalise(answer) or wanted in said:
+            return True
+    return False
 
 
 @lru_cache(maxsize=65536)

@@ -3,30 +3,35 @@
 The *metadata* finder is used where the dataset names the subject. The *offline* finder reads the
 question alone, with a short list of English function words and no model: quoted text, capitalised
 runs, titles that the row carries, phrases that capitals do not mark, and the words that ask for the
-property. None of them sees gold answers, model answers or labels.
+property. A user's *own* anchors, the entries of a column, come before both. None of them sees gold
+answers, model answers or labels.
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from anchorscope.anchors import own_anchors
-from anchorscope.anchors.english import FUNCTION
 from anchorscope.anchors.limits import within_half
 from anchorscope.anchors.names import is_aside, name_candidates
 from anchorscope.anchors.properties import property_candidates
 from anchorscope.anchors.words import (
     PROPERTY,
+    ROLES,
     SUBJECT,
     Span,
     Word,
     is_free,
     occurrences,
     trim,
+    united,
     word_places,
     words_of,
 )
 
 LONGEST = 2000  # words; nobody asks a longer question, and the finders' time grows with the square
+NOT_FOUND = "text not in the question"
+OUT_OF_RANGE = "characters out of range"
+UNREADABLE = "neither a text nor [start, end]"
 
 
 def find(
@@ -47,11 +52,11 @@ def find(
             does not occur, the offline finder keeps its best spans within half of the words.
         property: its name, used where it occurs in the question.
         titles: titles that the row carries, for instance of its supporting articles.
-        own: the user's own anchors, see `own_anchors.resolve`. Where they are given, no others are
+        own: the user's own anchors, see `own_spans`. Where they are given, no others are
             looked for, even if none of them marks anything.
     """
     if own is not None:
-        return own_anchors.resolve(question, own)[0]
+        return own_spans(question, own)[0]
     if len(word_places(question)) > LONGEST:
         return []
     words = words_of(question)
@@ -63,7 +68,7 @@ def find(
 def _subject_spans(question: str, subject: str, words: Sequence[Word]) -> list[Span]:
     places = occurrences(question, subject)
     # "What was What built for?": the asking word is not the name where the name comes again.
-    if len(places) > 1 and words and words[0].lower in FUNCTION and places[0][0] == words[0].start:
+    if len(places) > 1 and words and words[0].function and places[0][0] == words[0].start:
         places = places[1:]
     return [Span(*trim(question, a, b), SUBJECT, "metadata") for a, b in places]
 
@@ -94,3 +99,55 @@ def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ())
     last = max(found, key=lambda c: c.start)
     found.remove(last)
     return [*found, Span(last.start, last.end, SUBJECT, "query words")]
+
+
+def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple[str, Any]]]:
+    """Spans of a user's own anchors, and the entries that mark nothing.
+
+    An entry is a text, whose first occurrence not taken by an earlier entry is marked (as whole
+    words if it stands there so, else anywhere; in its own case if it stands there so, else in
+    any); or a pair [start, end] of characters; or a mapping with `text`, or `start` and `end`, and
+    `role` (`subject`, the default, or `property`). White space at edges is left out. Spans are in
+    order, those that overlap united under the first one's role; with each entry that marks nothing
+    comes the reason: (reason, entry).
+    """
+    found: list[Span] = []
+    failed: list[tuple[str, Any]] = []
+    for entry in own:
+        what, role = entry, SUBJECT
+        if isinstance(entry, Mapping):  # a parquet file's holds None for what is left out
+            pair = (entry.get("start"), entry.get("end"))
+            what = pair if entry.get("text") is None else entry["text"]
+            role = entry.get("role") or SUBJECT
+        place = _place(question, what, found) if role in ROLES else UNREADABLE
+        if isinstance(place, str):
+            failed.append((place, entry))
+        else:
+            found.append(Span(*place, role, "column"))
+    return united(found), failed
+
+
+def _place(question: str, what: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
+    """Where an entry stands, or why nowhere."""
+    if isinstance(what, str):
+        places = _occurrences(question, what.strip())
+        return next((p for p in places if is_free(Span(*p, "", ""), taken)), NOT_FOUND)
+    if not isinstance(what, Sequence) or len(what) != 2 or not all(map(_whole, what)):
+        return UNREADABLE
+    start, end = int(what[0]), int(what[1])
+    if not 0 <= start < end <= len(question) or not (text := question[start:end].strip()):
+        return OUT_OF_RANGE
+    start = question.index(text, start)
+    return start, start + len(text)
+
+
+def _whole(number: Any) -> bool:
+    return not isinstance(number, bool) and isinstance(number, int | float) and number % 1 == 0
+
+
+def _occurrences(question: str, text: str) -> list[tuple[int, int]]:
+    if not text:
+        return []
+    ways = (re.finditer(re.escape(text), question, flags) for flags in (0, re.IGNORECASE))
+    inside_words = ([match.span() for match in way] for way in ways)
+    return occurrences(question, text) or next(filter(None, inside_words), [])

@@ -48,8 +48,6 @@ def encode(
         add_special_tokens=add_special_tokens,
         return_offsets_mapping=True,
         return_attention_mask=False,
-        padding=False,
-        truncation=False,
     )
     encoded = []
     for text, ids, offsets in zip(texts, found["input_ids"], found["offset_mapping"], strict=True):
@@ -176,9 +174,7 @@ def _rebuilt(tokenizer: PreTrainedTokenizerFast, encoded: Encoded) -> Offsets:
 
 
 def _decode(tokenizer: PreTrainedTokenizerFast, ids: Sequence[int]) -> str:
-    return str(
-        tokenizer.decode(list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False)
-    )
+    return str(tokenizer.decode(list(ids), clean_up_tokenization_spaces=False))
 
 
 def _plain(text: str) -> str:

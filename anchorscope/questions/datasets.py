@@ -39,7 +39,8 @@ def prepare(
     if frame.empty:
         what = f"no usable question among {counts.total} rows ({dict(counts.dropped)})"
         do = "check `fields` and `split` of the dataset in config.yaml"
-        raise AnchorscopeError(what, _source(dataset), do, see="no-usable-question")
+        where = dataset.get("hub") or dataset["local"]
+        raise AnchorscopeError(what, where, do, see="no-usable-question")
     few_shot = dataset.get("few_shot") or {}
     elsewhere = bool(few_shot.get("file") or few_shot.get("split"))
     hold_back = hold_back and not elsewhere
@@ -96,17 +97,13 @@ def _world(settings: Mapping[str, Any], seed: int) -> Prepared:
     return Prepared(shuffled, frame.iloc[:0], counts, None)
 
 
-def _source(dataset: Mapping[str, Any]) -> object:
-    return dataset.get("hub") or dataset["local"]
-
-
 def _questions(
     dataset: Mapping[str, Any], split: str | None
 ) -> tuple[pd.DataFrame, Counts, str | None]:
     """The questions of a split, and the commit they were read from, None for the user's rows."""
     rows, commit = reading.load_rows(dataset, split)
-    found = questions.normalise(rows, dataset["fields"], split=split, source=_source(dataset))
-    return (*found, commit)
+    source = dataset.get("hub") or dataset["local"]
+    return (*questions.normalise(rows, dataset["fields"], split=split, source=source), commit)
 
 
 def _examples(dataset: Mapping[str, Any], source: Mapping[str, Any]) -> pd.DataFrame:

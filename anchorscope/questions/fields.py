@@ -10,8 +10,8 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.anchors import own_anchors
 from anchorscope.anchors.labels import squad_normalise
+from anchorscope.anchors.question_anchors import own_spans
 from anchorscope.storage.errors import AnchorscopeError, nearest
 
 NAMED = 5  # own anchors without a place that are named, for each reason
@@ -100,7 +100,7 @@ class Cells:
             entries = [value] if _given(value) else []
         if not entries:
             return None
-        found, failed = own_anchors.resolve(question, entries)
+        found, failed = own_spans(question, entries)
         for reason, entry in failed:
             total = f"own anchors, {reason}"
             self.notes[total] += 1

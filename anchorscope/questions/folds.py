@@ -56,7 +56,6 @@ def assign(
     Raises AnchorscopeError, which names `where`: one class only, too few samples or components, or
     folds of which one would leave only one class to learn from.
     """
-    z = np.asarray(z)
     _check(groups, z, n_folds, where)
     _, groups = np.unique(groups, return_inverse=True)
     counts = np.stack([np.bincount(groups, weights=z == label) for label in (0, 1)], axis=1)

@@ -17,14 +17,10 @@ from anchorscope.questions import world
 
 # Style → the features that the label follows.
 FOLLOWS: dict[str, tuple[str, ...]] = {
-    "null-surname": ("surname",),
-    "null-property": ("property",),
-    "null-template": ("template",),
-    "null-length": ("length",),
-    "null-lead-in": ("lead_in",),
-    "null-closer": ("closer",),
+    "null-surname": ("surname",), "null-property": ("property",), "null-template": ("template",),
+    "null-length": ("length",), "null-lead-in": ("lead_in",), "null-closer": ("closer",),
     "null-additive": ("answer", "property"),
-}
+}  # fmt: skip
 # Feature → its values; the second half of them speaks against the response.
 FEATURES: dict[str, Sequence[Any]] = {
     "first_name": range(48),

@@ -21,9 +21,10 @@ _NOT_DATA = re.compile(
 )
 
 
-def load_rows(
-    dataset: Mapping[str, Any], split: str | None
-) -> tuple[list[dict[str, Any]], str | None]:
+Rows = list[dict[str, Any]]
+
+
+def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:
     """Rows of a split with the columns of its fields, and their commit (None for local rows).
 
     In a local folder, `config` names a subfolder, if there is one, and the split is the files
@@ -32,7 +33,7 @@ def load_rows(
     fields, config, hub = dataset["fields"], dataset.get("config"), dataset.get("hub")
     paths = {path for _, path in column_paths(fields)}
     keep = paths | {path.split(".")[0] for path in paths}
-    rows: list[dict[str, Any]] = []
+    rows: Rows = []
     if hub:
         asked = dataset.get("revision")
         commit = revisions.commit_of_dataset(hub, revisions.wanted("datasets", hub, asked))
@@ -133,7 +134,7 @@ def data_files(folder: Path) -> list[Path]:
     return []
 
 
-def file_rows(path: Path) -> list[dict[str, Any]]:
+def file_rows(path: Path) -> Rows:
     """Rows of one file, by its ending; raises AnchorscopeError naming a broken line."""
     if reader := READERS.get(path.suffix.lower()):
         return reader(path)
@@ -167,14 +168,14 @@ def _json(text: str, where: object, kind: type, expected: str) -> Any:
     return value
 
 
-def _jsonl(path: Path) -> list[dict[str, Any]]:
+def _jsonl(path: Path) -> Rows:
     # On \n only: str.splitlines() also cuts at U+0085 and U+2028, which occur inside questions.
     lines = [(f"{path}, line {n}", line) for n, line in enumerate(_text(path).split("\n"), 1)]
     row = 'a row such as {"question": ..., "answers": [...]}'
     return [_json(line, where, dict, row) for where, line in lines if line.strip(" \t\r")]
 
 
-def _json_file(path: Path) -> list[dict[str, Any]]:
+def _json_file(path: Path) -> Rows:
     rows = _json(_text(path), path, list, "a list of rows (or .jsonl, with a row a line)")
     for number, row in enumerate(rows, 1):
         if not isinstance(row, dict):
@@ -182,7 +183,7 @@ def _json_file(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _csv(path: Path) -> list[dict[str, Any]]:
+def _csv(path: Path) -> Rows:
     csv.field_size_limit(sys.maxsize)
     reader = csv.DictReader(io.StringIO(_text(path), newline=""), strict=True)
     rows = []
@@ -197,7 +198,7 @@ def _csv(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _parquet(path: Path) -> list[dict[str, Any]]:
+def _parquet(path: Path) -> Rows:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -207,7 +208,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
         raise _broken(f"broken parquet file: {error}", path, "get it again") from None
 
 
-READERS: dict[str, Callable[[Path], list[dict[str, Any]]]] = {
+READERS: dict[str, Callable[[Path], Rows]] = {
     ".jsonl": _jsonl,
     ".ndjson": _jsonl,
     ".json": _json_file,

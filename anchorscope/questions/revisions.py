@@ -11,6 +11,7 @@ from typing import TypeGuard
 
 import yaml
 from filelock import FileLock
+from huggingface_hub import constants
 
 from anchorscope.questions.hub import SILENCE, fetch, place
 from anchorscope.storage.errors import AnchorscopeError
@@ -84,8 +85,6 @@ def _lock_key(hub: str, asked: str | None) -> str:
 
 def _cached(hub: str, revision: str | None) -> str | None:
     """The commit that a branch or tag stood for when the hub's client last asked."""
-    from huggingface_hub import constants
-
     folder = Path(constants.HF_HUB_CACHE) / f"datasets--{hub.replace('/', '--')}"
     said = folder / "refs" / (revision or "main")
     commit = said.read_text(encoding="utf-8").strip() if said.is_file() else ""

@@ -109,13 +109,12 @@ def facts(
     unseen: int = 40,
     words_per_group: int = 8,
 ) -> pd.DataFrame:
-    """The facts of one dataset as questions, two wordings each.
+    """The facts of one dataset, by a key of `STYLES`, as questions, two wordings each.
 
     The seed decides names, golds and planted answers; datasets of one seed share no name. Columns
     are the questions' and `planned`, the answer that training plants (None if unseen).
 
     Args:
-        style: a key of `STYLES`.
         pathways: `both`, or `answer`: only kinds whose word is always right or never.
         scored: facts of each scored kind; `redundant` and `neutral`: facts of each label;
             `unseen`: facts that training never shows.

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from anchorscope.anchors import english, own_anchors
-from anchorscope.anchors.question_anchors import find
+from anchorscope.anchors import english, question_anchors
+from anchorscope.anchors.question_anchors import NOT_FOUND, OUT_OF_RANGE, UNREADABLE, find
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, word_count
 from tools.finders import words_in
 
@@ -150,21 +150,17 @@ def test_a_users_own_spans_are_taken_as_they_are(own: list, expected: list) -> N
 @pytest.mark.parametrize(
     ("entry", "reason"),
     [
-        ("Anna", own_anchors.NOT_FOUND), ("", own_anchors.NOT_FOUND),
-        ([3, 99], own_anchors.OUT_OF_RANGE), ([-1, 2], own_anchors.OUT_OF_RANGE),
-        ([7, 3], own_anchors.OUT_OF_RANGE),
-        ([2, 3], own_anchors.OUT_OF_RANGE),  # a space
-        ([1], own_anchors.UNREADABLE), ([True, 2], own_anchors.UNREADABLE),
-        (7, own_anchors.UNREADABLE), (None, own_anchors.UNREADABLE),
-        ({"text": "Emma", "role": "hero"}, own_anchors.UNREADABLE),
-        ({"role": "subject"}, own_anchors.UNREADABLE),
+        ("Anna", NOT_FOUND), ("", NOT_FOUND), ([3, 99], OUT_OF_RANGE), ([-1, 2], OUT_OF_RANGE),
+        ([7, 3], OUT_OF_RANGE), ([2, 3], OUT_OF_RANGE),  # a space
+        ([1], UNREADABLE), ([True, 2], UNREADABLE), (7, UNREADABLE), (None, UNREADABLE),
+        ({"text": "Emma", "role": "hero"}, UNREADABLE), ({"role": "subject"}, UNREADABLE),
     ],
 )  # fmt: skip
 def test_an_entry_that_marks_nothing_is_told_and_brings_no_other_anchor(
     entry: object, reason: str
 ) -> None:
     by = Span(8, 10, SUBJECT, "column")
-    assert own_anchors.resolve(EMMA, [entry, "by"]) == ([by], [(reason, entry)])
+    assert question_anchors.own_spans(EMMA, [entry, "by"]) == ([by], [(reason, entry)])
     assert find(EMMA, own=[entry], subject="Emma") == []
 
 
