@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from anchorscope.anchors.queries import LONGEST
+from anchorscope.anchors.properties import LONGEST
 from anchorscope.anchors.words import PROPERTY, Span, Word, is_free, word_count, word_places
 
 PROPERTY_WORDS = 4  # more than these describe the question, not its property

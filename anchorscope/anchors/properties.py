@@ -1,10 +1,16 @@
-"""What a question asks for: the words that name the property, and those left over."""
+"""What a question says outside its names: the words that ask, and phrases that no capitals mark.
 
-from collections.abc import Collection, Mapping, Sequence
+In `who wrote pride and prejudice` a name goes on over the small words inside it. Where it begins
+and ends is told by the question's verb, by prepositions and by the words that announce a title.
+"""
 
-from anchorscope.anchors.english import AUXILIARIES, PREPOSITIONS, WH
-from anchorscope.anchors.queries import phrases, verblike
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from anchorscope.anchors import english
 from anchorscope.anchors.words import PROPERTY, SUBJECT, Span, Word, is_free
+
+LONGEST = 0.8  # share of a question's words that a phrase may be
 
 
 def property_candidates(
@@ -20,7 +26,7 @@ def property_candidates(
     names: list[range] = []
     rules: dict[int, str] = {}
     if with_subject:
-        names, behind = phrases(words, (set(range(len(words))) - free) | asked)
+        names, behind = _phrases(words, (set(range(len(words))) - free) | asked)
         verbs = (verbs | behind) - {i for run in names for i in run}
     else:
         rules = {i: "more words" for i in free if _counts(words, i)}
@@ -49,7 +55,7 @@ def _asked(words: Sequence[Word], free: Collection[int]) -> set[int]:
 
 def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
     """Whether word i is a verb of the question, not one inside a title written in small letters."""
-    if not verblike(words[i]):
+    if not _verblike(words[i]):
         return False
     last = i + 1 == len(words)
     return last or words[i + 1].breaks or words[i + 1].function or i + 1 not in free
@@ -57,11 +63,9 @@ def _verb(words: Sequence[Word], free: Collection[int], i: int) -> bool:
 
 def _question_word(words: Sequence[Word]) -> int | None:
     """The word that asks: at the start (also after a preposition), else the last one."""
-    for i, word in enumerate(words[:2]):
-        if word.lower in WH and all(w.function for w in words[:i]):
-            return i
-    places = [i for i, word in enumerate(words) if word.lower in WH]
-    return places[-1] if places else None
+    places = [i for i, word in enumerate(words) if word.lower in english.WH]
+    opening = [i for i in places if i < 2 and all(w.function for w in words[:i])]
+    return next(iter(opening or places[-1:]), None)
 
 
 def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list[int]:
@@ -72,18 +76,18 @@ def _phrase_after(words: Sequence[Word], free: Collection[int], wh: int) -> list
         return []
     i = wh + 1
     while i < len(words) and not _counts(words, i):
-        much = words[wh].lower == "how" and words[i].lower in AUXILIARIES
-        if much or (words[i].lower in PREPOSITIONS and words[i].lower != "as"):
+        much = words[wh].lower == "how" and words[i].lower in english.AUXILIARIES
+        if much or (words[i].lower in english.PREPOSITIONS and words[i].lower != "as"):
             return []
         i += 1
     who_does = words[wh].lower == "who" and i == wh + 1
     if not who_does and _is_name(words, free, wh, i):
         return []
-    if i in free and (who_does or verblike(words[i])):
+    if i in free and (who_does or _verblike(words[i])):
         return [i]
     group: list[int] = []
     while i < len(words) and (words[i].content or i not in free):
-        if group and (words[i].breaks or verblike(words[i])):
+        if group and (words[i].breaks or _verblike(words[i])):
             break
         # Words before a name describe it: "late singer Michael Jackson's first single".
         group = [*group, i] if i in free else []
@@ -95,12 +99,12 @@ def _is_name(words: Sequence[Word], free: Collection[int], wh: int, i: int) -> b
     """Whether the phrase behind `who is` is the subject: no `the` before it, no `of` behind."""
     between = [w.lower for w in words[wh + 1 : i]]
     bare = len(between) == 1 or between[1:] in (["a"], ["an"])
-    if not (i in free and bare and between[0] in AUXILIARIES):
+    if not (i in free and bare and between[0] in english.AUXILIARIES):
         return False
     end = next((j for j in range(i, len(words)) if words[j].function), len(words))
     heads = end < len(words) and words[end].lower in ("of", "for", "to")
     # "what are bulls used for"
-    return not heads or any(verblike(w) or not w.content for w in words[i:end])
+    return not heads or any(_verblike(w) or not w.content for w in words[i:end])
 
 
 def _runs(words: Sequence[Word], rules: Mapping[int, str]) -> list[list[int]]:
@@ -118,3 +122,192 @@ def _counts(words: Sequence[Word], i: int) -> bool:
     """Content words; `us` after `the` is the country, not the pronoun."""
     word = words[i]
     return word.content or (word.lower == "us" and i > 0 and words[i - 1].lower == "the")
+
+
+def _verblike(word: Word) -> bool:
+    """Whether a word may be a verb that a question asks with."""
+    regular = len(word.lower) > 4 and word.lower.endswith("ed") and "-" not in word.lower
+    return word.lower in english.VERBS or (regular and word.lower not in english.NO_VERBS)
+
+
+def _acts(word: Word) -> bool:
+    """The same where a verb is likely: at its place in a query."""
+    stem = word.lower.removesuffix("s").removesuffix("ing")
+    return _verblike(word) or not {word.lower, stem, f"{stem}e"}.isdisjoint(english.QUERY_VERBS)
+
+
+def _phrases(words: Sequence[Word], taken: Collection[int]) -> tuple[list[range], set[int]]:
+    """Neighbouring indices of each phrase, and the indices of the verbs between them.
+
+    The subjects of verbs come first, then the longest phrases, those over half of the words last.
+    Words whose indices are `taken` are in neither.
+    """
+    subjects: list[range] = []
+    found: list[range] = []
+    verbs: set[int] = set()
+    for start, end in _stretches(words, taken):
+        titled = _title(words, start, end) == start
+        if start - 1 in taken and _acts(words[start]) and not titled:  # "which apostle spoke at"
+            verbs.add(start)
+            start += 1
+        first, rest, behind = _read(words, start, end)
+        subjects += first
+        found += rest
+        verbs |= behind
+    runs = [part for run in subjects for part in _short(words, run)]
+    others = [part for run in found for part in _short(words, run)]
+    runs += sorted(others, key=lambda run: (2 * len(run) > len(words), -len(run), -run.start))
+    return [run for run in runs if any(_says(words, i) for i in run)], verbs
+
+
+def _read(words: Sequence[Word], start: int, end: int) -> tuple[list[range], list[range], set[int]]:
+    """The subject of a stretch, its other phrases and the verbs between them."""
+    opening = _opening(words, start, end)
+    verb = None if opening is None else _main_verb(words, opening, end)
+    if opening is not None and verb is not None:
+        joined = verb + 2 < end and words[verb + 1].lower == "and"  # "when did it begin and end"
+        last = verb + 2 if joined and _verblike(words[verb + 2]) else verb
+        others = [*_parts(words, start, opening), *_parts(words, last + 1, end)]
+        return [_trimmed(words, range(opening + 1, verb))], others, {verb, last}
+    asking = english.WH | english.SEPARATORS | english.AUXILIARIES
+    if start == 0 and words[0].lower not in asking:  # a statement
+        parts = _parts(words, start, end)
+        return parts[:1], parts[1:], set()
+    if opening is None:
+        return [], _parts(words, start, end), set()
+    parts = _parts(words, opening, end)  # "where in the bible are the disciples"
+    return parts[:1], [*_parts(words, start, opening), *parts[1:]], set()
+
+
+def _stretches(words: Sequence[Word], taken: Collection[int]) -> Iterator[tuple[int, int]]:
+    """Words [start, end) between punctuation and the words taken."""
+    start = 0
+    for i in range(len(words) + 1):
+        if i == len(words) or i in taken or words[i].breaks:
+            if start < i:
+                yield start, i
+            start = i + 1 if i in taken else i
+
+
+def _opening(words: Sequence[Word], start: int, end: int) -> int | None:
+    """The first auxiliary of a stretch, where no title stands before it."""
+    title = _title(words, start, end)
+    return next((i for i in range(start, title) if words[i].lower in english.AUXILIARIES), None)
+
+
+def _main_verb(words: Sequence[Word], opening: int, end: int) -> int | None:
+    """The verb behind the subject that an auxiliary opens, if there is any.
+
+    `released` in `when was how deep is your love released`.
+    """
+    lower = [w.lower for w in words[:end]]
+    if lower[opening + 1 : opening + 2] and lower[opening + 1] in english.SUBJECT_PRONOUNS:
+        return next((i for i in range(opening + 2, end) if not words[i].function), None)
+    asks = opening > 0 and lower[opening - 1] in ("who", "what", "that")
+    if asks and opening + 1 < end and _acts(words[opening + 1]):  # "who has won the cup"
+        return opening + 1
+    verbs = [i for i in range(opening + 2, end) if _acts(words[i])]
+    behind = english.PARTICLES | english.SEPARATORS
+    closing = [i for i in verbs if i + 1 == end or lower[i + 1] in behind]
+    if closing:
+        last = closing[-1]
+        return last - 2 if lower[last - 1] == "and" and last - 2 in verbs else last
+    if lower[opening] in english.BE:  # "is pistachio flavoured ice cream"
+        return next((i for i in verbs if words[i + 1].function), None)
+    if verbs or lower[opening] in ("has", "have", "had"):
+        return next(iter(verbs), None)
+    inner = range(opening + 2, end - 1)  # "did france and belgium invade the ruhr"
+    return next((i for i in inner if words[i].content and lower[i + 1] in english.ARTICLES), None)
+
+
+def _parts(words: Sequence[Word], start: int, end: int) -> list[range]:
+    """A stretch cut at prepositions, but not inside what a word announces as a title."""
+    title = _title(words, start, end)
+    cuts = [i for i in range(start, title) if _cuts(words, i)]
+    inner = [range(a, b) for a, b in pairwise([start, *cuts, title])]
+    runs = [_trimmed(words, run[1:] if run.start in cuts else run) for run in inner]
+    while title < end and words[title].lower in english.ARTICLES | {"of", "to"}:
+        title += 1
+    return [run for run in (*runs, range(title, end)) if run]
+
+
+def _title(words: Sequence[Word], start: int, end: int) -> int:
+    """Where a title begins that goes on to the end of the stretch; `end` where none does."""
+    performs = False
+    for i in range(start, end):
+        before = words[i - 1].lower if i else ""
+        performs = performs or before in english.PERFORMING
+        by_work = performs and before in ("in", "on") and not words[i].number
+        by_verb = before in english.TITLE_VERBS and words[i].lower not in english.PREPOSITIONS
+        if by_work or by_verb:
+            return i
+        announced = before in english.TITLE_NOUNS and i > start and not _cuts(words, i)
+        if announced or (words[i].lower in english.IN_TITLES and before not in english.AUXILIARIES):
+            return next((j + 1 for j in range(i, start - 1, -1) if _cuts(words, j)), start)
+    return end
+
+
+def _cuts(words: Sequence[Word], i: int) -> bool:
+    """Whether another phrase begins behind word i."""
+    lower, before = words[i].lower, words[i - 1].lower if i else ""
+    after = words[i + 1].lower if i + 1 < len(words) else ""
+    if lower in english.SEPARATORS:  # "in when calls the heart"
+        return lower in english.PREPOSITIONS or before not in english.PREPOSITIONS
+    if lower == "to" or before == "to":  # "warned europe to stay out"
+        return (after if lower == "to" else lower) in english.QUERY_VERBS
+    participle = _verblike(words[i]) and after in english.SEPARATORS  # "unix created in the 1990s"
+    light = lower in english.LIGHT and after in english.ARTICLES  # "... means the making of"
+    dated = lower in english.ARTICLES and before in english.TIMES
+    return lower in english.AUXILIARIES or participle or light or dated
+
+
+def _trimmed(words: Sequence[Word], run: range) -> range:
+    """A run without the small words at its ends that are no part of a title."""
+    start, end = run.start, run.stop
+    while start < end and _falls_off(words, start, run.start):
+        start += 1
+    while start < end and not _closes(words, end - 1):
+        end -= 1
+    behind = words[end].lower if end < run.stop else ""
+    follows = behind in english.PARTICLES | english.PREPOSITIONS
+    if follows and end - start > 1 and _acts(words[end - 1]):
+        end -= 1  # "the roadrunner belongs to"
+    return range(start, end)
+
+
+def _falls_off(words: Sequence[Word], i: int, first: int) -> bool:
+    """Whether word i at the front of a phrase is none of it: `the`, `name of`, `called the`."""
+    lower = words[i].lower
+    joint = i == first > 0 and lower in english.SEPARATORS | english.WH
+    if joint or lower in english.IN_TITLES or _says(words, i):
+        return False
+    behind = words[i + 1].lower if i + 1 < len(words) else ""
+    if lower == "one":
+        return behind == "of"
+    names = behind in english.ARTICLES | {"to"} or (behind == "of" and lower in english.NAMING)
+    return words[i].function or lower in english.PASSIVES or names
+
+
+def _closes(words: Sequence[Word], i: int) -> bool:
+    """Whether word i may end a phrase: `world war one`, `darling buds of may`."""
+    lower = words[i].lower
+    behind_of = words[i - 1].lower == "of" and lower not in english.WH
+    if behind_of or lower in english.IN_TITLES | {"us", "one"}:
+        return True
+    return not words[i].function and lower not in english.PASSIVES
+
+
+def _says(words: Sequence[Word], i: int) -> bool:
+    """Content words, and `us`, which in a query is the country."""
+    return words[i].content or words[i].lower == "us"
+
+
+def _short(words: Sequence[Word], run: range) -> list[range]:
+    """A run; one that is most of the question is cut at its first `of`, or the like, in two."""
+    if len(run) <= LONGEST * len(words):
+        return [run]
+    for joint in ("of", "to", "with", "and"):
+        if at := next((i for i in run[1:] if words[i].lower == joint), None):
+            parts = [_trimmed(words, range(run.start, at)), _trimmed(words, range(at, run.stop))]
+            return sorted(parts, key=len, reverse=True)
+    return [run]

@@ -95,10 +95,8 @@ def candidates(question: str, words: Sequence[Word], titles: Sequence[str] = ())
     found = names + property_candidates(words, names, with_subject=not named)
     if not found or any(c.role == SUBJECT for c in found):
         return found
-    # Of asked words alone, the last are the subject.
-    last = max(found, key=lambda c: c.start)
-    found.remove(last)
-    return [*found, Span(last.start, last.end, SUBJECT, "query words")]
+    *others, last = found  # of asked words alone, the last are the subject
+    return [*others, Span(last.start, last.end, SUBJECT, "query words")]
 
 
 def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple[str, Any]]]:

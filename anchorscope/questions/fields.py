@@ -44,7 +44,6 @@ class Cells:
 
     @property
     def question(self) -> str | None:
-        """The question, verbatim."""
         return self._verbatim("question", self._unwrapped("question"))
 
     @property
@@ -71,7 +70,6 @@ class Cells:
 
     @property
     def popularity(self) -> float | None:
-        """A number, None where there is none."""
         text = self.text("popularity", number=True)
         try:
             return None if text is None else float(text)
