@@ -66,7 +66,6 @@ _SKIP = re.compile(
     rf"(?:{_FIRST_ITEM}|{_TAG}|{_CHOICE}|[\s{_INVISIBLE}{re.escape(_BRACKETS)}]|"
     r"[-–—•*+>#]+(?=\s)|\.\.+(?=\w)|…|[¿¡,;:])+"
 )
-
 _YES_NO = re.compile(rf"[{re.escape(''.join(_PAIRS))}]*(?i:yes|no)(?=,\s+[^\W\d_A-Z])")
 
 # What a model adds to its answer: doubt, or what the answer is not.

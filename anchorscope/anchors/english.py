@@ -19,13 +19,12 @@ FUNCTION = WH | word_set("""
     shall should may might must of in on at by for from to with without into onto over under about
     after before between during since until through against among as than like near upon per via
     within across along around behind beyond toward towards up down off out away and or but nor if
-    then so not no yes also too both either neither each every any all some many much more most
-    less least other another such same own only just even very ever still yet again there here
-    this that these those it its he him his she her hers they them their theirs we us our you your
-    i me my mine one ones itself himself herself themselves while because although though whether
-    once however currently s t i'm i've i'll i'd you're you've you'll we're we've we'll they're
-    they've they'll dont don't doesn't didn't isn't aren't wasn't weren't can't won't hasn't
-    haven't
+    then so not no yes also too both either neither each every any all some many much more most less
+    least other another such same own only just even very ever still yet again there here this that
+    these those it its he him his she her hers they them their theirs we us our you your i me my
+    mine one ones itself himself herself themselves while because although though whether once
+    however currently s t i'm i've i'll i'd you're you've you'll we're we've we'll they're they've
+    they'll dont don't doesn't didn't isn't aren't wasn't weren't can't won't hasn't haven't
 """)
 # Words that carry no frame of their own in a question ("what is the name of the ...").
 LIGHT = word_set("""

@@ -32,7 +32,6 @@ _CLAUSE_END = re.compile(
 )
 _IDENTITY = re.compile(r"\b(?:is|was|are|were)\s?$")
 _DENIED = "¦"  # what the denied words leave; keeps the words beside them apart
-
 _ASCII_SYMBOLS = frozenset("$+<=>^`|~´")
 
 
@@ -92,8 +91,7 @@ def _readings(answer: str) -> tuple[str, ...]:
     """The normalised answer, and its variants where it spells a number twice: "twelve (12)"."""
     alone = (text for number in TWO_SPELLINGS.finditer(answer) for text in number.groups(""))
     inside = (TWO_SPELLINGS.sub(one, answer) for one in (r"\1\3", r"\2\4"))
-    texts = dict.fromkeys((answer, *alone, *inside))
-    return tuple(map(_normalise, texts))
+    return tuple(map(_normalise, dict.fromkeys((answer, *alone, *inside))))
 
 
 @lru_cache(maxsize=4096)

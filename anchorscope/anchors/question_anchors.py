@@ -128,7 +128,10 @@ def own_spans(question: str, own: Sequence[Any]) -> tuple[list[Span], list[tuple
 def _place(question: str, what: Any, taken: Sequence[Span]) -> tuple[int, int] | str:
     """Where an entry stands, or why nowhere."""
     if isinstance(what, str):
-        places = _occurrences(question, what.strip())
+        text = what.strip()
+        ways = (re.finditer(re.escape(text), question, flags) for flags in (0, re.IGNORECASE))
+        inside_words = ([match.span() for match in way] for way in ways if text)
+        places = occurrences(question, text) or next(filter(None, inside_words), [])
         return next((p for p in places if is_free(Span(*p, "", ""), taken)), NOT_FOUND)
     if not isinstance(what, Sequence) or len(what) != 2 or not all(map(_whole, what)):
         return UNREADABLE
@@ -141,11 +144,3 @@ def _place(question: str, what: Any, taken: Sequence[Span]) -> tuple[int, int] |
 
 def _whole(number: Any) -> bool:
     return not isinstance(number, bool) and isinstance(number, int | float) and number % 1 == 0
-
-
-def _occurrences(question: str, text: str) -> list[tuple[int, int]]:
-    if not text:
-        return []
-    ways = (re.finditer(re.escape(text), question, flags) for flags in (0, re.IGNORECASE))
-    inside_words = ([match.span() for match in way] for way in ways)
-    return occurrences(question, text) or next(filter(None, inside_words), [])

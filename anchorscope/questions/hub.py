@@ -17,7 +17,6 @@ from tenacity.wait import wait_exponential
 from anchorscope.storage.errors import CLOSED, FULL, AnchorscopeError
 
 Found = TypeVar("Found")
-
 ATTEMPTS = 6  # after the first failure one second is waited, then twice as long each time
 SILENCE = 60.0  # seconds without a byte after which an attempt has failed
 # Statuses that another attempt may change; 401, 403 and 404 are answers.

@@ -71,9 +71,7 @@ def samples(style: str, *, seed: int) -> pd.DataFrame:
     rows = []
     for number, place in enumerate(places):
         subject = f"{first_names[place['first_name']]} {surnames[place['surname']]}"
-        question = _question(place, subject, rng)
-        response = _response(place, words, wrong[number], rng)
-        rows.append({"id": f"{style}-{number}", **question, **response})
+        rows.append({"id": f"{style}-{number}", **_row(place, subject, words, wrong[number], rng)})
     return pd.DataFrame(rows)
 
 
@@ -92,17 +90,14 @@ def _rate(place: Mapping[str, int], style: str) -> float:
     return 1 / (1 + math.exp(-sum(LOG_ODDS if one else -LOG_ODDS for one in against)))
 
 
-def _question(place: Mapping[str, int], subject: str, rng: Random) -> dict[str, Any]:
+def _row(
+    place: Mapping[str, int], subject: str, words: Sequence[str], wrong: bool, rng: Random
+) -> dict[str, Any]:
     asked = {"subject": subject, "property": FEATURES["property"][place["property"]]}
     filler = "".join(f" {word}" for word in rng.sample(_FILLERS, place["length"]))
     question = FEATURES["template"][place["template"]].format(**asked, filler=filler)
-    return {"question": question, **asked, "relation": "person", "kind": None}
-
-
-def _response(
-    place: Mapping[str, int], words: Sequence[str], wrong: bool, rng: Random
-) -> dict[str, Any]:
     word = words[place["answer"]]
     gold = rng.choice([other for other in words if other != word]) if wrong else word
     lead_in, closer = (FEATURES[name][place[name]] for name in ("lead_in", "closer"))
-    return {"answers": [gold], "response": f"{lead_in}{word}{closer}"}
+    row = {"question": question, **asked, "relation": "person", "kind": None}
+    return row | {"answers": [gold], "response": f"{lead_in}{word}{closer}"}

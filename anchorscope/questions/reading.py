@@ -15,13 +15,11 @@ from anchorscope.questions import hub as the_hub, revisions
 from anchorscope.questions.fields import check_columns, column_paths
 from anchorscope.storage.errors import AnchorscopeError
 
+Rows = list[dict[str, Any]]
 # Records that libraries keep beside the data of a dataset's folder.
 _NOT_DATA = re.compile(
     r"\..*|.*\.provenance\.json|dataset_infos?\.json|dataset_dict\.json|state\.json"
 )
-
-
-Rows = list[dict[str, Any]]
 
 
 def load_rows(dataset: Mapping[str, Any], split: str | None) -> tuple[Rows, str | None]:

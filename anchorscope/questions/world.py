@@ -6,7 +6,7 @@ is right; DESIGN's table of kinds is `KINDS`. Two wordings of every fact are que
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise, product
 from random import Random
@@ -80,21 +80,10 @@ STYLES: dict[str, dict[str, tuple[str, str]]] = {
 }
 
 
-def _joined(heads: Iterable[str], tails: Sequence[str]) -> list[str]:
-    return [head + tail for head, tail in product(heads, tails)]
-
-
-# Heads and tails of invented names and answer words.
-_ONSETS = ("b", "d", "f", "g", "k", "l", "m", "n", "r", "s", "t", "v")
+# The parts of invented names and answer words, one of each after the other.
 _PARTS = {
-    "names": (
-        _joined(_ONSETS, ("al", "en", "or", "ur")),
-        _joined(_ONSETS, ("ak", "eth", "im", "os")),
-    ),
-    "words": (
-        _joined(("br", "dr", "gl", "pl", "sk", "tr"), ("a", "e", "i", "o")),
-        _joined(("ch", "n", "p", "st", "z"), ("ado", "ine", "ump")),
-    ),
+    "names": ("b d f g k l m n r s t v", "al en or ur", "b d f g k l m n r s t v", "ak eth im os"),
+    "words": ("br dr gl pl sk tr", "a e i o", "ch n p st z", "ado ine ump"),
 }
 
 
@@ -210,7 +199,7 @@ def _invented(what: str, style: str, seed: int, wanted: int = 0) -> Iterator[str
 
     Raises AnchorscopeError: they are fewer than `wanted`.
     """
-    found = _joined(*_PARTS[what])
+    found = ["".join(parts) for parts in product(*map(str.split, _PARTS[what]))]
     Random(f"{what} {seed}").shuffle(found)
     found = found[list(STYLES).index(style) :: len(STYLES)]
     if wanted > len(found):

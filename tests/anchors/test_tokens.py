@@ -117,7 +117,6 @@ def test_generated_tokens_are_decoded_like_the_whole(tokenizer: Any, name: str, 
     for place, (start, end) in enumerate(spans):
         so_far = tokenizer.decode(prompt + ids[: place + 1])[len(whole) - len(text) :]
         assert text.startswith(so_far.rstrip("\ufffd"))
-        assert len(so_far.rstrip("\ufffd")) <= end <= len(so_far)
-        assert start <= end
+        assert start <= end and len(so_far.rstrip("\ufffd")) <= end <= len(so_far)
     covered = {char for start, end in spans for char in range(start, end)}
     assert covered == set(range(len(text)))

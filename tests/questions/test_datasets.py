@@ -148,5 +148,4 @@ def test_a_commit_that_nothing_names_is_warned_of(tmp_path: Path) -> None:
     lock = tmp_path / "revisions.lock.yaml"
     assert "the newest is used" in str(revisions.unpinned("models", "a/b", "main", lock))
     revisions.keep("models", "a/b", COMMIT, "main", lock)
-    assert revisions.unpinned("models", "a/b", "main", lock) is None
-    assert revisions.unpinned("models", "a/b", COMMIT, lock) is None
+    assert [revisions.unpinned("models", "a/b", at, lock) for at in ("main", COMMIT)] == [None] * 2

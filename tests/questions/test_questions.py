@@ -202,8 +202,7 @@ def test_a_row_with_its_own_response_and_label_needs_no_gold_answer() -> None:
     ]
     frame, counts = table(rows, JUDGED)
     assert sorted(frame["question"]) == ["q1", "q3"] and counts.dropped == {"no answers": 1}
-    none = frame.iloc[:0]
-    assert questions.candidates(frame, none, seed=0)["question"].tolist() == ["q3"]
+    assert questions.candidates(frame, frame.iloc[:0], seed=0)["question"].tolist() == ["q3"]
 
 
 @pytest.mark.parametrize(
