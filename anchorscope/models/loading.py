@@ -1,4 +1,4 @@
-"""Loading a checkpoint and its tokenizer, with nothing made up on the way."""
+"""Checkpoints: where a model lies, and loading it with nothing made up on the way."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import families, vocabulary
 from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded
-from anchorscope.questions import hub
+from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_json
+from anchorscope.storage.files import digest, read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
+RECIPE = "recipe.json"
 KEPT_FREE = 0.15
 """Share of each of several GPUs that no weights take."""
 
@@ -26,14 +27,9 @@ KEPT_FREE = 0.15
 def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
-    Args:
-        folder: made by `save_pretrained`, or found by `fetch`.
-        dtype: `float32`, `bfloat16` or `float16`.
-        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, `auto:0,2`
-            over some.
-
-    Raises:
-        AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
+    `dtype` is `float32`, `bfloat16` or `float16`; `device` is `cpu`, `cuda`, `cuda:1`, ..., or
+    `auto` to spread the layers over all GPUs, `auto:0,2` over some. Raises AnchorscopeError:
+    anything missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
     family, placed = check(folder), _placed(device)
@@ -118,13 +114,8 @@ def attention_of(loaded: Loaded) -> str:
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
-    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`.
-
-    Returns:
-        The folder, and the commit it holds.
-
-    Raises:
-        AnchorscopeError: gated, missing, no such revision, or no network.
+    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder, and the commit it holds.
+    Raises AnchorscopeError: gated, missing, no such revision, or no network.
     """
     from huggingface_hub import snapshot_download
 
@@ -132,6 +123,52 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     download = partial(snapshot_download, hub_id, revision=revision, **files)
     path = Path(hub.fetch(download, "model", hub.place(hub_id, revision)))
     return path, path.name
+
+
+def fits(folder: str | Path, recipe: str) -> bool:
+    """Whether the trained checkpoint in `folder` was made by the recipe of this hash."""
+    marker = Path(folder) / RECIPE
+    return marker.is_file() and read_json(marker).get("recipe") == recipe
+
+
+def parts(folder: str | Path) -> list[Path]:
+    """The files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
+    found = {p for pattern in WANTED_FILES for p in Path(folder).expanduser().glob(pattern)}
+    return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
+
+
+def locate(
+    model: Mapping[str, Any], trained: str | Path | None = None, recipe: str | None = None
+) -> dict[str, Any]:
+    """Where the model of a catalogue entry lies; a hub model is downloaded first.
+
+    Of a model that is trained, `trained` is the folder and `recipe` the hash of its recipe.
+
+    Returns:
+        `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, of a
+        local one the digest of its files), `source`; for a trained one `content`, the digest of its
+        files.
+
+    Raises:
+        AnchorscopeError: gated, missing, no network, nothing in the folder that could be
+            measured, or a checkpoint of another recipe.
+    """
+    if model.get("hub"):
+        asked = model.get("revision")
+        path, commit = fetch(model["hub"], revisions.wanted("models", model["hub"], asked))
+        check(path)
+        revisions.keep("models", model["hub"], commit, asked)
+        return {"path": str(path), "revision": commit, "source": model["hub"]}
+    if trained is not None:
+        if not fits(trained, recipe or ""):
+            what = f"this checkpoint was not trained by the present recipe ({recipe})"
+            do = "delete its folder and run snakemake again, which trains it"
+            raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
+        made = {"path": str(trained), "revision": recipe, "source": "trained"}
+        return made | {"content": digest(parts(trained))}
+    folder = Path(model["local"]).expanduser()
+    check(folder)
+    return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
 
 
 def _family(folder: Path) -> Family:
