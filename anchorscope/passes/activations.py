@@ -155,8 +155,8 @@ def read(
     Raises:
         AnchorscopeError: this was not measured, or a file is missing or broken.
     """
+    from anchorscope.passes.features import Stored
     from anchorscope.passes.runner import parse
-    from anchorscope.passes.stored import Stored
 
     folder = Path(folder)
     ((site, position),) = parse([readout])
