@@ -41,8 +41,6 @@ SUMMARY = (
     "delta_p_q",
 )  # fmt: skip
 """Columns of `Measured.controls` in its summary."""
-MASKABLE = ("eager", "sdpa")
-"""Implementations of attention that read a mask of our own; others pass over it in silence."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,16 +244,14 @@ def _checked(settings: Mapping[str, Any]) -> Config:
         return Config(models={}, datasets={}, figures={}, **settings)
     except ValidationError as error:
         first = error.errors()[0]
-        what = f"{first['msg']}: {first['input']!r}"
+        what, where = f"{first['msg']}: {first['input']!r}", ".".join(map(str, first["loc"]))
         do = "docs/configuration.md lists the keys"
-        raise AnchorscopeError(
-            what, ".".join(map(str, first["loc"])), do, see="python-interface"
-        ) from None
+        raise AnchorscopeError(what, where, do, see="python-interface") from None
 
 
 def _check_attention(model: PreTrainedModel) -> None:
     used = getattr(model.config, "_attn_implementation", None)
-    if used not in MASKABLE:
+    if used not in ("eager", "sdpa"):  # others pass over a mask of our own in silence
         what = f"the attention implementation `{used}` cannot be cut token by token"
         do = 'load the model with attn_implementation="sdpa"'
         raise AnchorscopeError(what, type(model).__name__, do, see="attention")

@@ -92,9 +92,7 @@ def layers(loaded: Loaded) -> list[torch.nn.Module]:
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
     """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
-    if site == "resid":
-        return layer
-    return layer.get_submodule({"attn": loaded.family.attn, "mlp": loaded.family.mlp}[site])
+    return layer if site == "resid" else layer.get_submodule(getattr(loaded.family, site))
 
 
 def first_tensor(output: Any) -> torch.Tensor:
