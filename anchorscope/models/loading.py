@@ -32,27 +32,23 @@ def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> 
     anything missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
-    family, placed = check(folder), _placed(device)
-    tokenizer = vocabulary.load(folder)
+    check(folder)
+    placed, tokenizer = _placed(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
     vocabulary.differences(tokenizer, folder)
-    return _ready(_weights(folder, dtype, placed), tokenizer, family, folder)
+    return wrapped(_weights(folder, dtype, placed), tokenizer, folder)
 
 
-def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
-    """A model of the user's own, already loaded, as `load` would give it.
+def wrapped(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, where: object = None
+) -> Loaded:
+    """A model that is in memory, such as one of the user's own, as `load` gives it.
 
     Raises AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
     """
-    where = type(model).__name__
+    where = where or type(model).__name__
     family = _measurable(model.config.to_dict(), model.config.model_type, where)
     vocabulary.check_fast(tokenizer, where)
-    return _ready(model, tokenizer, family, where)
-
-
-def _ready(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, family: Family, where: object
-) -> Loaded:
     rows = len(model.get_input_embeddings().get_parameter("weight"))
     vocabulary.check_size(tokenizer, rows, where)
     without_cudnn()
@@ -61,7 +57,7 @@ def _ready(
     return Loaded(model, tokenizer, family, window, device)
 
 
-def check(folder: str | Path) -> Family:
+def check(folder: str | Path) -> None:
     """Refuse at once what `load` would refuse later; no weights are read.
 
     Raises AnchorscopeError: no folder, no config, a family without adapter, no tokenizer, no
@@ -73,7 +69,7 @@ def check(folder: str | Path) -> Family:
         if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
             do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    family = _family(folder)
+    _check_config(folder)
     vocabulary.check_files(folder)
     if not any(folder.glob("*.safetensors")):
         what = "the model has no weights in safetensors format"
@@ -87,7 +83,6 @@ def check(folder: str | Path) -> Family:
     if outside := [name for name in named if Path(name).name != name]:
         what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
         raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
-    return family
 
 
 def without_cudnn() -> None:
@@ -171,11 +166,11 @@ def locate(
     return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
 
 
-def _family(folder: Path) -> Family:
+def _check_config(folder: Path) -> None:
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        return _measurable({**config, **config.get("text_config", {})}, config["model_type"], path)
+        _measurable({**config, **config.get("text_config", {})}, config["model_type"], path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
         do = "save the model with `save_pretrained`"

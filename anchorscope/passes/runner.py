@@ -182,10 +182,9 @@ def inputs(
     `noop`, the model's own verdicts and the seal are measured in full. With `layer`, the mask is
     that of this layer, where interventions act in some only.
 
-    Returns:
-        Right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows, 1,
-        width, slots + width] in the model's dtype, the slots those of `before` in turn, or for
-        `noop` int64 [rows, width].
+    Gives right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows,
+    1, width, slots + width] in the model's dtype, the slots those of `before` in turn, or for
+    `noop` int64 [rows, width].
     """
     step = step or sharing.whole(batch)
     rows = [batch.rows[number] for number in step.rows]

@@ -136,10 +136,9 @@ def test_the_order_of_the_rows_does_not_matter(rows: Any, draws: Any) -> None:
 
 
 def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
-    table = pd.DataFrame([row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"]) for i in range(30)])
-    table["label"] = 0
-    by_seed = [arms(table, seed)["matched"] for seed in range(3)]
-    assert by_seed[0] == arms(table)["matched"]
+    rows = [row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"], label=0) for i in range(30)]
+    by_seed = [arms(rows, seed)["matched"] for seed in range(3)]
+    assert by_seed[0] == arms(rows)["matched"]
     assert len({tuple(found.values()) for found in by_seed}) == 3
     assert max(Counter(by_seed[0].values()).values()) < 8 < len(set(by_seed[0].values()))
 
@@ -160,10 +159,8 @@ def test_a_replicate_is_another_wording_of_the_same_question() -> None:
 
 
 def test_of_several_wordings_each_takes_the_next() -> None:
-    table = pd.DataFrame(
-        [row(f"a{n}", "Ada", "trade", "x", ["x"], question=f"Q{n} Ada?") for n in range(3)]
-    )
-    assert partners.replicate(table) == {"a0": "a1", "a1": "a2", "a2": "a0"}
+    rows = [row(f"a{n}", "Ada", "trade", "x", ["x"], question=f"Q{n} Ada?") for n in range(3)]
+    assert partners.replicate(pd.DataFrame(rows)) == {"a0": "a1", "a1": "a2", "a2": "a0"}
 
 
 def test_two_subjects_of_one_name_ask_different_questions() -> None:
@@ -223,12 +220,10 @@ def test_a_template_is_the_question_without_its_subject(
 
 def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:
     """A probe that has learned from the partner's question must not score the pair."""
-    table = pd.DataFrame(
-        [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
-    )
+    rows = [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
     folds_of = {f"{number}": number % 5 for number in range(80)}
-    for arm, free in arms(table).items():
-        bound = arms(table, 0, folds_of)[arm]
+    for arm, free in arms(rows).items():
+        bound = arms(rows, 0, folds_of)[arm]
         assert len(bound) == len(free) == 80
         assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
         assert any(folds_of[one] != folds_of[other] for one, other in free.items())
