@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import pandas as pd
-import torch
 from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
@@ -26,7 +25,6 @@ from anchorscope.models.loading import wrapped
 from anchorscope.passes import activations, planning
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import fitting, floors, scores
-from anchorscope.probes.draws import Draws
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
@@ -43,31 +41,22 @@ SUMMARY = (
     "delta_p_q",
 )  # fmt: skip
 """Columns of `Measured.controls` in its summary."""
-MASKABLE = ("eager", "sdpa")
-"""Implementations of attention that read a mask of our own; others pass over it in silence."""
 
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """What a measurement gives.
+    """What a measurement gives."""
 
-    Attributes:
-        table: ΔP by layer, condition and group, the columns of a figure's table.
-        contrasts: knockout against random, matched against placebo, paired, with intervals.
-        controls: what else could move the curve, by layer.
-        interchange: whether a probe follows its answer behind another question, by layer.
-        answers: every question's answer, anchors and label, or why it was dropped.
-        counts: rows in, samples measured, and what was dropped on the way, by reason.
-        level: of the intervals.
-    """
-
-    table: pd.DataFrame
+    table: pd.DataFrame  # ΔP by layer, condition and group, the columns of a figure's table
+    # knockout against random, matched against placebo, paired, with intervals
     contrasts: pd.DataFrame
-    controls: pd.DataFrame
-    interchange: pd.DataFrame
-    answers: pd.DataFrame
-    counts: Counts
-    level: float = 0.95
+    controls: pd.DataFrame  # what else could move the curve, by layer
+    interchange: (
+        pd.DataFrame
+    )  # whether a probe follows its answer behind another question, by layer
+    answers: pd.DataFrame  # every question's answer, anchors and label, or why it was dropped
+    counts: Counts  # rows in, samples measured, and what was dropped on the way, by reason
+    level: float = 0.95  # of the intervals
 
     @property
     def summary(self) -> pd.DataFrame:
@@ -91,14 +80,10 @@ class Measured:
         return f"{picture}<p>{html.escape(self._told)}</p>{rows}"
 
     def chart(self, readout: str | None = None, **chosen: Any) -> Figure:
-        """The figure.
+        """The figure of a read-out, by default the first of those measured.
 
-        Args:
-            readout: one of those measured, by default the first.
-            chosen: `title`, `grouping`, or `style` (keys of the config's `chart`).
-
-        Raises:
-            AnchorscopeError: the read-out or the grouping was not measured.
+        `chosen`: `title`, `grouping`, or `style` (keys of the config's `chart`). Raises
+        AnchorscopeError: the read-out or the grouping was not measured.
         """
         first = "/".join(self.table[["site", "position"]].iloc[0])
         names = {name: self.table[name].unique() for name in ("model", "dataset")}
@@ -178,18 +163,10 @@ def measure(
         activations.write(folder, loaded, planned, chosen.readouts)
         measured = activations.measured(answered, folder)
         draws = scores.drawn(measured, probe)
-        scored = pd.concat(
-            score(
-                folder,
-                measured,
-                probe,
-                readouts=chosen.readouts,
-                conditions=conditions,
-                draws=draws,
-                device=loaded.device,
-            ),
-            ignore_index=True,
+        frames = score(
+            folder, measured, probe, chosen.readouts, conditions, draws=draws, device=loaded.device
         )
+        scored = pd.concat(frames, ignore_index=True)
     found = cell_tables.tables(
         scored,
         floors.floors(measured, probe),
@@ -245,30 +222,18 @@ def score(
     folder: str,
     measured: pd.DataFrame,
     probe: fitting.Settings,
-    *,
     readouts: Sequence[str],
     conditions: Mapping[str, Any],
-    draws: Draws,
-    fitted: dict[str, fitting.Fitted] | None = None,
-    device: str | torch.device,
+    **more: Any,
 ) -> Iterator[pd.DataFrame]:
-    """Scores of every read-out and condition, a part at a time, see `scores.frames`.
+    """Scores of every read-out and condition, a part at a time, of the answers `measured`.
 
-    Args:
-        folder: of the activations.
-        measured: the answers that were measured.
+    `folder` is that of the activations, `more` is given to `scores.frames`.
     """
+    asked = planning.conditions_of(conditions)
     for readout in Progress(readouts, unit="read-outs"):
-        yield from scores.frames(
-            partial(activations.read, folder, readout),
-            measured,
-            readout,
-            planning.conditions_of(conditions),
-            probe,
-            draws=draws,
-            fitted=fitted,
-            device=device,
-        )
+        read = partial(activations.read, folder, readout)
+        yield from scores.frames(read, measured, readout, asked, probe, **more)
 
 
 def _checked(settings: Mapping[str, Any]) -> Config:
@@ -279,16 +244,14 @@ def _checked(settings: Mapping[str, Any]) -> Config:
         return Config(models={}, datasets={}, figures={}, **settings)
     except ValidationError as error:
         first = error.errors()[0]
-        what = f"{first['msg']}: {first['input']!r}"
+        what, where = f"{first['msg']}: {first['input']!r}", ".".join(map(str, first["loc"]))
         do = "docs/configuration.md lists the keys"
-        raise AnchorscopeError(
-            what, ".".join(map(str, first["loc"])), do, see="python-interface"
-        ) from None
+        raise AnchorscopeError(what, where, do, see="python-interface") from None
 
 
 def _check_attention(model: PreTrainedModel) -> None:
     used = getattr(model.config, "_attn_implementation", None)
-    if used not in MASKABLE:
+    if used not in ("eager", "sdpa"):  # others pass over a mask of our own in silence
         what = f"the attention implementation `{used}` cannot be cut token by token"
         do = 'load the model with attn_implementation="sdpa"'
         raise AnchorscopeError(what, type(model).__name__, do, see="attention")

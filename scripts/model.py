@@ -1,6 +1,6 @@
 """Locate one model's checkpoint."""
 
-from anchorscope.models.checkpoints import locate
+from anchorscope.models.loading import locate
 from anchorscope.storage import provenance
 from anchorscope.storage.files import write_json
 from anchorscope.workflow.stage import stage

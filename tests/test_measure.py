@@ -1,7 +1,6 @@
 """From Python: the workflow's stages in one call, and the notebook that shows it."""
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -40,14 +39,14 @@ def rows(count: int = 24) -> pd.DataFrame:
     )
 
 
-def measure(load: Callable[..., Any], table: Any = None, **changed: Any) -> Measured:
+def measure(load: Any, table: Any = None, **changed: Any) -> Measured:
     loaded = load("llama")
     given = rows() if table is None else table
     return anchorscope.measure(loaded.model, loaded.tokenizer, given, **SETTINGS | changed)
 
 
 @pytest.fixture(scope="module")
-def measured(load: Callable[..., Any]) -> Measured:
+def measured(load: Any) -> Measured:
     return measure(load, readouts=["mlp/final", "resid/final"], names=("tiny", "mine"))
 
 
@@ -76,9 +75,7 @@ def test_a_knockout_cuts_what_the_table_says_it_cut(measured: Measured) -> None:
     assert cut["noop"] == 0 < cut["knockout"] == cut["random"] < cut["question"]
 
 
-def test_a_list_of_dicts_is_taken_as_a_frame_is(
-    load: Callable[..., Any], measured: Measured
-) -> None:
+def test_a_list_of_dicts_is_taken_as_a_frame_is(load: Any, measured: Measured) -> None:
     given: Any = rows().drop(columns="note").to_dict("records")
     del given[0]["property"]
     found = measure(load, given)
@@ -94,7 +91,7 @@ def test_a_notebook_shows_the_figure_and_a_short_summary(measured: Measured) -> 
     assert page.startswith("<svg") and "resid</td>" in page and "<script" not in page
 
 
-def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
+def test_rows_left_out_are_counted_by_reason(load: Any) -> None:
     table = pd.concat([rows(), rows(1)], ignore_index=True)
     table.loc[3, "answers"] = None
     table.loc[5, "question"] = "?"
@@ -105,7 +102,7 @@ def test_rows_left_out_are_counted_by_reason(load: Callable[..., Any]) -> None:
     assert sum(counts.dropped.values()) == 3
 
 
-def test_worked_examples_are_held_back_and_not_measured(load: Callable[..., Any]) -> None:
+def test_worked_examples_are_held_back_and_not_measured(load: Any) -> None:
     shown = {"style": "few_shot", "generation": {"max_new_tokens": 4, "few_shot_examples": 1}}
     found = measure(load, rows(30), **shown)
     assert found.counts.dropped == {"held back for few-shot examples": 3}
@@ -142,14 +139,14 @@ def test_a_chart_draws_the_read_out_that_is_asked_for(measured: Measured) -> Non
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_cannot_be_measured_is_refused_in_words(
-    load: Callable[..., Any], change: dict[str, Any], said: str
+    load: Any, change: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(AnchorscopeError, match=said):
         measure(load, **change)
 
 
 def test_attention_that_ignores_masks_is_refused(
-    load: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    load: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = load("llama").model.config
     monkeypatch.setattr(config, "_attn_implementation_internal", "flash_attention_2")

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from anchorscope.models.checkpoints import RECIPE, fits
+from anchorscope.models.loading import RECIPE, fits
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import atomic
 from anchorscope.workflow import config

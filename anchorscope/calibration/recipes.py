@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.calibration import curriculum, training
-from anchorscope.models.checkpoints import RECIPE
+from anchorscope.models.loading import RECIPE
 from anchorscope.questions import world
 from anchorscope.storage.files import write_json
 

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from anchorscope.config.settings import Config
 from anchorscope.models import loading, vocabulary
-from anchorscope.models.checkpoints import fits
+from anchorscope.models.loading import fits
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.before import check_room

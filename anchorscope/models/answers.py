@@ -88,11 +88,8 @@ def answer(
     A row with a `response` of the user's own is not generated; its `label`, where there is one, is
     taken as it is.
 
-    Args:
-        prompts: the prompts table; rows with a `dropped` reason are passed on as dropped. It may
-            hold a second prompt for each question.
-        model: in evaluation mode.
-        keep: folder for the finished batches of an unfinished job, see `generate`.
+    The prompts table may hold a second prompt for each question; rows with a `dropped` reason are
+    passed on as dropped. For `keep` see `generate`.
 
     Returns:
         A table with the columns `COLUMNS` and a row for every prompt (empty where it is dropped),
@@ -174,17 +171,13 @@ def _ending(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, style: s
     configured = getattr(model.generation_config, "eos_token_id", None)
     several = configured if isinstance(configured, list) else [configured]
     eos = [token for token in (tokenizer.eos_token_id, *several) if token is not None]
-    if style != "chat":
-        closing = tokens.continuation(tokenizer, CLOSING[style])
-        if style == "few_shot":
-            # Examples end in an empty line; where that is one token, an answer's own end is too.
-            closing = closing[:1]
-        return Ending(style, closing, frozenset(eos))
-    if not eos:
+    if style == "chat" and not eos:
         what = "the tokenizer has no end-of-sequence token, so a chat answer never ends"
         do = "name the token there, or use the prompt style `few_shot`"
         raise AnchorscopeError(what, "tokenizer_config.json, eos_token", do, see="chat-template")
-    return Ending(style, (eos[0],), frozenset(eos))
+    closing = tuple(eos) if style == "chat" else tokens.continuation(tokenizer, CLOSING[style])
+    # Examples end in an empty line; where that is one token, an answer's own end is too.
+    return Ending(style, closing if style == "plain" else closing[:1], frozenset(eos))
 
 
 def _joined(prompts: pd.DataFrame, questions: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -253,11 +246,11 @@ def _replicate(
     record: Mapping[str, Any], second: Prompt, notes: Counter[str]
 ) -> dict[str, list[int]]:
     """The second prompt's columns of one row; its answer stays what the first prompt gave."""
-    found = (second.ids, second.eq_tokens, second.question_tokens)
     if record["dropped"] or second.dropped:
-        found = ((), (), ())
         if not record["dropped"] and second.dropped != inputs.NO_SECOND:
             notes[f"second prompt, {second.dropped}"] += 1
+        return {name: [] for name in REPLICATE}
+    found = (second.ids, second.eq_tokens, second.question_tokens)
     return {name: list(column) for name, column in zip(REPLICATE, found, strict=True)}
 
 

@@ -33,20 +33,12 @@ class Family:
 FAMILIES: dict[str, Family] = {
     family.model_type: family
     for family in (
-        Family("llama"),
-        Family("qwen2"),
-        Family("qwen3"),
-        Family("qwen3_moe"),
-        Family("mistral"),
-        Family("mixtral"),
-        Family("gemma3_text"),
-        Family("olmo2"),
-        Family("phi3"),
-        Family("gpt2", layers="h", attn="attn"),
-        Family("gpt_neox", attn="attention"),
+        Family("llama"), Family("qwen2"), Family("qwen3"), Family("qwen3_moe"), Family("mistral"),
+        Family("mixtral"), Family("gemma3_text"), Family("olmo2"), Family("phi3"),
+        Family("gpt2", layers="h", attn="attn"), Family("gpt_neox", attn="attention"),
         Family("falcon", layers="h", attn="self_attention"),
     )
-}
+}  # fmt: skip
 TEXT_INSIDE = {"gemma3": "gemma3_text"}
 """Families of which only the language model is loaded, without what reads images."""
 NOT_EXACT = {
@@ -100,9 +92,7 @@ def layers(loaded: Loaded) -> list[torch.nn.Module]:
 
 def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
     """The module of a block whose output is the site: `attn`, `mlp` or `resid` (the block)."""
-    if site == "resid":
-        return layer
-    return layer.get_submodule({"attn": loaded.family.attn, "mlp": loaded.family.mlp}[site])
+    return layer if site == "resid" else layer.get_submodule(getattr(loaded.family, site))
 
 
 def first_tensor(output: Any) -> torch.Tensor:

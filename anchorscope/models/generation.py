@@ -51,13 +51,12 @@ def generate(
     room: Room | None = None,
     names: Sequence[str] | None = None,
 ) -> list[tuple[int, ...]]:
-    """Greedy answers, as token ids, each up to its own end.
+    """Greedy answers to prompts, all as token ids, each up to its own end.
 
     Each step takes the likeliest token, whatever the checkpoint's own generation defaults are: a
     repetition penalty or a temperature of an instruct model would otherwise be merged into ours.
 
     Args:
-        prompts: token ids.
         batch_tokens: most rows × (prompt + answer) tokens of a batch; a longer prompt is passed
             by itself, and a batch that does not fit in memory is halved.
         keep: folder where finished batches wait; those that lie there are not passed again.
@@ -88,7 +87,7 @@ def generate(
         halved = torch.tensor(room.halved - before)
         return {"ids": pad_sequence(new, batch_first=True, padding_value=-1), "halved": halved}
 
-    found: dict[int, tuple[int, ...]] = {}
+    found: list[tuple[int, ...]] = [()] * len(prompts)
     with Progress(total=len(prompts), unit="answers") as progress:
         for number, batch in enumerate(cache.grouped(sizes, batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
@@ -98,7 +97,7 @@ def generate(
             for n, ids in zip(batch, made["ids"].tolist(), strict=True):
                 found[n] = tuple(token for token in ids if token >= 0)
             progress.update(len(batch))
-    return [found[number] for number in range(len(prompts))]
+    return found
 
 
 @dataclass
@@ -157,8 +156,7 @@ class _Rows:
             use_cache=True,
             logits_to_keep=1,
         )
-        logits: torch.Tensor = out.logits[:, -1]
-        return logits
+        return out.logits[:, -1]
 
     def leave(self, going: Sequence[bool]) -> None:
         """Go on with these rows only."""

@@ -1,4 +1,4 @@
-"""Loading a checkpoint and its tokenizer, with nothing made up on the way."""
+"""Checkpoints: where a model lies, and loading it with nothing made up on the way."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 from anchorscope.models import families, vocabulary
 from anchorscope.models.families import FAMILIES, NOT_EXACT, TEXT_INSIDE, Family, Loaded
-from anchorscope.questions import hub
+from anchorscope.questions import hub, revisions
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.files import read_json
+from anchorscope.storage.files import digest, read_json
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 WANTED_FILES = ("*.safetensors", "*.json", "*.model", "*.txt", "*.jinja")
 UNWANTED_FILES = ("original/*", "consolidated*", "onnx/*", "*.gguf")
+RECIPE = "recipe.json"
 KEPT_FREE = 0.15
 """Share of each of several GPUs that no weights take."""
 
@@ -26,37 +27,28 @@ KEPT_FREE = 0.15
 def load(folder: str | Path, *, dtype: str = "float32", device: str = "cpu") -> Loaded:
     """Load a checkpoint from a folder, without touching the network.
 
-    Args:
-        folder: made by `save_pretrained`, or found by `fetch`.
-        dtype: `float32`, `bfloat16` or `float16`.
-        device: `cpu`, `cuda`, `cuda:1`, ...; `auto` to spread the layers over all GPUs, `auto:0,2`
-            over some.
-
-    Raises:
-        AnchorscopeError: anything missing, of an unknown family, or not what the weights say.
+    `dtype` is `float32`, `bfloat16` or `float16`; `device` is `cpu`, `cuda`, `cuda:1`, ..., or
+    `auto` to spread the layers over all GPUs, `auto:0,2` over some. Raises AnchorscopeError:
+    anything missing, of an unknown family, or not what the weights say.
     """
     folder = Path(folder).expanduser()
-    family, placed = check(folder), _placed(device)
-    tokenizer = vocabulary.load(folder)
+    check(folder)
+    placed, tokenizer = _placed(device), vocabulary.load(folder)
     vocabulary.check_begin(tokenizer, folder)
     vocabulary.differences(tokenizer, folder)
-    return _ready(_weights(folder, dtype, placed), tokenizer, family, folder)
+    return wrapped(_weights(folder, dtype, placed), tokenizer, folder)
 
 
-def wrapped(model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast) -> Loaded:
-    """A model of the user's own, already loaded, as `load` would give it.
+def wrapped(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, where: object = None
+) -> Loaded:
+    """A model that is in memory, such as one of the user's own, as `load` gives it.
 
     Raises AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
     """
-    where = type(model).__name__
+    where = where or type(model).__name__
     family = _measurable(model.config.to_dict(), model.config.model_type, where)
     vocabulary.check_fast(tokenizer, where)
-    return _ready(model, tokenizer, family, where)
-
-
-def _ready(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerFast, family: Family, where: object
-) -> Loaded:
     rows = len(model.get_input_embeddings().get_parameter("weight"))
     vocabulary.check_size(tokenizer, rows, where)
     without_cudnn()
@@ -65,7 +57,7 @@ def _ready(
     return Loaded(model, tokenizer, family, window, device)
 
 
-def check(folder: str | Path) -> Family:
+def check(folder: str | Path) -> None:
     """Refuse at once what `load` would refuse later; no weights are read.
 
     Raises AnchorscopeError: no folder, no config, a family without adapter, no tokenizer, no
@@ -77,7 +69,7 @@ def check(folder: str | Path) -> Family:
         if "snapshots" in folder.parts:  # a folder in the hub's cache, found by `fetch`
             do = "the hub's cache was pruned: delete results/models/<model>.json and run again"
         raise AnchorscopeError("there is no such model folder", folder, do, see="no-checkpoint")
-    family = _family(folder)
+    _check_config(folder)
     vocabulary.check_files(folder)
     if not any(folder.glob("*.safetensors")):
         what = "the model has no weights in safetensors format"
@@ -91,7 +83,6 @@ def check(folder: str | Path) -> Family:
     if outside := [name for name in named if Path(name).name != name]:
         what = f"the index names {outside[0]}, which lies outside of the checkpoint's folder"
         raise AnchorscopeError(what, index, "download the model again", see="no-checkpoint")
-    return family
 
 
 def without_cudnn() -> None:
@@ -118,13 +109,8 @@ def attention_of(loaded: Loaded) -> str:
 def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     """Download the safetensors, tokenizer and config files of a model, or find them in the cache.
 
-    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`.
-
-    Returns:
-        The folder, and the commit it holds.
-
-    Raises:
-        AnchorscopeError: gated, missing, no such revision, or no network.
+    Honours `HF_HOME`, `HF_TOKEN` and `HF_HUB_OFFLINE`. Returns the folder, and the commit it holds.
+    Raises AnchorscopeError: gated, missing, no such revision, or no network.
     """
     from huggingface_hub import snapshot_download
 
@@ -134,11 +120,57 @@ def fetch(hub_id: str, revision: str | None = None) -> tuple[Path, str]:
     return path, path.name
 
 
-def _family(folder: Path) -> Family:
+def fits(folder: str | Path, recipe: str) -> bool:
+    """Whether the trained checkpoint in `folder` was made by the recipe of this hash."""
+    marker = Path(folder) / RECIPE
+    return marker.is_file() and read_json(marker).get("recipe") == recipe
+
+
+def parts(folder: str | Path) -> list[Path]:
+    """The files of a checkpoint folder that decide numbers: config, weights, tokenizer."""
+    found = {p for pattern in WANTED_FILES for p in Path(folder).expanduser().glob(pattern)}
+    return sorted(path for path in found if path.is_file() and not path.name.startswith("."))
+
+
+def locate(
+    model: Mapping[str, Any], trained: str | Path | None = None, recipe: str | None = None
+) -> dict[str, Any]:
+    """Where the model of a catalogue entry lies; a hub model is downloaded first.
+
+    Of a model that is trained, `trained` is the folder and `recipe` the hash of its recipe.
+
+    Returns:
+        `path` (a folder), `revision` (commit of a hub model, recipe hash of a trained one, of a
+        local one the digest of its files), `source`; for a trained one `content`, the digest of its
+        files.
+
+    Raises:
+        AnchorscopeError: gated, missing, no network, nothing in the folder that could be
+            measured, or a checkpoint of another recipe.
+    """
+    if model.get("hub"):
+        asked = model.get("revision")
+        path, commit = fetch(model["hub"], revisions.wanted("models", model["hub"], asked))
+        check(path)
+        revisions.keep("models", model["hub"], commit, asked)
+        return {"path": str(path), "revision": commit, "source": model["hub"]}
+    if trained is not None:
+        if not fits(trained, recipe or ""):
+            what = f"this checkpoint was not trained by the present recipe ({recipe})"
+            do = "delete its folder and run snakemake again, which trains it"
+            raise AnchorscopeError(what, Path(trained) / RECIPE, do, see="other-recipe")
+        made = {"path": str(trained), "revision": recipe, "source": "trained"}
+        return made | {"content": digest(parts(trained))}
+    folder = Path(model["local"]).expanduser()
+    check(folder)
+    return {"path": str(folder.resolve()), "revision": digest(parts(folder)), "source": "local"}
+
+
+def _check_config(folder: Path) -> None:
     path = folder / "config.json"
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
-        return _measurable({**config, **config.get("text_config", {})}, config["model_type"], path)
+        _measurable({**config, **config.get("text_config", {})}, config["model_type"], path)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"config.json cannot be read or names no model_type ({type(error).__name__})"
         do = "save the model with `save_pretrained`"

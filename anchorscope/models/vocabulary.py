@@ -108,10 +108,9 @@ def thinking(tokenizer: Any) -> str | None:
 
 def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
     """Refuse a tokenizer that begins a text otherwise than the model's configs say, if they do."""
-    named: set[int] = set()
-    for file in ("config.json", "generation_config.json"):
-        said = read_json(folder / file).get("bos_token_id") if (folder / file).is_file() else None
-        named |= {said} if isinstance(said, int) and said >= 0 else set()
+    files = (folder / name for name in ("config.json", "generation_config.json"))
+    said = [read_json(path).get("bos_token_id") for path in files if path.is_file()]
+    named = {token for token in said if isinstance(token, int) and token >= 0}
     bos = tokenizer.bos_token_id
     if named and bos is not None and bos not in named and tokenizer("a")["input_ids"][:1] == [bos]:
         ids = " or ".join(map(str, sorted(named)))

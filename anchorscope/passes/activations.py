@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,10 +35,8 @@ def write(
 ) -> dict[str, Any]:
     """Measure a cell and write `batch-00000.safetensors`, ..., and `index.parquet`.
 
-    Args:
-        folder: made if it is not there. Batches that lie there from an earlier try are not passed
-            again; so give a folder of `partial.folder_for`.
-        readouts: such as `mlp/final`.
+    The folder is made if it is not there. Batches that lie there from an earlier try are not passed
+    again; so give one of `partial.folder_for`.
 
     Returns:
         What the passes cost: `rows` passed, `samples`, `rows_by_condition`, `batches`,
@@ -59,25 +57,13 @@ def write(
     # Closed: an error while a batch is written leaves the model without hooks, too.
     with closing(passes), Progress(total=total, unit="rows") as progress:
         for number, (batch, tensors) in zip(todo, passes, strict=True):
-            notes = {
-                "samples": signed[number],
-                "ids": json.dumps(ids[number]),
-                "seconds": f"{progress.seconds - seconds:.6f}",
-                "halved": str(room.halved - halved),
-            }
+            took, more = progress.seconds - seconds, room.halved - halved
+            said = {"ids": json.dumps(ids[number]), "seconds": f"{took:.6f}", "halved": str(more)}
             seconds, halved = progress.seconds, room.halved
-            partial.save(tensors, paths[number], **notes)
+            partial.save(tensors, paths[number], samples=signed[number], **said)
             progress.update(len(batch.rows))
     write_parquet(index(planned), folder / "index.parquet")
-    return _costs(planned, [partial.notes(path) for path in paths]) | {
-        "device": loaded.device.type,
-        "dtype": str(loaded.model.dtype).removeprefix("torch."),
-        "attention": attention_of(loaded),
-    }
-
-
-def _costs(planned: Plan, notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
-    """What the passes cost, from the plan and the notes of each batch."""
+    notes = [partial.notes(path) for path in paths]
     rows = Counter(row.condition for batch in planned.batches for row in batch.rows)
     return {
         "rows": rows.total(),
@@ -86,6 +72,9 @@ def _costs(planned: Plan, notes: Sequence[Mapping[str, str]]) -> dict[str, Any]:
         "batches": len(planned.batches),
         "halved_batches": sum(int(note["halved"]) > 0 for note in notes),
         "seconds": round(sum(float(note["seconds"]) for note in notes), 3),
+        "device": loaded.device.type,
+        "dtype": str(loaded.model.dtype).removeprefix("torch."),
+        "attention": attention_of(loaded),
     }
 
 
@@ -120,14 +109,11 @@ def index(planned: Plan) -> pd.DataFrame:
 
 
 def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
-    """The answers that were measured, with what was done to them.
+    """The answers that were measured, in the order of the passes, with what was done to them.
 
-    Returns:
-        Rows in the order of the passes, and the columns of `index` but `noop`; None everywhere in
-        `<condition>_partner` where the condition was not run.
-
-    Raises:
-        AnchorscopeError: the folder was measured from other answers, or an id comes twice.
+    Has the columns of `index` but `noop`; None everywhere in `<condition>_partner` where the
+    condition was not run. Raises AnchorscopeError: the folder was measured from other answers, or
+    an id comes twice.
     """
     check_ids(answers)
     where = read_parquet(Path(folder) / "index.parquet").drop(columns="noop")
@@ -147,16 +133,13 @@ def read(
 ) -> tuple[list[str], Features]:
     """Find one read-out under one condition in the files of a cell.
 
-    Returns:
-        The ids in the order of the answers, and float32 [layers, samples, width], read when layers
-        are asked for; `[:]` are all. `noop`, `matched`, `placebo` and the `replicate-` conditions
-        hold the samples that were measured so; none at all where no sample has another prompt.
-
-    Raises:
-        AnchorscopeError: this was not measured, or a file is missing or broken.
+    Returns the ids in the order of the answers, and float32 [layers, samples, width], read when
+    layers are asked for; `[:]` are all. `noop`, `matched`, `placebo` and the `replicate-`
+    conditions hold the samples that were measured so; none at all where no sample has another
+    prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
+    from anchorscope.passes.features import Stored
     from anchorscope.passes.runner import parse
-    from anchorscope.passes.stored import Stored
 
     folder = Path(folder)
     ((site, position),) = parse([readout])

@@ -183,8 +183,8 @@ def _batches(
     for group in grouped(lengths, batch_tokens // len(columns)):
         numbers, rows = tuple(chosen[place] for place in group), []
         for (one, draw), number in itertools.product(columns, numbers):
-            passed, key = samples[number].under(one), f"{seed}/{samples[number].id}"
-            tokens = cut(one, passed.question_tokens, passed.eq_tokens, key=key, draw=draw)
+            passed, key = samples[number].under(one), f"{draw}/{seed}/{samples[number].id}"
+            tokens = cut(one, passed.question_tokens, passed.eq_tokens, key)
             rows.append(Row(number, one, draw, tokens))
         found.append(Batch(numbers, tuple(columns), tuple(rows), lengths[group[0]]))
     return found

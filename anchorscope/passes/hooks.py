@@ -70,13 +70,9 @@ def recording(
     with ExitStack() as hooks:
         for block, site in itertools.product(blocks, recorder.sites):
             last = early and block is blocks[-1] and site == final
-            narrowed = last and site == TOKENWISE
 
-            def keep(
-                _: Any, __: Any, output: Any, site: str = site, last: bool = last,
-                narrowed: bool = narrowed,
-            ) -> None:  # fmt: skip
-                states = families.first_tensor(output)
+            def keep(_: Any, __: Any, output: Any, site: str = site, last: bool = last) -> None:
+                states, narrowed = families.first_tensor(output), last and site == TOKENWISE
                 recorder.seen[site].append(states if narrowed else recorder.at_readouts(states))
                 if last:
                     raise Finished
@@ -86,7 +82,7 @@ def recording(
 
             module = families.part(loaded, block, site)
             hooks.callback(module.register_forward_hook(keep).remove)
-            if narrowed:
+            if last and site == TOKENWISE:
                 hooks.callback(module.register_forward_pre_hook(narrow).remove)
         yield recorder
 

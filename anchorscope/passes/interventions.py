@@ -108,21 +108,13 @@ def uncut(one: Intervention) -> Intervention | None:
 
 
 def cut(
-    one: Intervention,
-    question_tokens: Sequence[int],
-    eq_tokens: Sequence[int],
-    *,
-    key: str,
-    draw: int = 0,
+    one: Intervention, question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str
 ) -> tuple[int, ...]:
-    """The tokens that an intervention acts on in one sample.
+    """The tokens that an intervention acts on in one sample, all indices in the model's input.
 
-    All are indices in the model's input. The random placement depends on `key`, seed and sample id,
-    and on the number of the draw.
+    The random placement depends on `key`: number of the draw, seed and sample id.
     """
-    if one.tokens is None:
-        return ()
-    return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, f"{draw}/{key}"))
+    return tuple(TOKENS[one.tokens](question_tokens, eq_tokens, key)) if one.tokens else ()
 
 
 def random_tokens(question_tokens: Sequence[int], eq_tokens: Sequence[int], key: str) -> list[int]:

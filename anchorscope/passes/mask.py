@@ -17,7 +17,7 @@ def mask(
     dtype: torch.dtype,
     device: torch.device | str = "cpu",
 ) -> torch.Tensor:
-    """The additive attention mask of some queries and keys of each row, in any order.
+    """The additive mask, [rows, 1, queries, keys], of queries and keys of each row in any order.
 
     Causal; no attention to padding; and attention from any later token outside a row's cut tokens
     to these weighs so many times as much, nothing for 0. The diagonal stays open: a row with
@@ -31,9 +31,6 @@ def mask(
         first_query: in each row, the first token that the cut applies to; all if not given. A cut
             that starts after E_Q's neighbours leaks: they pass on what they read.
         dtype, device: of the mask; closed is the dtype's `finfo.min`, open is 0.
-
-    Returns:
-        [rows, 1, queries, keys].
     """
     is_cut = torch.zeros((len(cuts), int(max(queries.max(), keys.max())) + 1), dtype=torch.bool)
     for row, found in enumerate(cuts):

@@ -142,13 +142,10 @@ def answered(answer: str, golds: Mapping[str, Sequence[str]]) -> frozenset[str]:
 
 
 def replicate(answers: pd.DataFrame) -> dict[str, str]:
-    """Another wording of each sample's question: same subject and relation, another text.
+    """Another wording of a question, id → id of the partner: same subject and relation, other text.
 
     Where the partner's gold answers are known, the answer has the same label under them: two
     subjects of one name ask different questions. Of several wordings the next by id is taken.
-
-    Returns:
-        Id → id of the partner, for the samples that have one.
     """
     wordings: dict[tuple[str, str], list[Asked]] = defaultdict(list)
     for one in _asked(answers):

@@ -1,7 +1,7 @@
 """Planning: from the answers of a cell to all its passes."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -62,11 +62,7 @@ def plan(
         exchanged = partners.interchange(table, seed, folds_of)
     notes: Counter[str] = Counter()
     for name in prompts:
-        behind = _behind_other(name, samples, table, exchanged, limits, notes)
-        samples = [
-            replace(one, others=one.others | ({name: behind[one.id]} if one.id in behind else {}))
-            for one in samples
-        ]
+        notes.update(_put_behind(name, samples, table, exchanged, limits))
     noop = int((conditions.get("noop") or {}).get("samples", 64))
     return replace(
         arrange(samples, chosen, batch_tokens=batch_tokens, seed=seed, noop=noop),
@@ -133,18 +129,13 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
     return tuple(map(int, numbers))
 
 
-def _behind_other(
-    name: str,
-    samples: Sequence[Sample],
-    table: pd.DataFrame,
-    exchanged: Interchange,
-    limits: Limits,
-    notes: Counter[str],
-) -> dict[str, Sample]:
-    """Id → the sample's answer behind its prompt `name`, where it has one; counted in `notes`."""
+def _put_behind(
+    name: str, samples: list[Sample], table: pd.DataFrame, exchanged: Interchange, limits: Limits
+) -> Counter[str]:
+    """Add each answer behind its prompt `name` to the sample's `others`; how many have which."""
     by_id = {sample.id: sample for sample in samples}
-    prompts, found = dict[str, Sample](), dict[str, Sample]()
     another, none = "another question", "no partner"
+    prompts: dict[str, Sample] = {}
     if name == "replicate":
         ids: Mapping[str, str] = partners.replicate(table)
         named = table[["subject", "relation"]].notna().all(axis=1).any()
@@ -155,6 +146,7 @@ def _behind_other(
         another += " of like wording" if exchanged.source == "wording" else ""
         none = none if exchanged.source else "off: too few matched partners"
     prompts |= {id_: by_id[other] for id_, other in ids.items()}
+    notes: Counter[str] = Counter()
     for sample in samples:
         what = none
         if prompt := prompts.get(sample.id):
@@ -162,9 +154,9 @@ def _behind_other(
             over = _over(len(one.input_ids), limits)
             what = over or (FEW_SHOT if one.partner == FEW_SHOT else another)
             if not over:
-                found[sample.id] = one
+                sample.others[name] = one
         notes[f"{name}, {what}"] += 1
-    return found
+    return notes
 
 
 def _few_shot(table: pd.DataFrame) -> dict[str, Sample]:

@@ -70,14 +70,10 @@ def run(
     The rows carry the interventions: tokens cut or weighed, in all layers or some, and the prompts
     with which they replace, drop or exchange the question (`Sample.others`).
 
-    Args:
-        batch: of the plan; `narrowed` takes some of its samples.
-        read: read-outs such as `mlp/final`.
-        write: states put in place of a module's output; what is read there and behind sees them.
-        grad: keep the graph from embeddings to states, see `Passed`.
-
-    Raises:
-        AnchorscopeError: see `measure`.
+    `read` are read-outs such as `mlp/final`; `narrowed` takes some samples of a batch. With `write`
+    states are put in place of a module's output; what is read there and behind sees them. With
+    `grad` the graph from embeddings to states is kept, see `Passed`. Raises AnchorscopeError: as
+    `measure`.
     """
     pairs, rows = parse(read), [planned.passed(row) for row in batch.rows]
     given: dict[str, Any] = {**inputs(loaded, planned, batch)}
@@ -110,11 +106,7 @@ def measure(
     """Run the planned passes, one after the other; a batch that does not fit is halved.
 
     What rows have in common is passed once (`sharing`), and a pass ends with the last module read.
-
-    Args:
-        readouts: such as `mlp/final`.
-        numbers: of the batches to pass; all of them if not given.
-        room: counts the batches halved.
+    `numbers` are those of the batches to pass, by default all; `room` counts the batches halved.
 
     Yields:
         Each batch with its `States` in CPU memory, in the order of `batch.samples`.
@@ -127,27 +119,19 @@ def measure(
     todo = range(len(planned.batches)) if numbers is None else list(numbers)
     ids = planned.samples[0].input_ids[: planned.head] if todo else ()
     head = cache.pass_head(loaded.model, ids, loaded.device)
-    for number in todo:
-        batch = planned.batches[number]
-        work = partial(_some, loaded, planned, batch, pairs, head)
-        yield batch, _joined(room.run(batch.samples, batch.tokens, work))
-
-
-def _some(
-    loaded: Loaded,
-    planned: Plan,
-    batch: Batch,
-    pairs: Sequence[Pair],
-    head: cache.Layers,
-    samples: Sequence[int],
-) -> States:
-    """The states of some samples of a batch, passed in as many parts as pay."""
     # Rows with a cut go on from the clean row in single precision only, see `sharing`.
     forked = loaded.model.dtype in (torch.float32, torch.float64)
-    some = narrowed(batch, samples)
-    parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
-    every = (narrowed(batch, part) for part in parts)
-    return _joined([_states(loaded, planned, one, pairs, head, forked) for one in every])
+
+    def passed(batch: Batch, samples: Sequence[int]) -> States:
+        """The states of some samples of a batch, passed in as many parts as pay."""
+        some = narrowed(batch, samples)
+        parts = sharing.parts(planned, some) if forked and batch.masked else [samples]
+        every = (narrowed(batch, part) for part in parts)
+        return _joined([_states(loaded, planned, one, pairs, head, forked) for one in every])
+
+    for number in todo:
+        batch = planned.batches[number]
+        yield batch, _joined(room.run(batch.samples, batch.tokens, partial(passed, batch)))
 
 
 def _joined(parts: Sequence[States]) -> States:
@@ -198,10 +182,9 @@ def inputs(
     `noop`, the model's own verdicts and the seal are measured in full. With `layer`, the mask is
     that of this layer, where interventions act in some only.
 
-    Returns:
-        Right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows, 1,
-        width, slots + width] in the model's dtype, the slots those of `before` in turn, or for
-        `noop` int64 [rows, width].
+    Gives right-padded `input_ids` and `position_ids`, int64 [rows, width]; `attention_mask` [rows,
+    1, width, slots + width] in the model's dtype, the slots those of `before` in turn, or for
+    `noop` int64 [rows, width].
     """
     step = step or sharing.whole(batch)
     rows = [batch.rows[number] for number in step.rows]

@@ -25,7 +25,7 @@ def device_of(snakemake: Any) -> str:
 
 
 def model_of(snakemake: Any) -> tuple[dict[str, Any], Loaded]:
-    """Where the model of a job lies, see `checkpoints.locate`, and the model on its device."""
+    """Where the model of a job lies, see `loading.locate`, and the model on its device."""
     located = read_json(snakemake.input.model)
     device = device_of(snakemake)
     return located, load(located["path"], dtype=snakemake.params.dtype, device=device)

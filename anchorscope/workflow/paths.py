@@ -7,7 +7,7 @@ from typing import Any
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments import registry
-from anchorscope.models.checkpoints import fits, parts
+from anchorscope.models.loading import fits, parts
 from anchorscope.questions.reading import local_files
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import digest

@@ -10,7 +10,7 @@ import yaml
 
 from anchorscope import Measured, measure
 from anchorscope.experiments.tables import rows_where
-from anchorscope.models import checkpoints, loading
+from anchorscope.models import loading
 from anchorscope.models.families import Loaded
 from anchorscope.questions import datasets
 from anchorscope.questions.world import SCORED_KINDS
@@ -57,7 +57,7 @@ def _rows(cell: Measured, condition: str, anchor: str) -> pd.DataFrame:
 
 @pytest.mark.parametrize("model", DEMO.models)
 def test_a_shipped_checkpoint_is_of_todays_recipe_and_small(model: str) -> None:
-    assert checkpoints.fits(SHIPPED / model, CONFIG.recipe_hash(model))
+    assert loading.fits(SHIPPED / model, CONFIG.recipe_hash(model))
     assert sum(path.stat().st_size for path in (SHIPPED / model).iterdir()) <= ship.LARGEST
 
 

@@ -1,7 +1,6 @@
 """Answers: frozen ids ending at the closing token, whatever the batch; labels; what is dropped."""
 
 import warnings
-from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any
@@ -38,27 +37,23 @@ def _tables(style: str = "plain", rows: Any = None) -> tuple[pd.DataFrame, pd.Da
     for number, (question, subject) in enumerate(ASKED):
         start = len(HEAD[style])
         place = start + question.index(subject)
-        prompts.append(
-            {
-                "id": f"q{number}",
-                "question": question,
-                "prompt": f"{HEAD[style]}{question}{TAIL[style]}",
-                "question_start": start,
-                "question_end": start + len(question),
-                "eq_start": [place],
-                "eq_end": [place + len(subject)],
-                "dropped": None,
-            }
-        )
-        own = {"id": f"q{number}", "question": question, "subject": subject, "relation": "r"}
-        own |= {"answers": ["Paris"], "kind": None, "response": None, "label": None}
-        questions.append(own | (rows[number] if rows else {}))
+        own = {"id": f"q{number}", "question": question}
+        spans = {"question_start": start, "question_end": start + len(question)}
+        spans |= {"eq_start": [place], "eq_end": [place + len(subject)]}
+        text = f"{HEAD[style]}{question}{TAIL[style]}"
+        prompts.append(own | spans | {"prompt": text, "dropped": None})
+        known = {"subject": subject, "relation": "r", "answers": ["Paris"], "kind": None}
+        known |= {"response": None, "label": None} | (rows[number] if rows else {})
+        questions.append(own | known)
     return pd.DataFrame(prompts), pd.DataFrame(questions)
 
 
-def _run(loaded: Any, style: str = "plain", rows: Any = None, **options: Any) -> Any:
-    prompts, questions = _tables(style, rows)
-    return answer(prompts, questions, loaded.model, loaded.tokenizer, Settings(style, **options))
+def _run(
+    loaded: Any, style: str = "plain", rows: Any = None, tables: Any = None, **options: Any
+) -> Any:
+    """What `answer` makes of some tables, by default those of ASKED."""
+    given = (*(tables or _tables(style, rows)), loaded.model, loaded.tokenizer)
+    return answer(*given, Settings(style, **options))
 
 
 def _with_decoder(loaded: Any) -> Any:
@@ -76,12 +71,12 @@ def _with_decoder(loaded: Any) -> Any:
 @pytest.fixture(
     params=[("llama", "byte_level"), ("qwen3", "metaspace"), ("gemma3_text", "byte_level")]
 )
-def loaded(request: pytest.FixtureRequest, load: Callable[..., Any]) -> Any:
+def loaded(request: pytest.FixtureRequest, load: Any) -> Any:
     return _with_decoder(load(*request.param))
 
 
 @pytest.fixture
-def llama(load: Callable[..., Any]) -> Any:
+def llama(load: Any) -> Any:
     return load("llama")
 
 
@@ -137,7 +132,7 @@ def _trim(tokenizer: Any, said: str, style: str, *, end: bool = False) -> Any:
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["byte_level", "metaspace"])
 def test_the_styles_closing_token_follows_the_answer_proper_whatever_was_written_there(
-    load: Callable[..., Any], name: str, said: str, style: str, end: bool, anchor: str, fed: str
+    load: Any, name: str, said: str, style: str, end: bool, anchor: str, fed: str
 ) -> None:
     tokenizer = _with_decoder(load("qwen3" if name == "metaspace" else "llama", name)).tokenizer
     trimmed = _trim(tokenizer, said, style, end=end)
@@ -263,20 +258,19 @@ def _with_second() -> tuple[pd.DataFrame, pd.DataFrame]:
     """ASKED as few-shot prompts with a second set of examples each."""
     fields = {"question": "question", "answers": ["answer"], "subject": "subject"}
     rows = [{"question": q, "subject": subject, "answer": "Paris"} for q, subject in ASKED]
-    shown = [{"question": f"Who drew {n}?", "answer": f"Lund {n}"} for n in range(4)]
-    asked, _ = questions.normalise(rows, fields, split="test")
-    examples, _ = questions.normalise(
-        [row | {"subject": None} for row in shown], fields, split="test"
-    )
+    shown = [
+        {"question": f"Who drew {n}?", "answer": f"Lund {n}", "subject": None} for n in range(4)
+    ]
+    asked, examples = (questions.normalise(some, fields, split="test")[0] for some in (rows, shown))
     frame, _ = prompts.build(asked, examples, style="few_shot", examples=2, replicate=True)
     return frame, asked
 
 
 def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) -> None:
     frame, asked = _with_second()
-    given = (asked, loaded.model, loaded.tokenizer, Settings("few_shot", max_new_tokens=4))
-    found, counts = answer(frame, *given)
-    plain, plain_counts = answer(frame[list(prompts.COLUMNS)], *given)
+    found, counts = _run(loaded, "few_shot", tables=(frame, asked), max_new_tokens=4)
+    alone = frame[list(prompts.COLUMNS)], asked
+    plain, plain_counts = _run(loaded, "few_shot", tables=alone, max_new_tokens=4)
     pd.testing.assert_frame_equal(found[list(answers.COLUMNS)], plain)
     assert list(plain) == list(answers.COLUMNS) and counts.kept == plain_counts.kept >= 5
     for row, prompt in zip(found.to_dict("records"), frame.to_dict("records"), strict=True):
@@ -294,19 +288,17 @@ def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) ->
             assert first.strip() == second.strip() != ""
 
 
-def test_a_second_prompt_without_room_or_with_lost_spans_is_left_out_and_counted(
-    llama: Any,
-) -> None:
+def test_a_second_prompt_without_room_or_with_lost_spans_is_counted_out(llama: Any) -> None:
     frame, asked = _with_second()
     both = [*frame["prompt"], *frame["replicate_prompt"]]
     most = max(len(llama.tokenizer.encode(text)) for text in both)
-    settings = Settings("few_shot", max_new_tokens=4, max_prompt_tokens=most)
     rows = frame.to_dict("records")
     rows[0] |= {"replicate_eq_start": [2], "replicate_eq_end": [3]}  # white space only
     for row in rows[4:]:
         text = row["replicate_prompt"].replace("Who drew", "Who has drawn " * 40)
         row["replicate_prompt"] = text
-    found, counts = answer(pd.DataFrame(rows), asked, llama.model, llama.tokenizer, settings)
+    room = {"max_new_tokens": 4, "max_prompt_tokens": most}
+    found, counts = _run(llama, "few_shot", tables=(pd.DataFrame(rows), asked), **room)
     assert counts.kept == len(ASKED)
     assert [bool(ids) for ids in found["replicate_ids"]] == [False, True, True, True] + [False] * 4
     assert counts.notes["second prompt, spans do not decode back"] == 1
@@ -339,9 +331,7 @@ def test_rows_dropped_before_and_spans_that_do_not_decode_back_are_counted(llama
     records = prompts.to_dict("records")
     records[1] |= {"eq_start": [2], "eq_end": [3]}  # white space only
     records[2] |= {"dropped": "no question anchor"}
-    settings = Settings("plain", max_new_tokens=4)
-    given = (pd.DataFrame(records), questions, llama.model, llama.tokenizer, settings)
-    frame, counts = answer(*given)
+    frame, counts = _run(llama, tables=(pd.DataFrame(records), questions), max_new_tokens=4)
     assert counts.dropped == {inputs.SPANS_LOST: 1, "no question anchor": 1}
     assert counts.notes["spans failed"] == 1 and counts.total == len(ASKED)
     assert list(frame["dropped"][1:3]) == [inputs.SPANS_LOST, "no question anchor"]
@@ -413,7 +403,7 @@ def test_success_of_the_anchor_is_counted_for_each_class_and_a_repeated_subject(
 def test_a_prompt_without_its_question_is_an_error(llama: Any) -> None:
     prompts, questions = _tables()
     with pytest.raises(AnchorscopeError, match="q7"):
-        answer(prompts, questions[:7], llama.model, llama.tokenizer, Settings("plain"))
+        _run(llama, tables=(prompts, questions[:7]))
 
 
 def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
@@ -421,6 +411,5 @@ def test_a_chat_model_needs_an_end_token(llama: Any) -> None:
 
     model, tokenizer = deepcopy(llama.model), deepcopy(llama.tokenizer)
     model.generation_config, tokenizer.eos_token = GenerationConfig(), None
-    prompts, questions = _tables("chat")
     with pytest.raises(AnchorscopeError, match="end-of-sequence"):
-        answer(prompts, questions, model, tokenizer, Settings("chat"))
+        _run(replace(llama, model=model, tokenizer=tokenizer), "chat")

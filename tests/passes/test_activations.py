@@ -88,10 +88,9 @@ def test_seal_holds_at_every_token_between_and_after(loaded, answers):
     batch = plan.batches[0]
 
     def states(plan):
+        given = runner.inputs(loaded, plan, batch)
         with torch.inference_mode():
-            out = loaded.model.base_model(
-                **runner.inputs(loaded, plan, batch), output_hidden_states=True
-            )
+            out = loaded.model.base_model(**given, output_hidden_states=True)
         return torch.stack(out.hidden_states)
 
     before, after = states(plan), states(other)
@@ -162,26 +161,19 @@ def test_attention_to_what_is_cut_is_exactly_zero_and_rows_sum_to_one(checkpoint
             assert row.tokens or own[:, max(eq) + 1 : length, eq].max() > 1e-3
 
 
-def long_table(tokenizer, length):
-    """The corpus behind one sample of a given length."""
-    texts = ["Q: " + "the red house " * 60 + " A: Anna Lund .", *CORPUS]
-    table = answers_table(tokenizer, texts)
-    table.at[0, "input_ids"] = table.at[0, "input_ids"][:length]
-    table.at[0, "question_tokens"] = list(range(3, 20))
-    table.at[0, "eq_tokens"] = [5, 6, 9]
-    table.loc[0, ["ea_start", "prompt_length"]] = length - 3
-    table.loc[0, ["ea_end", "final"]] = length - 1
-    return table
-
-
 @pytest.mark.parametrize("family", ["mistral", "gemma3_text"])
 def test_samples_longer_than_the_sliding_window_are_refused_since_a_mask_would_lose_it(
     load, family
 ):
     loaded = load(family, TOKENIZER[family])
     assert loaded.window == WINDOW
+    long = "Q: " + "the red house " * 60 + " A: Anna Lund ."
     for over in (0, 1):  # up to the window both paths agree, one token later they do not
-        table = long_table(loaded.tokenizer, WINDOW + over)
+        table, length = answers_table(loaded.tokenizer, [long, *CORPUS]), WINDOW + over
+        table.at[0, "input_ids"] = table.at[0, "input_ids"][:length]
+        table.at[0, "question_tokens"], table.at[0, "eq_tokens"] = list(range(3, 20)), [5, 6, 9]
+        table.loc[0, ["ea_start", "prompt_length"]] = length - 3
+        table.loc[0, ["ea_end", "final"]] = length - 1
         found = measured(loaded, planned(table), ["resid/final"])
         difference = found["q0", "clean.0/resid.final"] - found["q0", "noop.0/resid.final"]
         assert (difference.abs().max() > 1e-5) == bool(over)
@@ -235,9 +227,8 @@ def test_what_is_read_back_is_what_was_measured_in_the_order_of_the_answers(load
     plan = planned(answers, batch_tokens=400)
     activations.write(tmp_path / "cell", loaded, plan, READOUTS)
     found = measured(loaded, plan)
-    for readout, (condition, draw) in itertools.product(
-        READOUTS, [("clean", 0), ("random", 1), ("noop", 0)]
-    ):
+    read = [("clean", 0), ("random", 1), ("noop", 0)]
+    for readout, (condition, draw) in itertools.product(READOUTS, read):
         ids, states = activations.read(tmp_path / "cell", readout, condition, draw)
         assert ids == answers["id"].tolist()[: 3 if condition == "noop" else None]
         assert states.shape == (LAYERS, len(ids), WIDTH) and states[:].dtype == torch.float32
@@ -314,15 +305,13 @@ def test_a_broken_activation_names_its_layer_and_sample(checkpoint, tmp_path, va
     assert not (tmp_path / "cell" / "index.parquet").exists()
 
 
-def test_unknown_read_outs_are_refused(load):
-    loaded = load("llama")
-    answers = answers_table(loaded.tokenizer)
-    for name in ("mlp", "mlp/last", "head/final"):
-        with pytest.raises(AnchorscopeError, match="no read-out"):
-            list(runner.measure(loaded, planned(answers), [name]))
+@pytest.mark.parametrize("name", ["mlp", "mlp/last", "head/final"])
+def test_unknown_read_outs_are_refused(name):
+    with pytest.raises(AnchorscopeError, match="no read-out"):
+        runner.parse([name])
 
 
-def test_what_was_not_measured_or_is_broken_is_said_plainly(load, tmp_path):
+def test_what_was_not_measured_is_said_plainly(load, tmp_path):
     loaded = load("llama")
     folder = tmp_path / "cell"
     plan = planned(answers_table(loaded.tokenizer), conditions={"knockout": {}}, batch_tokens=200)
@@ -331,13 +320,6 @@ def test_what_was_not_measured_or_is_broken_is_said_plainly(load, tmp_path):
         name = f"{condition}.0/{readout.replace('/', '.')}"
         with pytest.raises(AnchorscopeError, match=f"{name} was not measured"):
             activations.read(folder, readout, condition)
-    batch = folder / "batch-00000.safetensors"
-    batch.write_bytes(b"short")
-    with pytest.raises(AnchorscopeError, match="cannot read the batch"):
-        activations.read(folder, "mlp/final", "clean")
-    batch.unlink()
-    with pytest.raises(AnchorscopeError, match="samples are in no batch"):
-        activations.read(folder, "mlp/final", "clean")
 
 
 def test_hooks_are_gone_afterwards_even_after_an_error(load):

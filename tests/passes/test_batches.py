@@ -20,6 +20,7 @@ from instrument import (
 )
 
 from anchorscope.models import families
+from anchorscope.models.inputs import BEYOND_POSITIONS, BEYOND_WINDOW
 from anchorscope.passes import activations, planning
 from anchorscope.passes.batches import POSITIONS
 from anchorscope.storage.errors import AnchorscopeError
@@ -39,27 +40,25 @@ EXAMPLE = "Q: Who painted it? A: Anna Lund . "
 CUT_TWICE = ("clean", "knockout", "random")
 
 
+def with_second(table, numbers, head, instead_of=0):
+    """The table with second prompts of some samples: `head` in place of so many first tokens."""
+    rows, shift = [], len(head) - instead_of
+    for number, row in enumerate(table.itertuples()):
+        prompt = [*head, *row.input_ids[instead_of : row.prompt_length]]
+        spans = (row.eq_tokens, row.question_tokens)
+        moved = [[place + shift for place in places] for places in spans]
+        rows.append([prompt, *moved] if number in numbers else [[], [], []])
+    names = ["replicate_ids", "replicate_eq_tokens", "replicate_question_tokens"]
+    return table.join(pd.DataFrame(rows, columns=names))
+
+
 def partnered_table(tokenizer, few_shot=()):
     """ASKED as an answers table; the samples numbered in `few_shot` have a second prompt."""
     table = answers_table(tokenizer, [f"Q: {row[0]} A: {row[1]} ." for row in ASKED])
     table["question"], table["ea_text"] = [row[0] for row in ASKED], [row[1] for row in ASKED]
     table["golds"], table["label"] = [[row[2]] for row in ASKED], [0, 1, 0, 0, 1]
     table["subject"], table["relation"] = [row[3] for row in ASKED], [row[4] for row in ASKED]
-    if few_shot:
-        shift = len(tokenizer(EXAMPLE)["input_ids"])
-        prompts = [
-            tokenizer(EXAMPLE)["input_ids"] + ids[:size] if number in few_shot else []
-            for number, (ids, size) in enumerate(
-                zip(table["input_ids"], table["prompt_length"], strict=True)
-            )
-        ]
-        table["replicate_ids"] = prompts
-        for name in ("eq_tokens", "question_tokens"):
-            moved = [[place + shift for place in places] for places in table[name]]
-            table[f"replicate_{name}"] = [
-                places if prompt else [] for places, prompt in zip(moved, prompts, strict=True)
-            ]
-    return table
+    return with_second(table, few_shot, tokenizer(EXAMPLE)["input_ids"]) if few_shot else table
 
 
 def expected_row(table, id_, condition):
@@ -223,11 +222,7 @@ def test_conditions_that_were_not_run_are_not_measured(load, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("limit", "reason"),
-    [
-        ("window", "longer than the sliding window"),
-        ("max_positions", "longer than the model's positions"),
-    ],
+    ("limit", "reason"), [("window", BEYOND_WINDOW), ("max_positions", BEYOND_POSITIONS)]
 )
 def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limit, reason):
     table = partnered_table(byte_level, few_shot=[2])
@@ -245,9 +240,8 @@ def test_a_row_behind_a_longer_prompt_is_held_to_the_limits_too(byte_level, limi
     assert "replicate" in roomy.samples[2].others
 
 
-def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(load, caplog):
-    loaded = load("llama")
-    table = answers_table(loaded.tokenizer)
+def test_a_budget_too_small_for_a_sample_is_said_with_what_it_takes(byte_level, caplog):
+    table = answers_table(byte_level)
     plan = planned(table, batch_tokens=1)
     (said,) = [record.getMessage() for record in caplog.records if "batch_tokens" in record.msg]
     assert all(len(batch.samples) == 1 for batch in plan.batches)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from conftest import ALL_FAMILIES, CORPUS
 from instrument import TOKENIZER, measured, planned
-from test_sharing import CUTS, HEAD, behind_heads
+from test_sharing import CUTS, HEAD, assert_nothing_to_cut_changes_nothing, behind_heads
 
 from anchorscope.models import generation, loading
 from anchorscope.probes import scores
@@ -67,13 +67,7 @@ def test_bfloat16_passes_are_the_cpus_but_for_rounding(checkpoint, family):
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(checkpoint, family):
     _, loaded = both(checkpoint, family, "bfloat16")
-    table = behind_heads(loaded.tokenizer)
-    table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
-    plan = planned(table, conditions={"knockout": {}, "random": {"draws": 1}})
-    found = measured(loaded, plan, ["mlp/final"])
-    for (sample, name), vectors in found.items():
-        if name.startswith("random"):
-            assert torch.equal(vectors, found[sample, "clean.0/mlp.final"])
+    assert_nothing_to_cut_changes_nothing(loaded, behind_heads(loaded.tokenizer))
 
 
 @pytest.mark.parametrize("head", [HEAD, ""])

@@ -30,44 +30,37 @@ def row(id_: str, subject: Any, relation: Any, answer: str, golds: list[str], **
     } | more
 
 
-def matched(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
-    return dict(partners.interchange(table, seed, folds_of).arms["matched"])
-
-
-def placebo(table: pd.DataFrame, seed: int = 0, folds_of: Any = None) -> dict[str, str]:
-    return dict(partners.interchange(table, seed, folds_of).arms["placebo"])
+def arms(rows: Any, seed: int = 0, folds_of: Any = None) -> Any:
+    """Arm → id → id of the partner."""
+    return partners.interchange(pd.DataFrame(rows), seed, folds_of).arms
 
 
 def test_behind_a_matched_question_the_label_turns_behind_a_placebo_it_stays() -> None:
-    table = pd.DataFrame(
-        [
-            row("right", "Ada", "trade", "smith", ["smith"]),
-            row("same", "Bob", "trade", "the smith", ["smith", "joiner"]),
-            row("other", "Cyd", "trade", "monk", ["monk"]),
-            row("wrong", "Dan", "trade", "baker", ["cook"]),
-            row("its-gold", "Eve", "trade", "sexton", ["baker"]),
-            row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
-        ]
-    )
-    assert matched(table) == {
-        "right": "other", "same": "other", "other": matched(table)["other"], "wrong": "its-gold",
-    }  # fmt: skip
-    assert matched(table)["other"] in {"right", "same"}
-    assert placebo(table) == {"right": "same", "same": "right", "its-gold": "wrong"}
+    rows = [
+        row("right", "Ada", "trade", "smith", ["smith"]),
+        row("same", "Bob", "trade", "the smith", ["smith", "joiner"]),
+        row("other", "Cyd", "trade", "monk", ["monk"]),
+        row("wrong", "Dan", "trade", "baker", ["cook"]),
+        row("its-gold", "Eve", "trade", "sexton", ["baker"]),
+        row("elsewhere", "Fay", "town", "Rome", ["Rome"]),
+    ]
+    matched, placebo = arms(rows)["matched"], arms(rows)["placebo"]
+    assert matched.pop("other") in {"right", "same"}
+    assert matched == {"right": "other", "same": "other", "wrong": "its-gold"}
+    assert placebo == {"right": "same", "same": "right", "its-gold": "wrong"}
 
 
 def test_the_same_subject_is_no_partner_however_it_is_spelt() -> None:
-    table = [
+    rows = [
         row("a", "Ada Lund", "trade", "smith", ["smith"]),
         row("b", "ada  LUND", "trade", "baker", ["baker"], wording=1),
     ]
-    assert matched(pd.DataFrame(table)) == {}
+    assert arms(rows)["matched"] == {}
 
 
 def test_a_question_without_gold_answers_is_nobodys_partner() -> None:
     users = row("b", "Bob", "trade", "cook", [], label=0)
-    table = pd.DataFrame([row("a", "Ada", "trade", "smith", ["smith"]), users])
-    assert matched(table) == {"b": "a"}
+    assert arms([row("a", "Ada", "trade", "smith", ["smith"]), users])["matched"] == {"b": "a"}
 
 
 def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
@@ -76,8 +69,7 @@ def test_a_label_of_the_users_own_decides_which_way_an_answer_is_put() -> None:
         row("b", "Bob", "trade", "cook", ["smith"]),
         row("c", "Cyd", "trade", "monk", ["cook"]),
     ]
-    table = pd.DataFrame(rows)
-    assert matched(table)["a"] == "b" and placebo(table)["a"] == "c"
+    assert arms(rows)["matched"]["a"] == "b" and arms(rows)["placebo"]["a"] == "c"
 
 
 def slow_rule(rows: list[Any], arm: str) -> dict[str, set[str]]:
@@ -144,47 +136,40 @@ def test_the_order_of_the_rows_does_not_matter(rows: Any, draws: Any) -> None:
 
 
 def test_the_seed_chooses_and_the_choice_is_spread_over_all_there_are() -> None:
-    table = pd.DataFrame([row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"]) for i in range(30)])
-    table["label"] = 0
-    by_seed = [matched(table, seed) for seed in range(3)]
-    assert by_seed[0] == matched(table, 0)
+    rows = [row(f"n{i}", f"N{i}", "trade", "x", [f"w{i}"], label=0) for i in range(30)]
+    by_seed = [arms(rows, seed)["matched"] for seed in range(3)]
+    assert by_seed[0] == arms(rows)["matched"]
     assert len({tuple(found.values()) for found in by_seed}) == 3
     assert max(Counter(by_seed[0].values()).values()) < 8 < len(set(by_seed[0].values()))
 
 
 def test_a_replicate_is_another_wording_of_the_same_question() -> None:
-    table = pd.DataFrame(
-        [
-            row("a0", "Ada", "trade", "smith", ["smith"]),
-            row("a1", "ADA", "trade", "cook", ["smith"], wording=1),
-            row("a2", "Ada", "town", "Rome", ["Rome"]),
-            row("b0", "Bob", "trade", "cook", ["cook"]),
-            row("b1", "Bob", "trade", "cook", ["cook"]),  # word for word the same
-            row("x0", None, "trade", "cook", ["cook"]),
-            row("x1", None, "trade", "cook", ["cook"], wording=1),
-            row("y0", "Yan", None, "cook", ["cook"]),
-            row("y1", "Yan", None, "cook", ["cook"], question="Who was Yan?"),
-        ]
-    )
-    assert partners.replicate(table) == {"a0": "a1", "a1": "a0"}
+    rows = [
+        row("a0", "Ada", "trade", "smith", ["smith"]),
+        row("a1", "ADA", "trade", "cook", ["smith"], wording=1),
+        row("a2", "Ada", "town", "Rome", ["Rome"]),
+        row("b0", "Bob", "trade", "cook", ["cook"]),
+        row("b1", "Bob", "trade", "cook", ["cook"]),  # word for word the same
+        row("x0", None, "trade", "cook", ["cook"]),
+        row("x1", None, "trade", "cook", ["cook"], wording=1),
+        row("y0", "Yan", None, "cook", ["cook"]),
+        row("y1", "Yan", None, "cook", ["cook"], question="Who was Yan?"),
+    ]
+    assert partners.replicate(pd.DataFrame(rows)) == {"a0": "a1", "a1": "a0"}
 
 
 def test_of_several_wordings_each_takes_the_next() -> None:
-    table = pd.DataFrame(
-        [row(f"a{n}", "Ada", "trade", "x", ["x"], question=f"Q{n} Ada?") for n in range(3)]
-    )
-    assert partners.replicate(table) == {"a0": "a1", "a1": "a2", "a2": "a0"}
+    rows = [row(f"a{n}", "Ada", "trade", "x", ["x"], question=f"Q{n} Ada?") for n in range(3)]
+    assert partners.replicate(pd.DataFrame(rows)) == {"a0": "a1", "a1": "a2", "a2": "a0"}
 
 
 def test_two_subjects_of_one_name_ask_different_questions() -> None:
-    table = pd.DataFrame(
-        [
-            row("a", "Ada", "trade", "smith", ["smith"]),
-            row("b", "Ada", "trade", "monk", ["cook"], wording=1),
-        ]
-    )
+    rows = [
+        row("a", "Ada", "trade", "smith", ["smith"]),
+        row("b", "Ada", "trade", "monk", ["cook"], wording=1),
+    ]
     # The smith is no answer to the other Ada; the monk is wrong for both.
-    assert partners.replicate(table) == {"b": "a"}
+    assert partners.replicate(pd.DataFrame(rows)) == {"b": "a"}
 
 
 def town(i: int, city: str) -> Any:
@@ -235,12 +220,10 @@ def test_a_template_is_the_question_without_its_subject(
 
 def test_a_partner_is_of_the_own_fold_where_folds_are_given() -> None:
     """A probe that has learned from the partner's question must not score the pair."""
-    table = pd.DataFrame(
-        [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
-    )
+    rows = [row(f"{i}", f"s{i}", "town", f"w{i % 4}", [f"w{i % 4}"]) for i in range(80)]
     folds_of = {f"{number}": number % 5 for number in range(80)}
-    for arm in (matched, placebo):
-        free, bound = arm(table), arm(table, 0, folds_of)
+    for arm, free in arms(rows).items():
+        bound = arms(rows, 0, folds_of)[arm]
         assert len(bound) == len(free) == 80
         assert all(folds_of[one] == folds_of[other] for one, other in bound.items())
         assert any(folds_of[one] != folds_of[other] for one, other in free.items())

@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+from collections import Counter
 
 import pandas as pd
 import pytest
@@ -18,9 +19,10 @@ from instrument import (
     planned,
     unshared,
 )
+from test_batches import with_second
 
 from anchorscope.models import cache, families, generation, loading
-from anchorscope.passes import runner, sharing
+from anchorscope.passes import sharing
 from anchorscope.passes.batches import POSITIONS
 
 HEAD = "Q: Who painted it? A: Anna Lund .\nQ: "
@@ -28,8 +30,8 @@ SECOND = "Q: In what city was it? A: yes .\nQ: "
 CUTS = CONDITIONS | {"matched": {}, "placebo": {}, "replicate": {}}
 
 
-def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
-    """The corpus behind worked examples, some rows with a second prompt behind others."""
+def behind_heads(tokenizer):
+    """The corpus behind worked examples, every other row with a second prompt behind others."""
     table, head = answers_table(tokenizer), tokenizer(HEAD)["input_ids"]
     table["input_ids"] = [[*head, *ids[2:]] for ids in table["input_ids"]]
     shift = len(head) - 2
@@ -40,20 +42,7 @@ def behind_heads(tokenizer, few_shot=range(0, 8, 2)):
     table["question"], table["ea_text"], table["golds"] = CORPUS, "x", [[text] for text in CORPUS]
     table["label"] = [0, 1] * 4
     table["subject"], table["relation"] = [f"s{number // 2}" for number in range(8)], "r"
-    second = tokenizer(SECOND)["input_ids"]
-    move = len(second) - len(head)
-    table["replicate_ids"] = [
-        [*second, *ids[len(head) : size]] if number in few_shot else []
-        for number, (ids, size) in enumerate(
-            zip(table["input_ids"], table["prompt_length"], strict=True)
-        )
-    ]
-    for name in ("eq_tokens", "question_tokens"):
-        table[f"replicate_{name}"] = [
-            [place + move for place in places] if number in few_shot else []
-            for number, places in enumerate(table[name])
-        ]
-    return table
+    return with_second(table, range(0, 8, 2), tokenizer(SECOND)["input_ids"], len(head))
 
 
 @pytest.mark.parametrize(
@@ -83,20 +72,12 @@ def test_a_pass_ends_with_the_last_module_read(load, family, sites):
     loaded = load(family, TOKENIZER[family])
     plan = planned(behind_heads(loaded.tokenizer).head(2), conditions={"knockout": {}})
     every = measured(loaded, plan)
-    ran = dict.fromkeys([*families.SITES, "norm"], 0)
-
-    def count(name):
-        def hook(*_):
-            ran[name] += 1
-
-        return hook
-
-    block = families.layers(loaded)[-1]
+    ran, block = Counter(), families.layers(loaded)[-1]
+    parts = {site: families.part(loaded, block, site) for site in families.SITES}
     handles = [
-        families.part(loaded, block, site).register_forward_pre_hook(count(site))
-        for site in families.SITES
+        part.register_forward_pre_hook(lambda *_, name=name: ran.update([name]))
+        for name, part in {**parts, "norm": final_norm(loaded)}.items()
     ]
-    handles.append(final_norm(loaded).register_forward_pre_hook(count("norm")))
     found = measured(loaded, plan, [f"{site}/{place}" for site in sites for place in POSITIONS])
     for handle in handles:
         handle.remove()
@@ -252,22 +233,22 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
         assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
 
 
-def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(
-    checkpoint,
-):
-    """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
-    loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
-    table = answers_table(loaded.tokenizer)
+def assert_nothing_to_cut_changes_nothing(loaded, table):
+    """A row with nothing to cut equals the clean row to the last bit, unlike one that is cut."""
     table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
     plan = planned(table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096)
-    moved = False
-    for _, found in runner.measure(loaded, plan, ["mlp/final"]):
-        clean, random, cut = (
-            found[f"{name}.0/mlp.final"] for name in ("clean", "random", "knockout")
-        )
-        assert torch.equal(clean, random)
-        moved = moved or not torch.equal(clean, cut)
-    assert moved
+    found = measured(loaded, plan, ["mlp/final"])
+    clean, random, cut = (
+        torch.stack([found[id_, f"{name}.0/mlp.final"] for id_ in table["id"]])
+        for name in ("clean", "random", "knockout")
+    )
+    assert torch.equal(clean, random) and not torch.equal(clean, cut)
+
+
+def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row(checkpoint):
+    """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
+    loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
+    assert_nothing_to_cut_changes_nothing(loaded, answers_table(loaded.tokenizer))
 
 
 def test_rows_of_a_batch_are_one_call_where_none_goes_on_from_another(byte_level):
@@ -289,12 +270,9 @@ def longrope(byte_level):
     torch.manual_seed(0)
     made = config("llama", len(byte_level))
     made.rope_parameters = {
-        "rope_type": "longrope",
-        "rope_theta": 10_000.0,
-        "short_factor": [1.0] * 4,
-        "long_factor": [8.0] * 4,
-        "original_max_position_embeddings": ORIGINAL,
-    }
+        "rope_type": "longrope", "rope_theta": 10_000.0, "short_factor": [1.0] * 4,
+        "long_factor": [8.0] * 4, "original_max_position_embeddings": ORIGINAL,
+    }  # fmt: skip
     return loading.wrapped(AutoModelForCausalLM.from_config(made), byte_level)
 
 

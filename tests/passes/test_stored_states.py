@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from anchorscope.passes.features import Reordered, at
-from anchorscope.passes.stored import Stored
+from anchorscope.passes.features import Reordered, Stored, at
 from anchorscope.storage import partial
 from anchorscope.storage.errors import AnchorscopeError
 

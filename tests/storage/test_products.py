@@ -14,7 +14,7 @@ import pytest
 from hostile import cases, text
 from hypothesis import given, strategies as st
 
-from anchorscope.models import checkpoints
+from anchorscope.models import loading
 from anchorscope.questions import revisions
 from anchorscope.storage import files, provenance
 from anchorscope.storage.counts import Counts
@@ -98,16 +98,16 @@ def test_other_weights_are_another_revision_of_a_local_model(
 ) -> None:
     folder, moved = tmp_path / "one", tmp_path / "two"
     shutil.copytree(checkpoint("llama"), folder)
-    first = checkpoints.locate({"local": str(folder)})["revision"]
+    first = loading.locate({"local": str(folder)})["revision"]
     shutil.copytree(folder, moved)
-    assert checkpoints.locate({"local": str(moved)})["revision"] == first
+    assert loading.locate({"local": str(moved)})["revision"] == first
     weights = folder / "model.safetensors"
     content = bytearray(weights.read_bytes())
     content[-1] ^= 1  # of the same size, and with the time it had
     before = weights.stat()
     weights.write_bytes(content)
     os.utime(weights, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert checkpoints.locate({"local": str(folder)})["revision"] != first
+    assert loading.locate({"local": str(folder)})["revision"] != first
 
 
 def test_the_first_commit_found_is_kept_and_one_asked_for_wins(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_shipping_copies_trained_checkpoints_of_the_present_recipe_alone(tmp_pat
     models, shipped = tmp_path / "models", tmp_path / "shipped"
     for name in ("small", "old"):
         (models / name).mkdir(parents=True)
-        files.write_json({"recipe": "abc"}, models / name / checkpoints.RECIPE)
+        files.write_json({"recipe": "abc"}, models / name / loading.RECIPE)
         (models / name / "model.safetensors").write_bytes(bytes(10))
     (models / "hub-model.json").touch()
     (models / "small" / ".snakemake_timestamp").touch()
