@@ -45,18 +45,25 @@ SUMMARY = (
 
 @dataclass(frozen=True, repr=False)
 class Measured:
-    """What a measurement gives."""
+    """What a measurement gives.
 
-    table: pd.DataFrame  # ΔP by layer, condition and group, the columns of a figure's table
-    # knockout against random, matched against placebo, paired, with intervals
+    Attributes:
+        table: ΔP by layer, condition and group, the columns of a figure's table.
+        contrasts: knockout against random, matched against placebo, paired, with intervals.
+        controls: what else could move the curve, by layer.
+        interchange: whether a probe follows its answer behind another question, by layer.
+        answers: every question's answer, anchors and label, or why it was dropped.
+        counts: rows in, samples measured, and what was dropped on the way, by reason.
+        level: of the intervals.
+    """
+
+    table: pd.DataFrame
     contrasts: pd.DataFrame
-    controls: pd.DataFrame  # what else could move the curve, by layer
-    interchange: (
-        pd.DataFrame
-    )  # whether a probe follows its answer behind another question, by layer
-    answers: pd.DataFrame  # every question's answer, anchors and label, or why it was dropped
-    counts: Counts  # rows in, samples measured, and what was dropped on the way, by reason
-    level: float = 0.95  # of the intervals
+    controls: pd.DataFrame
+    interchange: pd.DataFrame
+    answers: pd.DataFrame
+    counts: Counts
+    level: float = 0.95
 
     @property
     def summary(self) -> pd.DataFrame:
