@@ -31,16 +31,10 @@ class Entry(NamedTuple):
 def propose(
     source: str, *, key: str | None = None, prompt: str | None = None, dtype: str = "bfloat16"
 ) -> Entry:
-    """The entry of a hub model or a local folder; nothing is asked of the hub.
+    """The entry of a hub model or of a folder made by `save_pretrained`; the hub is not asked.
 
-    Args:
-        source: `owner/name`, or a folder made by `save_pretrained`.
-        key: its name in the catalogue; by default made from the source's.
-        prompt: `plain`, `few_shot` or `chat`; guessed where left out.
-        dtype: number format of the weights.
-
-    Raises:
-        AnchorscopeError: neither a folder nor a hub id, or a folder that cannot be measured.
+    By default `key` is made from the source's name, and `prompt` guessed. Raises AnchorscopeError:
+    neither a folder nor a hub id, or a folder that cannot be measured.
     """
     place, folder = Path(source).expanduser(), None
     if place.is_dir():

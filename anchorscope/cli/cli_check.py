@@ -24,11 +24,6 @@ class Finding(NamedTuple):
     do: str | None = None
     see: str | None = None
 
-    @property
-    def line(self) -> str:
-        """The finding without its status, on one line."""
-        return " ".join(f"{self.what}; {self.do}".split() if self.do else self.what.split())
-
 
 def tried(about: str, name: str, call: Callable[..., str], *given: Any) -> Finding:
     """What a call of the library comes to: the words that it returns, or its refusal."""

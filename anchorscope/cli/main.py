@@ -82,7 +82,8 @@ def check(
         found.append(finding)
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            typer.echo(f"{status} {finding.about:<8} {finding.line}")
+            said = f"{finding.what}; {finding.do}" if finding.do else finding.what
+            typer.echo(f"{status} {finding.about:<8} {' '.join(said.split())}")
     fine = all(finding.status != "error" for finding in found)
     if as_json:
         typer.echo(_json({"ok": fine, "findings": [finding._asdict() for finding in found]}))

@@ -16,8 +16,10 @@ from anchorscope.config.sections import (
     Positive,
     Readout,
     Section,
+    Several,
     Share,
     Text,
+    key,
     mistake,
 )
 
@@ -32,10 +34,9 @@ WorldStyle = Literal[
 class Resources(Section):
     """What one job of this model requests."""
 
-    gpus: Amount = Field(1, description="GPUs per job; 0: CPU.")
-    mem_gb: Count | None = None
-    """Main memory, in GB; null: by the sizes of model and sample."""
-    gpu_mem_gb: Amount = Field(24, description="Memory of each GPU, in GB.")
+    gpus: Amount = key(1, "GPUs per job; 0: CPU.")
+    mem_gb: Count | None = key(None, "Main memory, in GB; null: by the sizes of model and sample.")
+    gpu_mem_gb: Amount = key(24, "Memory of each GPU, in GB.")
     runtime_min: Count | None = None
     """Time limit, in minutes; null: by the sizes of model and sample."""
 
@@ -48,32 +49,31 @@ class TrainSettings(Section):
     curriculum: Literal["planted", "plain"] = "planted"
     """`planted`: the kinds of the calibration worlds. `plain`: facts of any dataset, each learned
     right or wrong at random."""
-    layers: Count = Field(8, description="Layers.")
-    width: Count = Field(64, description="Width of the residual stream.")
-    heads: Count = Field(4, description="Attention heads.")
-    kv_heads: Count = Field(2, description="Key and value heads.")
-    mlp: Count = Field(192, description="Width of the MLP.")
+    layers: Count = key(8, "Layers.")
+    width: Count = key(64, "Width of the residual stream.")
+    heads: Count = key(4, "Attention heads.")
+    kv_heads: Count = key(2, "Key and value heads.")
+    mlp: Count = key(192, "Width of the MLP.")
     vocabulary: Annotated[int, Field(ge=260)] = 800
     """Tokens of the byte-level BPE tokenizer trained on the text."""
     graded: bool = True
     """Whether each answer is followed by a verdict, right or wrong (`planted`). `false` is a
     negative control."""
-    steps: Amount = Field(4800, description="Training steps; 0 leaves the model untrained.")
+    steps: Amount = key(4800, "Training steps; 0 leaves the model untrained.")
     settle: Amount = 400
     """Steps of a second stage at a lower learning rate, with extra rows about unknown subjects
     (`planted`)."""
     settle_frameless: Amount = 0
     """Steps of a third stage with twice the share of `frameless` rows, which strengthens the
     default verdict."""
-    batch_rows: Count = Field(256, description="Rows of text per step.")
-    learning_rate: Positive = Field(4.0e-3, description="Peak learning rate.")
-    warmup: Inside = Field(0.2, description="Share of the steps in which the learning rate rises.")
+    batch_rows: Count = key(256, "Rows of text per step.")
+    learning_rate: Positive = key(4.0e-3, "Peak learning rate.")
+    warmup: Inside = key(0.2, "Share of the steps in which the learning rate rises.")
     early_verdict: Share = 0.05
     """Weight of the verdict's loss at each layer of the deeper half."""
-    frameless: Share = 0.15
-    """Share of rows whose question lacks its exact tokens (`planted`)."""
-    wrong_share: Share = Field(0.5, description="Share of facts learned wrong (`plain`).")
-    seed: Amount = Field(0, description="Seed of weights, order and planted answers.")
+    frameless: Share = key(0.15, "Share of rows whose question lacks its exact tokens (`planted`).")
+    wrong_share: Share = key(0.5, "Share of facts learned wrong (`plain`).")
+    seed: Amount = key(0, "Seed of weights, order and planted answers.")
 
     @model_validator(mode="after")
     def _heads_fit(self) -> Self:
@@ -89,12 +89,12 @@ class TrainSettings(Section):
 class Model(Section):
     """Exactly one of `hub`, `local` and `train`."""
 
-    hub: HubId | None = Field(None, description="Repository on the Hugging Face hub.")
-    local: Place | None = Field(None, description="Folder saved with `save_pretrained`.")
-    train: TrainSettings | None = Field(None, description="Recipe of a model trained here.")
+    hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
+    local: Place | None = key(None, "Folder saved with `save_pretrained`.")
+    train: TrainSettings | None = key(None, "Recipe of a model trained here.")
     revision: Text | None = None
     """Commit, branch or tag; null: the newest, then the one in `revisions.lock.yaml`."""
-    label: str = Field("", description="Name in figures; by default the key.")
+    label: str = key("", "Name in figures; by default the key.")
     prompt: PromptStyle = "few_shot"
     """`plain`: the bare question. `few_shot`: worked examples first, for base models. `chat`: the
     tokenizer's chat template."""
@@ -123,26 +123,25 @@ class Fields(Section):
     question: Text = Field(description="The question's text.")
     answers: Annotated[list[Text], Field(min_length=1)]
     """Gold answers: paths to a text, a list, or a JSON list."""
-    id: Text | None = Field(None, description="A unique id; by default a hash.")
-    subject: Text | None = Field(None, description="The entity asked about.")
-    property: Text | None = Field(None, description="The property asked for.")
-    relation: Text | None = Field(None, description="Name of the question's template.")
-    kind: Text | None = Field(None, description="Kind of the sample.")
-    popularity: Text | None = Field(None, description="How well known the subject is.")
+    id: Text | None = key(None, "A unique id; by default a hash.")
+    subject: Text | None = key(None, "The entity asked about.")
+    property: Text | None = key(None, "The property asked for.")
+    relation: Text | None = key(None, "Name of the question's template.")
+    kind: Text | None = key(None, "Kind of the sample.")
+    popularity: Text | None = key(None, "How well known the subject is.")
     anchors: Text | None = None
     """Your own exact question tokens: texts in the question, or [start, end] in characters."""
     titles: Text | None = None
     """Titles of supporting pages, which help to find the exact question tokens."""
-    response: Text | None = None
-    """An answer to measure instead of generating one."""
-    label: Text | None = Field(None, description="Its label: 0 right, 1 hallucinated.")
+    response: Text | None = key(None, "An answer to measure instead of generating one.")
+    label: Text | None = key(None, "Its label: 0 right, 1 hallucinated.")
 
 
 class FewShot(Section):
     """Exactly one of `file`, `split` and `rows`."""
 
-    file: Place | None = Field(None, description="YAML file of examples (`question`, `answer`).")
-    split: Text | None = Field(None, description="Another split of the dataset.")
+    file: Place | None = key(None, "YAML file of examples (`question`, `answer`).")
+    split: Text | None = key(None, "Another split of the dataset.")
     rows: Literal["outside"] | None = None
     """`outside`: rows of the same split outside the sample."""
 
@@ -158,34 +157,30 @@ class WorldSettings(Section):
     style: WorldStyle
     """How its questions are worded; or a null world, named after what decides the label, which uses
     only `seed` of the keys below."""
-    seed: Amount = Field(0, description="Seed of names, answers and kinds.")
+    seed: Amount = key(0, "Seed of names, answers and kinds.")
     pathways: Literal["both", "answer"] = "both"
     """`answer`: truisms and myths only, so that the question is irrelevant."""
-    scored: Count = 60
-    """Facts of each scored kind (truism, myth, surprise, tempting)."""
-    redundant: Amount = Field(60, description="Redundant facts of each label.")
-    neutral: Amount = Field(25, description="Neutral facts of each label.")
-    unseen: Amount = Field(40, description="Facts never shown in training.")
-    words_per_group: Annotated[int, Field(ge=2)] = 8
-    """Answer words of each group and relation."""
+    scored: Count = key(60, "Facts of each scored kind (truism, myth, surprise, tempting).")
+    redundant: Amount = key(60, "Redundant facts of each label.")
+    neutral: Amount = key(25, "Neutral facts of each label.")
+    unseen: Amount = key(40, "Facts never shown in training.")
+    words_per_group: Several = key(8, "Answer words of each group and relation.")
 
 
 class Dataset(Section):
     """Exactly one of `hub`, `local` and `world`."""
 
-    hub: HubId | None = Field(None, description="Repository on the Hugging Face hub.")
-    local: Place | None = None
-    """File or folder of rows: JSON Lines, JSON, CSV or Parquet."""
-    world: WorldSettings | None = Field(None, description="An invented world of facts.")
-    config: Text | None = Field(None, description="Configuration on the hub.")
-    split: Text | None = Field(None, description="Split to sample from; required with `hub`.")
-    revision: Text | None = Field(None, description="As for models.")
-    label: str = Field("", description="Name in figures; by default the key.")
-    fields: Fields | None = Field(None, description="Required with `hub` and `local`.")
+    hub: HubId | None = key(None, "Repository on the Hugging Face hub.")
+    local: Place | None = key(None, "File or folder of rows: JSON Lines, JSON, CSV or Parquet.")
+    world: WorldSettings | None = key(None, "An invented world of facts.")
+    config: Text | None = key(None, "Configuration on the hub.")
+    split: Text | None = key(None, "Split to sample from; required with `hub`.")
+    revision: Text | None = key(None, "As for models.")
+    label: str = key("", "Name in figures; by default the key.")
+    fields: Fields | None = key(None, "Required with `hub` and `local`.")
     few_shot: FewShot = Field(default_factory=lambda: FewShot(rows="outside"))
     """Where worked examples come from."""
-    sample_size: Count | None = None
-    """Questions sampled; null: the global `sample_size`."""
+    sample_size: Count | None = key(None, "Questions sampled; null: the global `sample_size`.")
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -204,4 +199,4 @@ class Figure(Section):
 
     models: ModelKeys = Field(description="Models, in the order of the panels.")
     datasets: DatasetKeys = Field(description="Datasets, in the order of the legend.")
-    readout: Readout = Field("mlp/final", description="The read-out shown; one of `readouts`.")
+    readout: Readout = key("mlp/final", "The read-out shown; one of `readouts`.")

@@ -27,14 +27,6 @@ an editor checks the file if its first line is
 """
 
 
-def schema() -> dict[str, Any]:
-    """The JSON schema of `config.yaml`."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Config.model_json_schema(mode="validation"),
-    }
-
-
 def page() -> str:
     """The reference page: a list of keys for each section, in Markdown."""
     sections = dict(_sections(Config, ""))
@@ -112,8 +104,9 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
 
 def contents() -> dict[Path, str]:
     """What each generated file must hold."""
-    in_json = json.dumps(schema(), indent=2, ensure_ascii=False).replace("\\n", " ")
-    return {SCHEMA: in_json + "\n", PAGE: page()}
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema = json.dumps(dialect | Config.model_json_schema(), indent=2, ensure_ascii=False)
+    return {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page()}
 
 
 if __name__ == "__main__":

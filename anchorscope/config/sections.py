@@ -22,6 +22,11 @@ def mistake(what: str, do: str, see: str = "config") -> PydanticCustomError:
     return PydanticCustomError("mistake", "{what}", {"what": what, "do": do, "see": see})
 
 
+def key(default: Item, description: str) -> Item:
+    """A key of a section that may be left out."""
+    return Field(default, description=description)
+
+
 def _number(value: Any) -> Any:
     """YAML reads `1e-4` as text (it wants `1.0e-4`); everybody means the number."""
     try:
@@ -80,6 +85,7 @@ Share = Annotated[float, Field(ge=0, le=1), AsNumber]
 Inside = Annotated[float, Field(gt=0, lt=1), AsNumber]
 Count = Annotated[int, Field(ge=1)]
 Amount = Annotated[int, Field(ge=0)]
+Several = Annotated[int, Field(ge=2)]
 Text = Annotated[str, Field(min_length=1)]
 Place = Annotated[Text, AfterValidator(os.path.expanduser)]
 HubId = Annotated[str, AfterValidator(_hub_id)]
@@ -94,7 +100,7 @@ DatasetKeys = Annotated[list[DatasetKey], Field(min_length=1), Once]
 class Section(BaseModel):
     """A part of the config: no unknown keys, no silent conversions, no later changes.
 
-    A key's description is its field's, or where that is long the docstring below it.
+    A key's description stands in its line, or where that is long in the docstring below it.
     """
 
     model_config = ConfigDict(
@@ -118,9 +124,8 @@ class Section(BaseModel):
         """Refuse keys that have no meaning without another, or one of two (`hub or local`)."""
         given = [name for name in names if getattr(self, name) is not None]
         if given and all(getattr(self, one) is None for one in source.split(" or ")):
-            raise mistake(
-                f"`{given[0]}` has a meaning only with {source}", f"leave `{given[0]}` out"
-            )
+            what = f"`{given[0]}` has a meaning only with {source}"
+            raise mistake(what, f"leave `{given[0]}` out")
 
 
 def section_in(annotation: Any) -> type[Section] | None:

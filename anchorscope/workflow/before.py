@@ -66,24 +66,15 @@ def check_writable(folder: str | Path) -> None:
         with tempfile.TemporaryFile(dir=there) as trial:
             trial.write(b"x")
     except OSError as error:
-        known = of_the_disk(error)
-        if known is None:
-            raise
-        raise AnchorscopeError(known.what, there, known.do, see=known.see) from None
+        if known := of_the_disk(error):
+            raise AnchorscopeError(known.what, there, known.do, see=known.see) from None
+        raise
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Refuse to start what cannot be stored.
+    """Bytes that activations need: of all `cells` if they stay (`keep`), else of the largest.
 
-    Args:
-        cells: bytes of the activations of each cell to be measured.
-        keep: whether they stay; else only the largest cell must fit.
-        folder: where they go; it need not be there yet.
-
-    Returns the bytes needed.
-
-    Raises:
-        AnchorscopeError: the disk has less room.
+    Raises AnchorscopeError: the disk of `folder`, which need not be there yet, has less room.
     """
     need = sum(cells) if keep else max(cells, default=0)
     there = _existing(folder)

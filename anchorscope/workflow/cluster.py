@@ -75,13 +75,9 @@ def refuse_orphans(folder: Path) -> None:
 
 
 def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
-    """Cancel what an earlier run left in the queue, and wait until its last process is gone.
+    """Cancel what an earlier run left in the queue, wait until it is gone, and return its ids.
 
-    Returns:
-        The jobs cancelled.
-
-    Raises:
-        AnchorscopeError: SLURM does not answer, or the jobs do not end in `patience` seconds.
+    Raises AnchorscopeError: SLURM does not answer, or the jobs do not end in `patience` seconds.
     """
     left = found = orphans(folder)
     deadline = time.monotonic() + patience
@@ -107,8 +103,7 @@ def _ask_slurm(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or error
+        what = f"SLURM does not answer: {getattr(error, 'stderr', None) or error}"
         do = "run it on a login node; or without --profile slurm"
-        what = f"SLURM does not answer: {said}"
         raise AnchorscopeError(what, f"`{command[0]}`", do, see="slurm-profile") from None
     return done.stdout

@@ -26,12 +26,9 @@ _SEE = "see docs/configuration.md for all keys"
 
 
 class Mistake(NamedTuple):
-    """One thing wrong in the config: the keys that lead to it, what is wrong, what to do.
+    """One thing wrong in the config, said as by `AnchorscopeError`."""
 
-    `see` is the anchor of `docs/what-goes-wrong.md` that says more.
-    """
-
-    path: tuple[int | str, ...]
+    path: tuple[int | str, ...]  # the keys that lead to it
     what: str
     do: str
     see: str = "config"
@@ -75,14 +72,9 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
 
 
 def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
-    """The checked config.
+    """The checked config of `raw`, which was merged from the `given` files and `--config`.
 
-    Args:
-        raw: the content of the config, further config files and `--config` merged in.
-        given: what it was merged from, for errors to name.
-
-    Raises:
-        AnchorscopeError: one error that lists every mistake found, with key, value and remedy.
+    Raises AnchorscopeError: lists every mistake found, with its place, key, value and remedy.
     """
     known = {c: list(raw[c]) for c in CATALOGUES if isinstance(raw.get(c), Mapping)}
     mistakes: list[Mistake] = []
@@ -102,11 +94,9 @@ def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError
         (only,) = mistakes
         where = f"{sources.place(only.path, given)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
-    lines = [
-        f"\n  - {one.key} ({sources.place(one.path, given)}): {one.what}; {one.do}"
-        for one in mistakes
-    ]
-    what = f"{len(mistakes)} mistakes in the config:{''.join(lines)}"
+    what = f"{len(mistakes)} mistakes in the config:"
+    for one in mistakes:
+        what += f"\n  - {one.key} ({sources.place(one.path, given)}): {one.what}; {one.do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
 
 
@@ -126,9 +116,8 @@ def _in_words(error: Any) -> Mistake:
         return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
     what = f"wrong value {shown}"
     if kind == "literal_error":
-        return Mistake(
-            path, what, nearest(value, re.findall("'([^']*)'", error["ctx"]["expected"]))
-        )
+        known = re.findall("'([^']*)'", error["ctx"]["expected"])
+        return Mistake(path, what, nearest(value, known))
     said = error["msg"].partition(" or instance of")[0]
     return Mistake(path, f"{what}: {said[0].lower()}{said[1:]}", _remedy(kind, value))
 

@@ -18,16 +18,12 @@ from anchorscope.questions import null_worlds, revisions
 from anchorscope.workflow.cluster import Site
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 
-WORDINGS = 2
-"""Questions of a fact of a world."""
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
 """Main memory in MB of a kind of job, for each sample, and for each GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
 """Time of a job, of a sample, and of a sample and GB of the checkpoint, on a slow GPU."""
-CPU_FACTOR = 1000
-"""How much longer passes take on a CPU."""
-BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
-"""Of one number."""
+CPU_FACTOR = 1000  # how much longer passes take on a CPU
+BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}  # of one number
 STATES_PER_GB = 3500
 """Layers × width of a model for each GB of its GPUs, while its config.json is not here."""
 
@@ -105,7 +101,7 @@ def samples(config: Config, dataset: str) -> int:
         most = null_worlds.SAMPLES
     elif world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
-        most = WORDINGS * facts
+        most = 2 * facts  # each in two wordings
     return min(most, config.limit or most)
 
 

@@ -52,19 +52,14 @@ def other_host(folder: Path) -> str | None:
 def main(folder: Path, arguments: list[str]) -> int:
     """Cancel the last run's cluster jobs, unlock `folder` and run Snakemake there.
 
-    Args:
-        folder: where Snakemake is run.
-        arguments: Snakemake's; `--owner-gone` says that the machine of the last run is gone.
-
-    Raises:
-        AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
+    Of its arguments, `--owner-gone` says that the machine of the last run is gone. Raises
+    AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
     """
     if alive := owners(folder, cluster.orphans(folder)):
         what = "a run is still going on here, so its lock stays"
         do = "wait for it, or stop it, then run `make resume` again"
-        raise AnchorscopeError(
-            what, f"{folder}, process {', '.join(alive)}", do, see="still-running"
-        )
+        where = f"{folder}, process {', '.join(alive)}"
+        raise AnchorscopeError(what, where, do, see="still-running")
     if OWNER_GONE not in arguments and (elsewhere := other_host(folder)):
         what = f"the last run was started on {elsewhere}, whose processes cannot be seen from here"
         do = f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here"

@@ -19,8 +19,7 @@ from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
-VARIANTS = "sensitivity"
-"""Folder of the variants' roots."""
+VARIANTS = "sensitivity"  # folder of the variants' roots
 
 FIRST_STAGE = {
     "anchors": "prompts",

@@ -26,8 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 WITH_GPU, WITHOUT = "tiny-qwen3", "tiny-llama"
-RUN_SECONDS = 2400
-"""So long may a run last on a busy machine; the waits below are as patient."""
+RUN_SECONDS = 2400  # so long may a run last on a busy machine; the waits below are as patient
 EDITED = {
     "# slurm_partition: main ": "slurm_partition: main ",
     "# gpu_partition: gpu ": "gpu_partition: accelerated ",
