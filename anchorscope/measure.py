@@ -13,7 +13,7 @@ import torch
 from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from anchorscope.config.catalogue import Fields
+from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from anchorscope.config.catalogue import Dataset, Model
+from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.workflow.paths import PICTURES
 

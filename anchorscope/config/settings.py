@@ -10,14 +10,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from anchorscope.config.catalogue import Dataset, Figure, Model
 from anchorscope.config.sections import (
     Amount,
     Count,
+    Dataset,
     DatasetKey,
     DatasetKeys,
+    Figure,
     FigureKey,
     Inside,
+    Model,
     ModelKey,
     ModelKeys,
     Name,
