@@ -1,4 +1,4 @@
-"""The config, checked before any job starts: every mistake at once, in the user's words."""
+"""The config, read and checked before any job starts: every mistake at once, in the user's words."""
 
 import json
 import os
@@ -8,12 +8,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
 from pydantic import ValidationError
 
-from anchorscope.config import sources
 from anchorscope.config.sections import section_in
 from anchorscope.config.settings import Config
-from anchorscope.config.sources import Source
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
@@ -23,6 +22,15 @@ RESERVED = frozenset([*TARGETS, *STAGES.split()])
 """Names of the workflow's targets and stages; no model, dataset or figure may take one."""
 
 _SEE = "see docs/configuration.md for all keys"
+
+
+class Source(NamedTuple):
+    """A file, or what was set on the command line: its name, its content, and YAML's nodes of it,
+    which know their lines in the file."""
+
+    name: str
+    content: Mapping[str, Any]
+    root: yaml.Node | None
 
 
 class Mistake(NamedTuple):
@@ -45,7 +53,7 @@ def read(files: Iterable[str | Path]) -> Config:
     """
     from snakemake.utils import update_config
 
-    given = [sources.read(path) for path in files]
+    given = [_source(path) for path in files]
     merged: dict[str, Any] = {}
     for source in given:
         update_config(merged, source.content)
@@ -65,10 +73,57 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
         return []
     files = dict.fromkeys(os.path.relpath(path) for path in (name, *settings.configfiles))
     try:
-        found = [sources.read(path) for path in files if os.path.isfile(path)]
+        found = [_source(path) for path in files if os.path.isfile(path)]
     except AnchorscopeError as error:
         raise WorkflowError(str(error)) from None
-    return [*found, sources.of_command_line(settings.config)]
+    said = dict(settings.config)
+    return [*found, Source("--config", said, yaml.compose(yaml.safe_dump(said)))]
+
+
+class _Loader(yaml.SafeLoader):
+    """Notes the keys that a mapping has twice, of which YAML silently takes the second."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.twice: list[str] = []
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        first: dict[str, int] = {}
+        for key, _ in _entries(node):
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in first:
+                self.twice.append(f"`{name}` in lines {first[name]} and {line}")
+            first[name] = line
+        return node
+
+
+def _source(path: str | Path) -> Source:
+    """A config file.
+
+    Raises AnchorscopeError: not there, no YAML (with line and column), a key given twice (with both
+    lines), or no keys with values.
+    """
+    try:
+        loader = _Loader(Path(path).read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        content = loader.construct_document(root) if root else {}
+    except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
+        what = f"cannot read the config: {error}"
+        do = "name a YAML file; with `anchorscope`, KEY=VALUE goes into such a file, too"
+        raise AnchorscopeError(what, path, do, see="config") from None
+    except yaml.MarkedYAMLError as error:
+        mark, what = error.problem_mark, f"broken YAML: {error.problem}"
+        where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
+        do = "correct it, there or above: indentation, a missing `: `, a quote, a tab"
+        raise AnchorscopeError(what, where, do, see="config") from None
+    if loader.twice:
+        what = f"a key is given twice: {'; '.join(loader.twice)}"
+        raise AnchorscopeError(what, path, "keep one of each", see="config")
+    if not isinstance(content, dict):
+        do = "see docs/configuration.md"
+        raise AnchorscopeError("expected keys with values", path, do, see="config")
+    return Source(str(path), content, root)
 
 
 def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
@@ -92,12 +147,38 @@ def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
 def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError:
     if len(mistakes) == 1:
         (only,) = mistakes
-        where = f"{sources.place(only.path, given)}, key {only.key}"
+        where = f"{_place(only.path, given)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
     what = f"{len(mistakes)} mistakes in the config:"
     for one in mistakes:
-        what += f"\n  - {one.key} ({sources.place(one.path, given)}): {one.what}; {one.do}"
+        what += f"\n  - {one.key} ({_place(one.path, given)}): {one.what}; {one.do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
+
+
+def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
+    """The source, and the line, that holds most of a path; of several the one that is read last."""
+    found = [(*_followed(source.root, path), source.name) for source in reversed(sources)]
+    depth, line, name = max(found, key=lambda one: one[0], default=(0, 0, ""))
+    if not depth:
+        return ", ".join(source.name for source in sources) or "config.yaml"
+    return name if name == "--config" else f"{name}, line {line}"
+
+
+def _followed(node: yaml.Node | None, path: Sequence[int | str]) -> tuple[int, int]:
+    """How many keys of a path lead on from a node, and the line of the last of them."""
+    line = 0
+    for depth, key in enumerate(path):
+        found = [pair for pair in _entries(node) if pair[0].value == str(key)]
+        if isinstance(node, yaml.SequenceNode):
+            found = [(item, item) for item in node.value[int(key) : int(key) + 1]]
+        if not found:
+            return depth, line
+        node, line = found[0][1], found[0][0].start_mark.line + 1
+    return len(path), line
+
+
+def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    return node.value if isinstance(node, yaml.MappingNode) else []
 
 
 def _in_words(error: Any) -> Mistake:
