@@ -11,7 +11,7 @@ from typing import Any
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
-from anchorscope.workflow import cluster
+from anchorscope.workflow import resume
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.resources import activation_bytes
 from anchorscope.workflow.studies import Study
@@ -30,9 +30,9 @@ def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
-    cluster.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
+    resume.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
     if on_a_cluster(workflow):
-        cluster.refuse_orphans(Path.cwd())
+        resume.refuse_orphans(Path.cwd())
     elif not gpus_here() and os.environ.get(ON_CPU) != "1":
         measured = ("answers", "activations", "scores")
         warn_without_gpu(config, {j.wildcards.model for j in jobs if j.rule.name in measured})

@@ -1,4 +1,4 @@
-"""The config, read and checked before any job starts: every mistake at once, in the user's words."""
+"""The config, read and checked before any job starts, with every mistake in the user's words."""
 
 import json
 import os

@@ -7,15 +7,17 @@ more (`attempt`), so an estimate that is too low costs one try.
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, PositiveInt, ValidationError
+
 from anchorscope.config.settings import Config
 from anchorscope.questions import null_worlds, revisions
-from anchorscope.workflow.cluster import Site
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
@@ -26,6 +28,38 @@ CPU_FACTOR = 1000  # how much longer passes take on a CPU
 BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}  # of one number
 STATES_PER_GB = 3500
 """Layers × width of a model for each GB of its GPUs, while its config.json is not here."""
+PROFILE = "slurm/config.yaml"
+
+
+class Site(BaseModel):
+    """The lines of the profile that a user edits; None where left out."""
+
+    slurm_partition: str | None = None
+    gpu_partition: str | None = None
+    gpu_type: str | None = None
+    max_runtime: PositiveInt | None = None
+    max_mem_gb: PositiveInt | None = None
+
+    def partition_of(self, gpus: int) -> str | None:
+        """The partition of a job; None for the cluster's default."""
+        return (self.gpu_partition or self.slurm_partition) if gpus else self.slurm_partition
+
+
+def site(default_resources: Mapping[str, Any] | None) -> Site:
+    """The profile's own lines, from Snakemake's default resources.
+
+    Raises AnchorscopeError: a limit that is no whole number.
+    """
+    raw = {name: getattr(v, "raw", v) for name, v in (default_resources or {}).items()}
+    # Quotes keep Snakemake from evaluating a name.
+    given = {name: str(value).strip("'\"") for name, value in raw.items() if value}
+    try:
+        return Site.model_validate(given)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        what = f"`{name}: {given[name]}` is not a whole number above 0"
+        do = "write time in minutes, two days as 2880, and memory in GB"
+        raise AnchorscopeError(what, PROFILE, do, see="slurm-profile") from None
 
 
 @dataclass(frozen=True)

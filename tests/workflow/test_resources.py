@@ -13,9 +13,8 @@ from workflow import SHIPPED, Workspace, merged
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import before, resources
-from anchorscope.workflow.cluster import Site
 from anchorscope.workflow.config import load
-from anchorscope.workflow.resources import Jobs
+from anchorscope.workflow.resources import Jobs, Site
 
 CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
 
