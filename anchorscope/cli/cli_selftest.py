@@ -52,15 +52,9 @@ def report(device: str, path: Path) -> bool:
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
         found.append(verdict._asdict())
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
-    about = {
-        "device": device,
-        "gpus": gpus,
-        "cuda": torch.version.cuda,
-        "attention": loading.attention_of(tiny("llama", torch.device(device))),
-        "libraries": libraries(),
-        "verdicts": found,
-    }
-    write_json(about, path)
+    attention = loading.attention_of(tiny("llama", torch.device(device)))
+    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
+    write_json({**about, "libraries": libraries(), "verdicts": found}, path)
     print(f"written to {path}")
     return all(verdict["verdict"] != "fail" for verdict in found)
 

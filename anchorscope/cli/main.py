@@ -181,10 +181,7 @@ def selftest(
 
 
 def read(files: Sequence[Path] | None) -> Config:
-    """The checked config: config.yaml of this folder, and further files merged over it.
-
-    Raises AnchorscopeError: a file is missing or no YAML, or there is a mistake in it.
-    """
+    """The checked config of config.yaml in this folder and further files, see `config.read`."""
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")

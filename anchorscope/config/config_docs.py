@@ -1,7 +1,4 @@
-"""The JSON schema and the reference page of all config keys, from the models themselves.
-
-`python -m anchorscope.config.config_docs` writes both into docs/.
-"""
+"""The JSON schema and the reference page of all config keys; run as a module, it writes both."""
 
 import json
 from collections.abc import Iterator, Mapping

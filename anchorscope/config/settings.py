@@ -1,9 +1,6 @@
-"""Every key of the config: its type, its default and what it is for.
+"""Every key of the config: its type, its default and what it is for, as `config_docs` writes it."""
 
-`config_docs` writes `docs/config.schema.json` and `docs/configuration.md` from these models.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -277,9 +274,8 @@ class Config(Section):
         entry = self.figures[figure]
         return [(model, dataset) for model in entry.models for dataset in entry.datasets]
 
-    def labels_of(self, cells: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
+    def labels_of(self, cells: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
         """The names that a figure shows, apart from what its numbers depend on."""
-        cells = list(cells)
         return {
             "models": {name: self.models[name].label for name, _ in cells},
             "datasets": {name: self.datasets[name].label for _, name in cells},
@@ -333,15 +329,13 @@ class Config(Section):
         return used, [name for name in names if name not in needed]
 
     def recipe_hash(self, model: str) -> str:
-        """Hash of all that decides the weights of a model trained here.
-
-        The sample decides what is learned of real rows; a world is always learned whole.
-        """
+        """Hash of all that decides the weights of a model trained here."""
         train = self.models[model].train
         assert train is not None, f"the model {model} has no recipe"
         datasets = []
         for name in train.datasets:
             entry = self.datasets[name]
+            # The sample decides what is learned of real rows; a world is always learned whole.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
         return identity(

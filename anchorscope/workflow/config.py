@@ -99,11 +99,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def _source(path: str | Path) -> Source:
-    """A config file.
-
-    Raises AnchorscopeError: not there, no YAML (with line and column), a key given twice (with both
-    lines), or no keys with values.
-    """
+    """A config file, refused if it is not there, no YAML, holds no keys, or holds one twice."""
     try:
         loader = _Loader(Path(path).read_text(encoding="utf-8"))
         root = loader.get_single_node()

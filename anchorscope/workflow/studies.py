@@ -174,10 +174,7 @@ def unknown(config: Config, target: str) -> AnchorscopeError:
 
 
 def check_targets(config: Config, workflow: Any) -> None:
-    """Refuse a name on Snakemake's command line for which it would find no rule.
-
-    Raises AnchorscopeError: with the nearest target.
-    """
+    """Refuse a name on Snakemake's command line for which it would find no rule, see `unknown`."""
     from snakemake.cli import get_argument_parser
 
     if not (workflow.is_main_process and "snakemake" in sys.argv[0]):
