@@ -16,7 +16,7 @@ from anchorscope.workflow import resources, resume
 from anchorscope.workflow.resources import Site
 
 
-def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_default() -> None:
+def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_default():
     profile = yaml.safe_load((workflow.PROJECT / resources.PROFILE).read_text(encoding="utf-8"))
     assert resources.site(profile["default-resources"]) == Site()
     said = {"slurm_partition": "main", "gpu_partition": "'gpu'", "max_runtime": "600"}
@@ -27,7 +27,7 @@ def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_defa
 
 
 @pytest.mark.parametrize(("name", "said"), [("max_runtime", "1-00:00:00"), ("max_mem_gb", "0")])
-def test_a_limit_that_is_no_number_is_refused_in_words(name: str, said: str) -> None:
+def test_a_limit_that_is_no_number_is_refused_in_words(name, said):
     with pytest.raises(AnchorscopeError, match=f"`{name}: {said}` is not a whole number") as caught:
         resources.site({name: said})
     assert resources.PROFILE in str(caught.value)
@@ -62,7 +62,7 @@ def lock(folder: Path) -> None:
     (folder / ".snakemake" / "locks" / "0.output.lock").write_text("done\n")
 
 
-def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder: Path) -> None:
+def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder):
     with pytest.raises(AnchorscopeError, match="still in the queue") as caught:
         resume.refuse_orphans(folder)
     assert "11, 13" in str(caught.value) and "make resume" in str(caught.value)
@@ -71,7 +71,7 @@ def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder: Path) -> None:
     resume.refuse_orphans(folder)
 
 
-def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder: Path) -> None:
+def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder):
     (folder / "bin" / "squeue").write_text("#!/bin/sh\necho no controller >&2\nexit 1\n")
     with pytest.raises(AnchorscopeError, match="SLURM does not answer: no controller"):
         resume.orphans(folder)
@@ -79,15 +79,13 @@ def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder: Path) -> No
     assert resume.cancel_orphans(folder) == []
 
 
-def test_jobs_that_do_not_end_are_not_raced(folder: Path) -> None:
+def test_jobs_that_do_not_end_are_not_raced(folder):
     (folder / "bin" / "scancel").write_text("#!/bin/sh\n")
     with pytest.raises(AnchorscopeError, match="2 jobs of an earlier run do not end"):
         resume.cancel_orphans(folder, patience=0.0)
 
 
-def test_resume_leaves_the_lock_of_a_run_on_another_machine(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_leaves_the_lock_of_a_run_on_another_machine(folder, monkeypatch):
     lock(folder)
     resume.host_of(folder).write_text(platform.node())
     assert resume.other_host(folder) is None
@@ -110,7 +108,7 @@ def test_resume_leaves_the_lock_of_a_run_on_another_machine(
     assert ran == [[*usual, "--unlock"], [*usual, "--rerun-incomplete"]]
 
 
-def test_resume_leaves_the_lock_of_a_live_run(tmp_path: Path) -> None:
+def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
     """A process that runs Snakemake in this folder owns the lock, unless it is a cluster's job
     that is to be cancelled; one elsewhere does not."""
     (tmp_path / "elsewhere").mkdir()
@@ -132,7 +130,7 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path: Path) -> None:
     assert not resume.owners(tmp_path)
 
 
-def test_resume_clears_a_stale_lock_and_goes_on(tmp_path: Path) -> None:
+def test_resume_clears_a_stale_lock_and_goes_on(tmp_path):
     (tmp_path / "Snakefile").write_text('rule all:\n    output: "done"\n    shell: "touch done"\n')
     lock(tmp_path)
     command = [sys.executable, "-m", "snakemake", "--cores", "1"]
