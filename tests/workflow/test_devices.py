@@ -1,4 +1,4 @@
-"""Which device a job takes, and what it says when it fails."""
+"""Which device a job takes, and how it says how far it is."""
 
 import io
 from pathlib import Path
@@ -73,17 +73,12 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(monkeypatch, wanted, h
     assert devices.best_device(wanted) == "cpu"
 
 
-def scores(folder: Path) -> SimpleNamespace:
-    """What a script is given."""
-    given = {"root": "results", "model": "m", "dataset": "d"}
-    return SimpleNamespace(rule="scores", input=[], log=[str(folder / "log")], wildcards=given)
-
-
 def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path, monkeypatch):
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", terminal)
-    job, log = scores(tmp_path), tmp_path / "log"
+    log, cell = tmp_path / "log", {"root": "results", "model": "m", "dataset": "d"}
+    job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=cell)
     with stage.stage(job):
         stage.log.info("begins")
         with Progress(total=4, delay=0, ncols=80) as progress:
@@ -91,13 +86,3 @@ def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path, monkeypa
     shown, lines = terminal.getvalue(), log.read_text("utf-8")
     assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
     assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
-
-
-def test_an_error_names_the_job(tmp_path, capsys):
-    for error in (AnchorscopeError("too few", "here", "sample more"), KeyError("bug")):
-        with pytest.raises(SystemExit), stage.stage(scores(tmp_path)):
-            raise error
-        assert "rule scores, root results, model m, dataset d" in capsys.readouterr().err
-        assert "rule scores, root results, model m, dataset d" in (tmp_path / "log").read_text(
-            "utf-8"
-        )

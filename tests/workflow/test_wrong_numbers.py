@@ -213,16 +213,20 @@ def test_the_share_allowed_by_default_is_that_of_the_config():
         (OSError("[Errno 28] Error writing bytes to file"), 1, "#disk-full"),
         (OSError(30, "Read-only file system", "results/x"), 1, "#not-writable"),
         (OSError(2, "No such file"), 2, "Traceback"),
+        (KeyError("bug"), 2, "Traceback"),
+        (AnchorscopeError("too few", "here", "sample more"), 1, "too few"),
     ],
 )
-def test_what_a_disk_refuses_is_one_message_and_a_bug_keeps_its_traceback(
-    tmp_path, error, code, said
+def test_an_error_is_one_message_that_names_the_job_and_a_bug_keeps_its_traceback(
+    tmp_path, capsys, error, code, said
 ):
-    with pytest.raises(SystemExit) as ended, stage(job(tmp_path, "scores")):
+    cell = {"root": "results", "model": "m", "dataset": "d"}
+    with pytest.raises(SystemExit) as ended, stage(job(tmp_path, "scores", wildcards=cell)):
         raise error
-    text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert ended.value.code == code and said in text and "rule scores" in text
-    assert ("Traceback" in text) == (code == 2)
+    assert ended.value.code == code
+    for text in ((tmp_path / "log").read_text(encoding="utf-8"), capsys.readouterr().err):
+        assert said in text and "rule scores, root results, model m, dataset d" in text
+        assert ("Traceback" in text) == (code == 2)
 
 
 def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(tmp_path, monkeypatch):
