@@ -9,7 +9,7 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import run_facts
-from anchorscope.workflow import after, before, resources, resume, studies
+from anchorscope.workflow import around, resources, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
@@ -78,7 +78,7 @@ def taught(wildcards):
 def before_run():
     """What can be known to fail is said before the first job."""
     try:
-        before.check(workflow, cfg, paths.studies)
+        around.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
         raise WorkflowError(str(error))
 
@@ -86,11 +86,11 @@ def before_run():
 def after_run():
     """Where the figures lie, and what is not in them."""
     drawn = {job.wildcards.figure for job in workflow.dag.jobs if job.rule.name == "figure"}
-    for line in after.last_lines(cfg, sorted(drawn)):
+    for line in around.last_lines(cfg, sorted(drawn)):
         print(line, file=sys.stderr)
 
 
 def leave_no_job():
     """Jobs that were being submitted while the run was interrupted, which the plugin overlooks."""
-    if before.on_a_cluster(workflow):
+    if around.on_a_cluster(workflow):
         resume.cancel_orphans(Path.cwd())

@@ -9,7 +9,7 @@ from anchorscope.models import loading, vocabulary
 from anchorscope.models.checkpoints import fits
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow.before import check_room
+from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
 from anchorscope.workflow.studies import Cell

@@ -151,7 +151,7 @@ def add_model(
         what, do = f"there is a model `{entry.key}` already", "choose another name with --key"
         raise AnchorscopeError(what, f"{MAIN}, models.{entry.key}", do, see="config")
     path = Path(MAIN)
-    new = cli_add.inserted(path.read_text(encoding="utf-8"), entry, MAIN)
+    new = cli_add.inserted(path.read_text(encoding="utf-8"), entry)
     if write:
         with atomic(path.resolve()) as draft:
             draft.write_text(new, encoding="utf-8")

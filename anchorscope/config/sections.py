@@ -22,7 +22,6 @@ Readout = Literal[
     "mlp/final", "mlp/before_answer", "mlp/last_answer", "mlp/prompt_end",
     "resid/final", "resid/before_answer", "resid/last_answer", "resid/prompt_end",
 ]  # fmt: skip
-PromptStyle = Literal["plain", "few_shot", "chat"]
 WorldStyle = Literal[
     "relation", "trivia", "two_hop", "search",
     "null-surname", "null-property", "null-template", "null-length", "null-lead-in", "null-closer",
@@ -93,7 +92,7 @@ def _key_of(catalogue: str) -> AfterValidator:
 
 
 AsNumber = BeforeValidator(_number)
-Once = AfterValidator(_once)
+Listed = Annotated[list[Item], Field(min_length=1), AfterValidator(_once)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False), AsNumber]
 Share = Annotated[float, Field(ge=0, le=1), AsNumber]
 Inside = Annotated[float, Field(gt=0, lt=1), AsNumber]
@@ -107,8 +106,6 @@ Name = Annotated[str, AfterValidator(_name)]
 ModelKey = Annotated[str, _key_of("models")]
 DatasetKey = Annotated[str, _key_of("datasets")]
 FigureKey = Annotated[str, _key_of("figures")]
-ModelKeys = Annotated[list[ModelKey], Field(min_length=1), Once]
-DatasetKeys = Annotated[list[DatasetKey], Field(min_length=1), Once]
 
 
 class Section(BaseModel):
@@ -164,7 +161,7 @@ class TrainSettings(Section):
     """Recipe of a small model trained here."""
 
     architecture: Literal["llama", "qwen3"] = Field(description="Architecture.")
-    datasets: DatasetKeys = Field(description="Keys of the datasets to learn.")
+    datasets: Listed[DatasetKey] = Field(description="Keys of the datasets to learn.")
     curriculum: Literal["planted", "plain"] = "planted"
     """`planted`: the kinds of the calibration worlds. `plain`: facts of any dataset, each learned
     right or wrong at random."""
@@ -214,7 +211,7 @@ class Model(Section):
     revision: Text | None = None
     """Commit, branch or tag; null: the newest, then the one in `revisions.lock.yaml`."""
     label: str = key("", "Name in figures; by default the key.")
-    prompt: PromptStyle = "few_shot"
+    prompt: Literal["plain", "few_shot", "chat"] = "few_shot"
     """`plain`: the bare question. `few_shot`: worked examples first, for base models. `chat`: the
     tokenizer's chat template."""
     dtype: Literal["bfloat16", "float16", "float32"] = "bfloat16"
@@ -316,6 +313,6 @@ class Dataset(Section):
 class Figure(Section):
     """A panel per model, two curves per dataset."""
 
-    models: ModelKeys = Field(description="Models, in the order of the panels.")
-    datasets: DatasetKeys = Field(description="Datasets, in the order of the legend.")
+    models: Listed[ModelKey] = Field(description="Models, in the order of the panels.")
+    datasets: Listed[DatasetKey] = Field(description="Datasets, in the order of the legend.")
     readout: Readout = key("mlp/final", "The read-out shown; one of `readouts`.")

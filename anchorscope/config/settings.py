@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -12,15 +12,13 @@ from anchorscope.config.sections import (
     Count,
     Dataset,
     DatasetKey,
-    DatasetKeys,
     Figure,
     FigureKey,
     Inside,
+    Listed,
     Model,
     ModelKey,
-    ModelKeys,
     Name,
-    Once,
     Place,
     Positive,
     Readout,
@@ -33,7 +31,6 @@ from anchorscope.config.sections import (
 )
 from anchorscope.storage.identity import identity
 
-Readouts = Annotated[list[Readout], Field(min_length=1), Once]
 RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
@@ -98,9 +95,7 @@ class Probe(Section):
     """What samples of different folds never share: subject and question, or the exact answer's text
     as well."""
     inner_folds: Several = key(5, "Folds inside a training fold, for penalty and calibration.")
-    grid: Annotated[list[Positive], Field(min_length=1), Once] = Field(
-        [1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0]
-    )
+    grid: Listed[Positive] = Field([1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0])
     """Inverse penalties C to choose from, by the one-standard-error rule."""
     penalty: Positive = key(1.0, "Factor on the chosen penalty 1/C, varied by `sensitivity`.")
     scoring: Literal["calibrated", "published"] = "calibrated"
@@ -179,9 +174,9 @@ class Null(Section):
 class Calibration(Section):
     """Cells measured against known truth, by the target `calibration`."""
 
-    models: ModelKeys = Field(["calibration-llama", "calibration-qwen3"])
+    models: Listed[ModelKey] = Field(["calibration-llama", "calibration-qwen3"])
     """Models trained here on planted worlds."""
-    datasets: DatasetKeys = Field(
+    datasets: Listed[DatasetKey] = Field(
         ["world-relation", "world-trivia", "world-two-hop", "world-search"]
     )
     """Worlds."""
@@ -194,8 +189,8 @@ class Calibration(Section):
 class Cells(Section):
     """Every model with every dataset."""
 
-    models: ModelKeys = Field(description="Keys of models.")
-    datasets: DatasetKeys = Field(description="Keys of datasets.")
+    models: Listed[ModelKey] = Field(description="Keys of models.")
+    datasets: Listed[DatasetKey] = Field(description="Keys of datasets.")
 
 
 class Config(Section):
@@ -206,8 +201,7 @@ class Config(Section):
     """Folder that relative `local` paths of datasets start from."""
     limit: Count | None = None
     """A quick look at this many samples per cell, under `<results>/limit-<n>`; null: all."""
-    targets: Annotated[list[FigureKey], Field(min_length=1), Once] = Field(["demo"])
-    """Figures that `snakemake --cores all` builds."""
+    targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
     seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
     sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always taken whole.")
     max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
@@ -221,7 +215,7 @@ class Config(Section):
     knockout: Knockout = Field(default_factory=Knockout, description="How they are blocked.")
     conditions: Conditions = Field(default_factory=_all_conditions)
     """Passes beside `clean`; by default all but `replicate`."""
-    readouts: Readouts = Field(["mlp/final", "mlp/prompt_end"])
+    readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
     """`<site>/<position>` pairs to measure."""
     generation: Generation = Field(default_factory=Generation)
     """How answers are generated."""

@@ -25,12 +25,11 @@ _SEE = "see docs/configuration.md for all keys"
 
 
 class Source(NamedTuple):
-    """A file, or what was set on the command line: its name, its content, and YAML's nodes of it,
-    which know their lines in the file."""
+    """A file, or what was set on the command line."""
 
     name: str
     content: Mapping[str, Any]
-    root: yaml.Node | None
+    root: yaml.Node | None  # the content as YAML's nodes, which know their lines in the file
 
 
 class Mistake(NamedTuple):

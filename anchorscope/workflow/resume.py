@@ -22,8 +22,6 @@ import psutil
 from anchorscope.storage.errors import AnchorscopeError
 
 OWNER_GONE = "--owner-gone"
-RUN_ID = re.compile(r"^SLURM run ID: (\S+)$", re.MULTILINE)
-"""How Snakemake's log names a run, and SLURM the jobs of it."""
 
 
 def host_of(folder: Path) -> Path:
@@ -38,7 +36,8 @@ def orphans(folder: Path) -> list[str]:
     """
     logs = (folder / ".snakemake" / "log").glob("*.snakemake.log")
     texts = [path.read_text(encoding="utf-8", errors="replace") for path in logs]
-    runs = {name for text in texts for name in RUN_ID.findall(text)}
+    # How Snakemake names a run, and SLURM the jobs of it.
+    runs = {name for text in texts for name in re.findall(r"^SLURM run ID: (\S+)$", text, re.M)}
     if not runs or shutil.which("squeue") is None:
         return []
     whose = (f"--user={getpass.getuser()}", f"--name={','.join(sorted(runs))}")
@@ -87,8 +86,7 @@ def _ask_slurm(*command: str) -> str:
 
 
 def owners(folder: Path, cancelled: Collection[str] = ()) -> list[str]:
-    """Ids of the live processes of Snakemake and its jobs in `folder`, but of SLURM jobs that are
-    to be `cancelled`."""
+    """Ids of Snakemake's live processes in `folder`, without SLURM jobs to be `cancelled`."""
     ours = {process.pid for process in [psutil.Process(), *psutil.Process().parents()]}
     found = []
     for process in psutil.process_iter():

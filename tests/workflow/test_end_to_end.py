@@ -14,7 +14,7 @@ from workflow import TINY, Workspace
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
-from anchorscope.workflow import after, config
+from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4
@@ -199,7 +199,7 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(tiny_run, tmp_pat
 
 def test_the_last_lines_of_a_run_name_the_figure_and_what_is_not_in_it(tiny_run, monkeypatch):
     monkeypatch.chdir(tiny_run.root)
-    first, samples, points = after.last_lines(config.load(tiny_run.catalogue()), ["tiny"])
+    first, samples, points = around.last_lines(config.load(tiny_run.catalogue()), ["tiny"])
     assert first == "tiny: results/figures/tiny.html, its table results/tables/tiny.csv"
     assert samples == f"  {SAMPLES} samples measured; left out: none"
     assert re.fullmatch(rf"  {LAYERS} question-anchored points: \d without .* samples", points)

@@ -12,7 +12,7 @@ from workflow import SHIPPED, merged
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import before, resources
+from anchorscope.workflow import around, resources
 from anchorscope.workflow.config import load
 from anchorscope.workflow.resources import Jobs, Site
 
@@ -109,18 +109,18 @@ def test_activations_are_estimated_from_the_models_config(tmp_path):
 
 def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=2_000_000_000)
-    monkeypatch.setattr(before.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(around.shutil, "disk_usage", lambda path: usage)
     cells = [1_500_000_000, 1_000_000_000]
-    assert before.check_room(cells, False, tmp_path / "not" / "there") == 1_500_000_000
+    assert around.check_room(cells, False, tmp_path / "not" / "there") == 1_500_000_000
     with pytest.raises(AnchorscopeError, match=r"about 2.5 GB, and 2.0 GB are free") as caught:
-        before.check_room(cells, True, tmp_path)
+        around.check_room(cells, True, tmp_path)
     assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)
 
 
 def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none(capsys):
-    before.warn_without_gpu(config(), ["calibration-llama"])
+    around.warn_without_gpu(config(), ["calibration-llama"])
     assert not capsys.readouterr().err
-    before.warn_without_gpu(config(), ["llama-3.2-1b", "calibration-llama"])
+    around.warn_without_gpu(config(), ["llama-3.2-1b", "calibration-llama"])
     assert capsys.readouterr().err.startswith("No GPU here: llama-3.2-1b will run on the CPU")
 
 

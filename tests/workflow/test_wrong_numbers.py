@@ -22,7 +22,7 @@ from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.funnel import check_drops, check_funnel, funnel
-from anchorscope.workflow import before
+from anchorscope.workflow import around
 from anchorscope.workflow.stage import MOST_DROPPED, stage
 
 
@@ -233,11 +233,11 @@ def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(tmp_path, monkeyp
     def closed(*_: Any, dir: Path, **__: Any) -> None:
         raise OSError(30, "Read-only file system", str(dir / "tmp"))
 
-    before.check_writable(tmp_path / "results" / "limit-3")
+    around.check_writable(tmp_path / "results" / "limit-3")
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(before.tempfile, "TemporaryFile", closed)
+    monkeypatch.setattr(around.tempfile, "TemporaryFile", closed)
     with pytest.raises(AnchorscopeError, match="may not be opened or written") as caught:
-        before.check_writable(tmp_path / "results" / "limit-3")
+        around.check_writable(tmp_path / "results" / "limit-3")
     assert caught.value.where == tmp_path and caught.value.see == "not-writable"
 
 
