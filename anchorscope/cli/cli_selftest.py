@@ -140,10 +140,8 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 
 @torch.inference_mode()
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
-    """States of one unpadded row after all blocks but the last, [layers - 1, width].
-
-    `deepest`: the last layer whose attention is kept from E_Q; None for the plain model.
-    """
+    """States of one unpadded row after all blocks but the last, [layers - 1, width]; up to the
+    layer `deepest` attention is kept from E_Q, for None in none."""
     ids = torch.tensor([sample.input_ids], device=loaded.device)
     asked = {"output_hidden_states": True, "use_cache": False}
     if deepest is None:

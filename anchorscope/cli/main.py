@@ -1,7 +1,4 @@
-"""The command `anchorscope`: what a person does around the workflow.
-
-Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
-"""
+"""The command `anchorscope`: what a person does around the workflow."""
 
 import json
 import sys

@@ -62,8 +62,7 @@ def read(files: Iterable[str | Path]) -> Config:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """The project's config file, where there is one, and what Snakemake was given beside it.
 
-    A workflow that is a module of another one has its config from there. Raises WorkflowError: a
-    file is no YAML, or a key is given twice.
+    None of a workflow that is a module of another. Raises WorkflowError: as `_source` refuses.
     """
     from snakemake.exceptions import WorkflowError
 

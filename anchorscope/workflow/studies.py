@@ -22,11 +22,8 @@ ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3,
 VARIANTS = "sensitivity"  # folder of the variants' roots
 
 FIRST_STAGE = {
-    "anchors": "prompts",
-    "finder": "prompts",
-    "conditions": "activations",
-    "knockout": "activations",
-    "readouts": "activations",
+    **dict.fromkeys(("anchors", "finder"), "prompts"),
+    **dict.fromkeys(("conditions", "knockout", "readouts"), "activations"),
     "probe": "scores",
     "bootstrap": "delta_p",
 }

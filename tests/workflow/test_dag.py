@@ -13,9 +13,14 @@ from anchorscope.workflow import config
 REDRAWN = {"figure": 1, "view": 2}
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN
-RESOURCES = {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 600}
+NOTES = {"gated": True, "resources": {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 9}}
 SMALL = "calibration-llama/world-relation"
-OTHER_WORLD = merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
+OTHER_WORLD = {
+    "datasets": {
+        "other-world": merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
+    },
+    "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
+}
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "nothing": ({}, {}),
@@ -24,20 +29,8 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "penalties": ({"probe": {"grid": [0.1, 1.0]}}, FROM_SCORES),
     "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN),
     "conditions": ({"conditions": {"question": None}}, {"activations": 1} | FROM_SCORES),
-    "another dataset": (
-        {
-            "datasets": {"other-world": OTHER_WORLD},
-            "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
-        },
-        dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN,
-    ),
-    "resources and notes": (
-        {
-            "models": {"tiny-llama": {"gated": True, "resources": RESOURCES}},
-            "keep_activations": False,
-        },
-        {},
-    ),
+    "another dataset": (OTHER_WORLD, dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN),
+    "resources and notes": ({"models": {"tiny-llama": NOTES}, "keep_activations": False}, {}),
 }
 """A change of a finished run → the jobs that it asks for."""
 
