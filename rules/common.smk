@@ -9,10 +9,11 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import run_facts
-from anchorscope.workflow import around, resources, resume, studies
+from anchorscope.workflow import around, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
+from anchorscope.workflow.resources import Jobs, site_of
 
 # The scripts, in processes and environments of their own, import this same library.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
@@ -29,12 +30,12 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
 try:
     cfg = load(config, config_sources)
     # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
-    site = resources.site(workflow.resource_settings.default_resources)
+    site = site_of(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
 
 paths = Paths(cfg, HERE)
-jobs = resources.Jobs(cfg, site, here=on_this_machine)
+jobs = Jobs(cfg, site, here=on_this_machine)
 RESULTS, ROOT = cfg.results, cfg.root
 EXPERIMENTS = registry.EXPERIMENTS
 # Picture behind a figure's name -> experiment and view.

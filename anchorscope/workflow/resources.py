@@ -43,7 +43,7 @@ class Site(BaseModel):
         return (self.gpu_partition or self.slurm_partition) if gpus else self.slurm_partition
 
 
-def site(default_resources: Mapping[str, Any] | None) -> Site:
+def site_of(default_resources: Mapping[str, Any] | None) -> Site:
     """The profile's own lines, from Snakemake's default resources.
 
     Raises AnchorscopeError: a limit that is no whole number.

@@ -18,9 +18,9 @@ from anchorscope.workflow.resources import Site
 
 def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_default():
     profile = yaml.safe_load((workflow.PROJECT / resources.PROFILE).read_text(encoding="utf-8"))
-    assert resources.site(profile["default-resources"]) == Site()
+    assert resources.site_of(profile["default-resources"]) == Site()
     said = {"slurm_partition": "main", "gpu_partition": "'gpu'", "max_runtime": "600"}
-    site = resources.site(said | {"mem_mb": "2000 * attempt"})
+    site = resources.site_of(said | {"mem_mb": "2000 * attempt"})
     assert site == Site(slurm_partition="main", gpu_partition="gpu", max_runtime=600)
     assert (site.partition_of(0), site.partition_of(2)) == ("main", "gpu")
     assert Site(slurm_partition="main").partition_of(2) == "main"
@@ -29,7 +29,7 @@ def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_defa
 @pytest.mark.parametrize(("name", "said"), [("max_runtime", "1-00:00:00"), ("max_mem_gb", "0")])
 def test_a_limit_that_is_no_number_is_refused_in_words(name, said):
     with pytest.raises(AnchorscopeError, match=f"`{name}: {said}` is not a whole number") as caught:
-        resources.site({name: said})
+        resources.site_of({name: said})
     assert resources.PROFILE in str(caught.value)
 
 
