@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import ValidationError
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from anchorscope.config.catalogue import Fields
+from anchorscope.config.sections import Fields
 from anchorscope.config.settings import Config
 from anchorscope.experiments import tables
 from anchorscope.experiments.knockout import cell_tables

@@ -9,14 +9,14 @@ from snakemake.exceptions import WorkflowError
 from anchorscope.experiments import registry
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.report import run_facts
-from anchorscope.workflow import after, before, cluster, studies
+from anchorscope.workflow import around, resume, studies
 from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
-from anchorscope.workflow.resources import Jobs
-from anchorscope.workflow.stage import share_library
+from anchorscope.workflow.resources import Jobs, site_of
 
-share_library(HERE)
+# The scripts, in processes and environments of their own, import this same library.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
 
 if workflow.modifier.modify_rulename("scores") != "scores":
     # What was made is recorded, and checked, by the names of rules.
@@ -30,7 +30,7 @@ if on_this_machine and "gpu" not in workflow.global_resources and gpus_here():
 try:
     cfg = load(config, config_sources)
     # Where the cluster's jobs go: the lines of slurm/config.yaml that a user edits.
-    site = cluster.site(workflow.resource_settings.default_resources)
+    site = site_of(workflow.resource_settings.default_resources)
 except AnchorscopeError as error:
     raise WorkflowError(str(error))
 
@@ -79,7 +79,7 @@ def taught(wildcards):
 def before_run():
     """What can be known to fail is said before the first job."""
     try:
-        before.check(workflow, cfg, paths.studies)
+        around.check(workflow, cfg, paths.studies)
     except AnchorscopeError as error:
         raise WorkflowError(str(error))
 
@@ -87,11 +87,11 @@ def before_run():
 def after_run():
     """Where the figures lie, and what is not in them."""
     drawn = {job.wildcards.figure for job in workflow.dag.jobs if job.rule.name == "figure"}
-    for line in after.last_lines(cfg, sorted(drawn)):
+    for line in around.last_lines(cfg, sorted(drawn)):
         print(line, file=sys.stderr)
 
 
 def leave_no_job():
     """Jobs that were being submitted while the run was interrupted, which the plugin overlooks."""
-    if before.on_a_cluster(workflow):
-        cluster.cancel_orphans(Path.cwd())
+    if around.on_a_cluster(workflow):
+        resume.cancel_orphans(Path.cwd())

@@ -14,11 +14,6 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow import config
 from anchorscope.workflow.resources import in_cache
 
-CHAT_WORDS = frozenset(["instruct", "chat", "it"])
-"""Words in a hub id that say: tuned on conversations."""
-LARGEST_GPU = 80
-SMALL = 0.2e9  # bytes of weights up to which a model does well without a GPU
-
 
 class Entry(NamedTuple):
     """A new entry of the catalogue: its name, what stands under it, and what was guessed."""
@@ -31,16 +26,10 @@ class Entry(NamedTuple):
 def propose(
     source: str, *, key: str | None = None, prompt: str | None = None, dtype: str = "bfloat16"
 ) -> Entry:
-    """The entry of a hub model or a local folder; nothing is asked of the hub.
+    """The entry of a hub model or of a folder made by `save_pretrained`; the hub is not asked.
 
-    Args:
-        source: `owner/name`, or a folder made by `save_pretrained`.
-        key: its name in the catalogue; by default made from the source's.
-        prompt: `plain`, `few_shot` or `chat`; guessed where left out.
-        dtype: number format of the weights.
-
-    Raises:
-        AnchorscopeError: neither a folder nor a hub id, or a folder that cannot be measured.
+    By default `key` is made from the source's name, and `prompt` guessed. Raises AnchorscopeError:
+    neither a folder nor a hub id, or a folder that cannot be measured.
     """
     place, folder = Path(source).expanduser(), None
     if place.is_dir():
@@ -72,7 +61,7 @@ def _prompt(source: str, folder: Path | None) -> tuple[str, str]:
     if folder is not None and (known := chat_template(folder)) is not None:
         has = "a" if known else "no"
         return "chat" if known else "few_shot", f"its tokenizer has {has} chat template"
-    if CHAT_WORDS & set(re.split(r"[^a-z0-9]+", source.lower())):
+    if {"instruct", "chat", "it"} & set(re.split(r"[^a-z0-9]+", source.lower())):
         return "chat", "its name says that it is an instruct model"
     return "few_shot", "its name does not say that it is an instruct model"
 
@@ -90,10 +79,10 @@ def chat_template(folder: Path) -> bool | None:
 
 def resources(weights: float) -> dict[str, int]:
     """GPUs for a model with so many bytes of weights, generously."""
-    if weights < SMALL:
+    if weights < 0.2e9:  # so small a model does well without one
         return {"gpus": 0, "gpu_mem_gb": 0}
     memory = math.ceil(1.15 * weights / 1e9 + 4)
-    gpus = math.ceil(memory / LARGEST_GPU)
+    gpus = math.ceil(memory / 80)  # of the largest kind
     return {"gpus": gpus, "gpu_mem_gb": math.ceil(memory / gpus)}
 
 
@@ -103,7 +92,7 @@ def yaml_of(entry: Entry, indent: int = 2) -> str:
     return "".join(f"{' ' * indent}{line}\n" for line in text.splitlines())
 
 
-def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
+def inserted(text: str, entry: Entry) -> str:
     """The config's text with the entry first in its catalogue, all else as it was.
 
     Raises AnchorscopeError: the text has no block `models:` that the entry can be put into.
@@ -114,7 +103,7 @@ def inserted(text: str, entry: Entry, source: str = "config.yaml") -> str:
         new = text[: found.end()] + yaml_of(entry, len(first[1])) + text[found.end() :]
     before, after = yaml.safe_load(text), yaml.safe_load(new)
     if after != {**before, "models": {**before["models"], entry.key: entry.values}}:
-        what = "the entry cannot be put in without changing the rest"
-        raise AnchorscopeError(what, source, f"put it in by hand:\n{yaml_of(entry)}", see="config")
+        what, do = "the entry cannot be put in without changing the rest", "put it in by hand"
+        raise AnchorscopeError(what, "config.yaml", f"{do}:\n{yaml_of(entry)}", see="config")
     config.load(after)
     return new

@@ -9,7 +9,7 @@ from anchorscope.models import loading, vocabulary
 from anchorscope.models.loading import fits
 from anchorscope.questions import datasets, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow.before import check_room
+from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.resources import activation_bytes, in_cache, samples
 from anchorscope.workflow.studies import Cell
@@ -23,11 +23,6 @@ class Finding(NamedTuple):
     what: str
     do: str | None = None
     see: str | None = None
-
-    @property
-    def line(self) -> str:
-        """The finding without its status, on one line."""
-        return " ".join(f"{self.what}; {self.do}".split() if self.do else self.what.split())
 
 
 def tried(about: str, name: str, call: Callable[..., str], *given: Any) -> Finding:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from anchorscope.config.catalogue import Dataset, Model
+from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.workflow.paths import PICTURES
 
@@ -11,10 +11,7 @@ Row = dict[str, Any]
 
 
 def catalogue(config: Config) -> dict[str, list[Row]]:
-    """Models, datasets and figures as rows of plain data, with what is built of each.
-
-    Built means there: whether it is up to date, `snakemake -n` says.
-    """
+    """Models, datasets and figures as rows of plain data, with what is there of each."""
     root = Path(config.root)
     built = {(path.parent.name, path.stem) for path in root.glob("delta_p/*/*.csv")}
     models: list[Row] = [

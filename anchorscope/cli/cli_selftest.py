@@ -52,15 +52,9 @@ def report(device: str, path: Path) -> bool:
         print(f"{verdict.verdict:<8} {verdict.check:<13} {verdict.about:<20} {verdict.measured}")
         found.append(verdict._asdict())
     gpus = [torch.cuda.get_device_name(gpu) for gpu in range(torch.cuda.device_count())]
-    about = {
-        "device": device,
-        "gpus": gpus,
-        "cuda": torch.version.cuda,
-        "attention": loading.attention_of(tiny("llama", torch.device(device))),
-        "libraries": libraries(),
-        "verdicts": found,
-    }
-    write_json(about, path)
+    attention = loading.attention_of(tiny("llama", torch.device(device)))
+    about = {"device": device, "gpus": gpus, "cuda": torch.version.cuda, "attention": attention}
+    write_json({**about, "libraries": libraries(), "verdicts": found}, path)
     print(f"written to {path}")
     return all(verdict["verdict"] != "fail" for verdict in found)
 
@@ -146,10 +140,8 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 
 @torch.inference_mode()
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
-    """States of one unpadded row after all blocks but the last, [layers - 1, width].
-
-    `deepest`: the last layer whose attention is kept from E_Q; None for the plain model.
-    """
+    """States of one unpadded row after all blocks but the last, [layers - 1, width]; up to the
+    layer `deepest` attention is kept from E_Q, for None in none."""
     ids = torch.tensor([sample.input_ids], device=loaded.device)
     asked = {"output_hidden_states": True, "use_cache": False}
     if deepest is None:

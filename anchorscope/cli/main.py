@@ -1,7 +1,4 @@
-"""The command `anchorscope`: what a person does around the workflow.
-
-Exit codes: 0 all is well, 1 something is wrong, 2 the command was not understood.
-"""
+"""The command `anchorscope`: what a person does around the workflow."""
 
 import json
 import sys
@@ -82,7 +79,8 @@ def check(
         found.append(finding)
         if not as_json:
             status = typer.style(f"{finding.status:<8}", fg=COLOURS[finding.status])
-            typer.echo(f"{status} {finding.about:<8} {finding.line}")
+            said = f"{finding.what}; {finding.do}" if finding.do else finding.what
+            typer.echo(f"{status} {finding.about:<8} {' '.join(said.split())}")
     fine = all(finding.status != "error" for finding in found)
     if as_json:
         typer.echo(_json({"ok": fine, "findings": [finding._asdict() for finding in found]}))
@@ -150,7 +148,7 @@ def add_model(
         what, do = f"there is a model `{entry.key}` already", "choose another name with --key"
         raise AnchorscopeError(what, f"{MAIN}, models.{entry.key}", do, see="config")
     path = Path(MAIN)
-    new = cli_add.inserted(path.read_text(encoding="utf-8"), entry, MAIN)
+    new = cli_add.inserted(path.read_text(encoding="utf-8"), entry)
     if write:
         with atomic(path.resolve()) as draft:
             draft.write_text(new, encoding="utf-8")
@@ -180,10 +178,7 @@ def selftest(
 
 
 def read(files: Sequence[Path] | None) -> Config:
-    """The checked config: config.yaml of this folder, and further files merged over it.
-
-    Raises AnchorscopeError: a file is missing or no YAML, or there is a mistake in it.
-    """
+    """The checked config of config.yaml in this folder and further files, see `config.read`."""
     if not Path(MAIN).is_file():
         do = "change to the root of a clone of the project and run it there"
         raise AnchorscopeError(f"there is no {MAIN} here", Path.cwd(), do, see="config")

@@ -1,7 +1,4 @@
-"""The JSON schema and the reference page of all config keys, from the models themselves.
-
-`python -m anchorscope.config.config_docs` writes both into docs/.
-"""
+"""The JSON schema and the reference page of all config keys; run as a module, it writes both."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -25,14 +22,6 @@ given, and may be left out unless they are required. `make docs` generates this 
 an editor checks the file if its first line is
 `# yaml-language-server: $schema=docs/config.schema.json`.
 """
-
-
-def schema() -> dict[str, Any]:
-    """The JSON schema of `config.yaml`."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Config.model_json_schema(mode="validation"),
-    }
 
 
 def page() -> str:
@@ -112,8 +101,9 @@ def _default(node: Mapping[str, Any], required: bool) -> str:
 
 def contents() -> dict[Path, str]:
     """What each generated file must hold."""
-    in_json = json.dumps(schema(), indent=2, ensure_ascii=False).replace("\\n", " ")
-    return {SCHEMA: in_json + "\n", PAGE: page()}
+    dialect = {"$schema": "https://json-schema.org/draft/2020-12/schema"}
+    schema = json.dumps(dialect | Config.model_json_schema(), indent=2, ensure_ascii=False)
+    return {SCHEMA: schema.replace("\\n", " ") + "\n", PAGE: page()}
 
 
 if __name__ == "__main__":

@@ -1,38 +1,36 @@
-"""Every key of the config: its type, its default and what it is for.
+"""Every key of the config: its type, its default and what it is for, as `config_docs` writes it."""
 
-`config_docs` writes `docs/config.schema.json` and `docs/configuration.md` from these models.
-"""
-
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from anchorscope.config.catalogue import Dataset, Figure, Model
 from anchorscope.config.sections import (
     Amount,
     Count,
+    Dataset,
     DatasetKey,
-    DatasetKeys,
+    Figure,
     FigureKey,
     Inside,
+    Listed,
+    Model,
     ModelKey,
-    ModelKeys,
     Name,
-    Once,
     Place,
     Positive,
     Readout,
     Section,
+    Several,
     Share,
     Text,
+    key,
     mistake,
 )
 from anchorscope.storage.identity import identity
 
-Readouts = Annotated[list[Readout], Field(min_length=1), Once]
 RECIPE_VERSION = 3
 """Raise it when the code of world, curriculum or training changes what a recipe gives."""
 
@@ -52,28 +50,26 @@ class Plain(Section):
 class RandomControl(Section):
     """As many other question tokens blocked as by the knockout."""
 
-    draws: Count = Field(3, description="Random choices of tokens per sample.")
+    draws: Count = key(3, "Random choices of tokens per sample.")
 
 
 class Noop(Section):
     """Nothing blocked, another batch: numerical noise."""
 
-    samples: Count = Field(64, description="Measured on the first samples of a cell, this many.")
+    samples: Count = key(64, "Measured on the first samples of a cell, this many.")
 
 
 class Conditions(Section):
     """What the passes beside `clean` do. A condition left out, or null, is not run."""
 
     knockout: Plain = Field(description="Block the exact question tokens. Always run.")
-    random: RandomControl | None = None
-    """Block as many other question tokens: the control."""
-    question: Plain | None = Field(None, description="Block the whole question: the ceiling.")
-    noop: Noop | None = Field(None, description="Block nothing, in another batch: numerical noise.")
+    random: RandomControl | None = key(None, "Block as many other question tokens: the control.")
+    question: Plain | None = key(None, "Block the whole question: the ceiling.")
+    noop: Noop | None = key(None, "Block nothing, in another batch: numerical noise.")
     matched: Plain | None = None
     """The same answer behind another question of the same relation and fold, for which its label is
     reversed."""
-    placebo: Plain | None = None
-    """The same behind a question for which the label stays."""
+    placebo: Plain | None = key(None, "The same behind a question for which the label stays.")
     replicate: Plain | None = None
     """The same answer behind a second wording or other worked examples, for the grouping
     `replicate`."""
@@ -87,25 +83,21 @@ def _all_conditions() -> Conditions:
 class Generation(Section):
     """How answers are generated."""
 
-    max_new_tokens: Count = Field(32, description="Longest answer, in tokens.")
-    few_shot_examples: Amount = Field(5, description="Worked examples in a `few_shot` prompt.")
+    max_new_tokens: Count = key(32, "Longest answer, in tokens.")
+    few_shot_examples: Amount = key(5, "Worked examples in a `few_shot` prompt.")
 
 
 class Probe(Section):
     """The logistic regressions that predict the label from the activations."""
 
-    folds: Annotated[int, Field(ge=2)] = Field(5, description="Outer folds; see `disjoint`.")
+    folds: Several = key(5, "Outer folds; see `disjoint`.")
     disjoint: Literal["subject", "subject+answer"] = "subject"
     """What samples of different folds never share: subject and question, or the exact answer's text
     as well."""
-    inner_folds: Annotated[int, Field(ge=2)] = 5
-    """Folds inside a training fold, for penalty and calibration."""
-    grid: Annotated[list[Positive], Field(min_length=1), Once] = Field(
-        [1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0]
-    )
+    inner_folds: Several = key(5, "Folds inside a training fold, for penalty and calibration.")
+    grid: Listed[Positive] = Field([1e-4, 1e-3, 0.01, 0.1, 1.0, 10.0])
     """Inverse penalties C to choose from, by the one-standard-error rule."""
-    penalty: Positive = 1.0
-    """Factor on the chosen penalty 1/C, varied by `sensitivity`."""
+    penalty: Positive = key(1.0, "Factor on the chosen penalty 1/C, varied by `sensitivity`.")
     scoring: Literal["calibrated", "published"] = "calibrated"
     """`calibrated`: cross-validated C, fitted slope and offset. `published`: the paper's recipe, C
     = 1, uncalibrated, natural prior."""
@@ -120,11 +112,10 @@ class Probe(Section):
 class Bootstrap(Section):
     """Intervals around the curves."""
 
-    draws: Count = Field(1000, description="Draws, clustered by subject or question.")
-    level: Inside = Field(0.95, description="Coverage of the intervals.")
-    min_n: Count = Field(20, description="Points with fewer samples are left out of the line.")
-    min_clusters: Count = 10
-    """Points with fewer clusters are left out of the line."""
+    draws: Count = key(1000, "Draws, clustered by subject or question.")
+    level: Inside = key(0.95, "Coverage of the intervals.")
+    min_n: Count = key(20, "Points with fewer samples are left out of the line.")
+    min_clusters: Count = key(10, "Points with fewer clusters are left out of the line.")
 
 
 PAPER: dict[str, Any] = {
@@ -143,23 +134,23 @@ class Style(Section):
     width_mm: Amount | None = None
     """Width of the whole figure in mm; 0: by `panel_width`. `paper` defaults to 85 for one panel,
     180 for more."""
-    panel_width: Count = Field(340, description="Width of a panel.")
-    panel_height: Count = Field(230, description="Height of a ΔP panel.")
-    share_height: Count = Field(62, description="Height of a panel of flips.")
-    columns: Count = Field(3, description="Most panels in a row.")
-    spacing: Amount = Field(26, description="Space between panels.")
-    font: Text = Field("Arial, Helvetica, Liberation Sans, sans-serif", description="Font family.")
-    title_size: Positive = Field(15, description="Title.")
-    panel_title_size: Positive = Field(14, description="Panel titles.")
-    label_size: Positive = Field(12, description="Axis and legend labels.")
-    caption_size: Positive = Field(11.5, description="Caption.")
-    line_width: Positive = Field(2, description="Curves.")
-    band_opacity: Share = Field(0.15, description="Intervals.")
-    marker_size: Positive = Field(34, description="Area of the markers.")
-    legend_columns: Amount = Field(0, description="0: as many as fit.")
-    wrap: Amount = Field(0, description="Characters per caption line; 0: as many as fit.")
-    title: Literal["none"] | None = Field(None, description="`none`: figures without a title.")
-    caption: Literal["none"] | None = Field(None, description="`none`: without a caption.")
+    panel_width: Count = key(340, "Width of a panel.")
+    panel_height: Count = key(230, "Height of a ΔP panel.")
+    share_height: Count = key(62, "Height of a panel of flips.")
+    columns: Count = key(3, "Most panels in a row.")
+    spacing: Amount = key(26, "Space between panels.")
+    font: Text = key("Arial, Helvetica, Liberation Sans, sans-serif", "Font family.")
+    title_size: Positive = key(15, "Title.")
+    panel_title_size: Positive = key(14, "Panel titles.")
+    label_size: Positive = key(12, "Axis and legend labels.")
+    caption_size: Positive = key(11.5, "Caption.")
+    line_width: Positive = key(2, "Curves.")
+    band_opacity: Share = key(0.15, "Intervals.")
+    marker_size: Positive = key(34, "Area of the markers.")
+    legend_columns: Amount = key(0, "0: as many as fit.")
+    wrap: Amount = key(0, "Characters per caption line; 0: as many as fit.")
+    title: Literal["none"] | None = key(None, "`none`: figures without a title.")
+    caption: Literal["none"] | None = key(None, "`none`: without a caption.")
 
     @model_validator(mode="before")
     @classmethod
@@ -176,21 +167,21 @@ class Null(Section):
 
     model: ModelKey = Field(description="Key of the model.")
     dataset: DatasetKey = Field(description="Key of the dataset.")
-    shuffled: bool = Field(False, description="Whether the probes are fitted to shuffled labels.")
+    shuffled: bool = key(False, "Whether the probes are fitted to shuffled labels.")
     expectation: Text = Field(description="Why there can be no signal, in words.")
 
 
 class Calibration(Section):
     """Cells measured against known truth, by the target `calibration`."""
 
-    models: ModelKeys = Field(["calibration-llama", "calibration-qwen3"])
+    models: Listed[ModelKey] = Field(["calibration-llama", "calibration-qwen3"])
     """Models trained here on planted worlds."""
-    datasets: DatasetKeys = Field(
+    datasets: Listed[DatasetKey] = Field(
         ["world-relation", "world-trivia", "world-two-hop", "world-search"]
     )
     """Worlds."""
-    random_draws: Count = Field(5, description="Random draws per sample.")
-    bootstrap_draws: Count = Field(200, description="Bootstrap draws.")
+    random_draws: Count = key(5, "Random draws per sample.")
+    bootstrap_draws: Count = key(200, "Bootstrap draws.")
     nulls: dict[str, Null] = Field(default_factory=dict)
     """Cells in which nothing may be found."""
 
@@ -198,24 +189,22 @@ class Calibration(Section):
 class Cells(Section):
     """Every model with every dataset."""
 
-    models: ModelKeys = Field(description="Keys of models.")
-    datasets: DatasetKeys = Field(description="Keys of datasets.")
+    models: Listed[ModelKey] = Field(description="Keys of models.")
+    datasets: Listed[DatasetKey] = Field(description="Keys of datasets.")
 
 
 class Config(Section):
     """All settings of a run."""
 
-    results: Place = Field("results", description="Folder of all products.")
+    results: Place = key("results", "Folder of all products.")
     data_folder: Place | None = None
     """Folder that relative `local` paths of datasets start from."""
     limit: Count | None = None
     """A quick look at this many samples per cell, under `<results>/limit-<n>`; null: all."""
-    targets: Annotated[list[FigureKey], Field(min_length=1), Once] = Field(["demo"])
-    """Figures that `snakemake --cores all` builds."""
-    seed: Amount = Field(0, description="Seed of samples, few-shot examples, controls and folds.")
-    sample_size: Count = 2000
-    """Questions sampled per dataset; worlds are always taken whole."""
-    max_prompt_tokens: Count = Field(1024, description="Longer prompts are dropped and counted.")
+    targets: Listed[FigureKey] = key(["demo"], "Figures that `snakemake --cores all` builds.")
+    seed: Amount = key(0, "Seed of samples, few-shot examples, controls and folds.")
+    sample_size: Count = key(2000, "Questions sampled per dataset; worlds are always taken whole.")
+    max_prompt_tokens: Count = key(1024, "Longer prompts are dropped and counted.")
     most_dropped: Share = 0.5
     """Largest share of samples that may be lost before the run stops."""
     anchors: Literal["subject+property", "subject"] = "subject+property"
@@ -226,14 +215,13 @@ class Config(Section):
     knockout: Knockout = Field(default_factory=Knockout, description="How they are blocked.")
     conditions: Conditions = Field(default_factory=_all_conditions)
     """Passes beside `clean`; by default all but `replicate`."""
-    readouts: Readouts = Field(["mlp/final", "mlp/prompt_end"])
+    readouts: Listed[Readout] = Field(["mlp/final", "mlp/prompt_end"])
     """`<site>/<position>` pairs to measure."""
     generation: Generation = Field(default_factory=Generation)
     """How answers are generated."""
     batch_tokens: Count = 8192
     """Most tokens in a batch; lower it if the GPU runs out of memory."""
-    keep_activations: bool = True
-    """Whether activations stay on disk once scored."""
+    keep_activations: bool = key(True, "Whether activations stay on disk once scored.")
     probe: Probe = Field(default_factory=Probe, description="The probes.")
     grouping: Literal["per_layer", "reference_layer", "replicate"] = "per_layer"
     """What makes a sample Q-Anchored in figures: its own flip at each layer; its flip at the
@@ -280,9 +268,8 @@ class Config(Section):
         entry = self.figures[figure]
         return [(model, dataset) for model in entry.models for dataset in entry.datasets]
 
-    def labels_of(self, cells: Iterable[tuple[str, str]]) -> dict[str, dict[str, str]]:
+    def labels_of(self, cells: Sequence[tuple[str, str]]) -> dict[str, dict[str, str]]:
         """The names that a figure shows, apart from what its numbers depend on."""
-        cells = list(cells)
         return {
             "models": {name: self.models[name].label for name, _ in cells},
             "datasets": {name: self.datasets[name].label for _, name in cells},
@@ -336,15 +323,13 @@ class Config(Section):
         return used, [name for name in names if name not in needed]
 
     def recipe_hash(self, model: str) -> str:
-        """Hash of all that decides the weights of a model trained here.
-
-        The sample decides what is learned of real rows; a world is always learned whole.
-        """
+        """Hash of all that decides the weights of a model trained here."""
         train = self.models[model].train
         assert train is not None, f"the model {model} has no recipe"
         datasets = []
         for name in train.datasets:
             entry = self.datasets[name]
+            # The sample decides what is learned of real rows; a world is always learned whole.
             sample = {} if entry.world else {"size": self.sample_size_of(name), "seed": self.seed}
             datasets.append([name, entry.model_dump(mode="json", exclude={"sample_size"}), sample])
         return identity(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from anchorscope.config.catalogue import Dataset, Model
+from anchorscope.config.sections import Dataset, Model
 from anchorscope.config.settings import Config
 from anchorscope.figures.figure_data import span
 from anchorscope.storage import provenance

@@ -1,4 +1,4 @@
-"""The config, checked before any job starts: every mistake at once, in the user's words."""
+"""The config, read and checked before any job starts, with every mistake in the user's words."""
 
 import json
 import os
@@ -8,12 +8,11 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import yaml
 from pydantic import ValidationError
 
-from anchorscope.config import sources
 from anchorscope.config.sections import section_in
 from anchorscope.config.settings import Config
-from anchorscope.config.sources import Source
 from anchorscope.storage.errors import AnchorscopeError, nearest
 from anchorscope.storage.identity import CATALOGUES
 from anchorscope.workflow.studies import TARGETS
@@ -25,13 +24,18 @@ RESERVED = frozenset([*TARGETS, *STAGES.split()])
 _SEE = "see docs/configuration.md for all keys"
 
 
+class Source(NamedTuple):
+    """A file, or what was set on the command line."""
+
+    name: str
+    content: Mapping[str, Any]
+    root: yaml.Node | None  # the content as YAML's nodes, which know their lines in the file
+
+
 class Mistake(NamedTuple):
-    """One thing wrong in the config: the keys that lead to it, what is wrong, what to do.
+    """One thing wrong in the config, said as by `AnchorscopeError`."""
 
-    `see` is the anchor of `docs/what-goes-wrong.md` that says more.
-    """
-
-    path: tuple[int | str, ...]
+    path: tuple[int | str, ...]  # the keys that lead to it
     what: str
     do: str
     see: str = "config"
@@ -48,7 +52,7 @@ def read(files: Iterable[str | Path]) -> Config:
     """
     from snakemake.utils import update_config
 
-    given = [sources.read(path) for path in files]
+    given = [_source(path) for path in files]
     merged: dict[str, Any] = {}
     for source in given:
         update_config(merged, source.content)
@@ -58,8 +62,7 @@ def read(files: Iterable[str | Path]) -> Config:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """The project's config file, where there is one, and what Snakemake was given beside it.
 
-    A workflow that is a module of another one has its config from there. Raises WorkflowError: a
-    file is no YAML, or a key is given twice.
+    None of a workflow that is a module of another. Raises WorkflowError: as `_source` refuses.
     """
     from snakemake.exceptions import WorkflowError
 
@@ -68,21 +71,59 @@ def sources_of(workflow: Any, name: str) -> list[Source]:
         return []
     files = dict.fromkeys(os.path.relpath(path) for path in (name, *settings.configfiles))
     try:
-        found = [sources.read(path) for path in files if os.path.isfile(path)]
+        found = [_source(path) for path in files if os.path.isfile(path)]
     except AnchorscopeError as error:
         raise WorkflowError(str(error)) from None
-    return [*found, sources.of_command_line(settings.config)]
+    said = dict(settings.config)
+    return [*found, Source("--config", said, yaml.compose(yaml.safe_dump(said)))]
+
+
+class _Loader(yaml.SafeLoader):
+    """Notes the keys that a mapping has twice, of which YAML silently takes the second."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.twice: list[str] = []
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        first: dict[str, int] = {}
+        for key, _ in _entries(node):
+            name, line = str(key.value), key.start_mark.line + 1
+            if name in first:
+                self.twice.append(f"`{name}` in lines {first[name]} and {line}")
+            first[name] = line
+        return node
+
+
+def _source(path: str | Path) -> Source:
+    """A config file, refused if it is not there, no YAML, holds no keys, or holds one twice."""
+    try:
+        loader = _Loader(Path(path).read_text(encoding="utf-8"))
+        root = loader.get_single_node()
+        content = loader.construct_document(root) if root else {}
+    except (OSError, UnicodeDecodeError, yaml.reader.ReaderError) as error:
+        what = f"cannot read the config: {error}"
+        do = "name a YAML file; with `anchorscope`, KEY=VALUE goes into such a file, too"
+        raise AnchorscopeError(what, path, do, see="config") from None
+    except yaml.MarkedYAMLError as error:
+        mark, what = error.problem_mark, f"broken YAML: {error.problem}"
+        where = f"{path}, line {mark.line + 1}, column {mark.column + 1}" if mark else path
+        do = "correct it, there or above: indentation, a missing `: `, a quote, a tab"
+        raise AnchorscopeError(what, where, do, see="config") from None
+    if loader.twice:
+        what = f"a key is given twice: {'; '.join(loader.twice)}"
+        raise AnchorscopeError(what, path, "keep one of each", see="config")
+    if not isinstance(content, dict):
+        do = "see docs/configuration.md"
+        raise AnchorscopeError("expected keys with values", path, do, see="config")
+    return Source(str(path), content, root)
 
 
 def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
-    """The checked config.
+    """The checked config of `raw`, which was merged from the `given` files and `--config`.
 
-    Args:
-        raw: the content of the config, further config files and `--config` merged in.
-        given: what it was merged from, for errors to name.
-
-    Raises:
-        AnchorscopeError: one error that lists every mistake found, with key, value and remedy.
+    Raises AnchorscopeError: lists every mistake found, with its place, key, value and remedy.
     """
     known = {c: list(raw[c]) for c in CATALOGUES if isinstance(raw.get(c), Mapping)}
     mistakes: list[Mistake] = []
@@ -100,14 +141,38 @@ def load(raw: Mapping[str, Any], given: Sequence[Source] = ()) -> Config:
 def _error(mistakes: list[Mistake], given: Sequence[Source]) -> AnchorscopeError:
     if len(mistakes) == 1:
         (only,) = mistakes
-        where = f"{sources.place(only.path, given)}, key {only.key}"
+        where = f"{_place(only.path, given)}, key {only.key}"
         return AnchorscopeError(only.what, where, only.do, see=only.see)
-    lines = [
-        f"\n  - {one.key} ({sources.place(one.path, given)}): {one.what}; {one.do}"
-        for one in mistakes
-    ]
-    what = f"{len(mistakes)} mistakes in the config:{''.join(lines)}"
+    what = f"{len(mistakes)} mistakes in the config:"
+    for one in mistakes:
+        what += f"\n  - {one.key} ({_place(one.path, given)}): {one.what}; {one.do}"
     return AnchorscopeError(what, None, "correct these keys", see="config")
+
+
+def _place(path: Sequence[int | str], sources: Sequence[Source]) -> str:
+    """The source, and the line, that holds most of a path; of several the one that is read last."""
+    found = [(*_followed(source.root, path), source.name) for source in reversed(sources)]
+    depth, line, name = max(found, key=lambda one: one[0], default=(0, 0, ""))
+    if not depth:
+        return ", ".join(source.name for source in sources) or "config.yaml"
+    return name if name == "--config" else f"{name}, line {line}"
+
+
+def _followed(node: yaml.Node | None, path: Sequence[int | str]) -> tuple[int, int]:
+    """How many keys of a path lead on from a node, and the line of the last of them."""
+    line = 0
+    for depth, key in enumerate(path):
+        found = [pair for pair in _entries(node) if pair[0].value == str(key)]
+        if isinstance(node, yaml.SequenceNode):
+            found = [(item, item) for item in node.value[int(key) : int(key) + 1]]
+        if not found:
+            return depth, line
+        node, line = found[0][1], found[0][0].start_mark.line + 1
+    return len(path), line
+
+
+def _entries(node: yaml.Node | None) -> list[tuple[yaml.Node, yaml.Node]]:
+    return node.value if isinstance(node, yaml.MappingNode) else []
 
 
 def _in_words(error: Any) -> Mistake:
@@ -126,9 +191,8 @@ def _in_words(error: Any) -> Mistake:
         return Mistake(path, f"the key `{path[-1]}` is missing", f"add it; {_SEE}")
     what = f"wrong value {shown}"
     if kind == "literal_error":
-        return Mistake(
-            path, what, nearest(value, re.findall("'([^']*)'", error["ctx"]["expected"]))
-        )
+        known = re.findall("'([^']*)'", error["ctx"]["expected"])
+        return Mistake(path, what, nearest(value, known))
     said = error["msg"].partition(" or instance of")[0]
     return Mistake(path, f"{what}: {said[0].lower()}{said[1:]}", _remedy(kind, value))
 

@@ -10,13 +10,11 @@ from filelock import FileLock, Timeout
 
 from anchorscope.storage.errors import AnchorscopeError
 
-ON_CPU = "ANCHORSCOPE_CPU"
-"""Set to 1, every job runs on the CPU, whatever it asks for."""
+ON_CPU = "ANCHORSCOPE_CPU"  # set to 1, every job runs on the CPU, whatever it asks for
 
 log = logging.getLogger(__name__)
 
-_held: list[FileLock] = []
-"""Locks on the GPUs that this process took; they go when it ends."""
+_held: list[FileLock] = []  # locks on the GPUs that this process took; they go when it ends
 
 
 def gpus_here(devices: Path = Path("/dev")) -> int:
@@ -30,20 +28,14 @@ def gpus_here(devices: Path = Path("/dev")) -> int:
 
 
 def best_device(wanted: str, gpus: int = 1) -> str:
-    """The device of a job, as torch names it.
+    """The device of a job, as torch names it; `cpu` on a machine without GPUs.
 
-    Args:
-        wanted: `cpu`; `cuda`, one GPU; or `auto`, the layers spread over several.
-        gpus: over how many.
+    For `cuda` the GPU with the most free memory among those that no other job here has taken, or
+    among all where every one is taken. For `auto`, layers spread over several `gpus`, `auto:0,2`,
+    chosen likewise, or `auto` where that is all there are.
 
-    Returns:
-        `cpu` on a machine without GPUs. For `cuda` the GPU with the most free memory among those
-        that no other job here has taken, or among all where every one is taken. For several
-        `auto:0,2`, chosen likewise, or `auto` where that is all there are.
-
-    Raises:
-        AnchorscopeError: the job was to get a GPU from SLURM, or the machine has one, and torch
-            finds none that it can use.
+    Raises AnchorscopeError: the job was to get a GPU from SLURM, or the machine has one, and torch
+    finds none that it can use.
     """
     import torch
 
@@ -94,6 +86,5 @@ def _check_none_due(torch_version: str) -> None:
         "check `nvidia-smi` there, and gpu_partition and gpu_type in slurm/config.yaml; for the "
         f"CPU give the model `resources: {{gpus: 0}}`, or set {ON_CPU}=1"
     )
-    raise AnchorscopeError(
-        what, os.uname().nodename + (f", SLURM job {job}" if job else ""), do, see="no-gpu"
-    )
+    where = os.uname().nodename + (f", SLURM job {job}" if job else "")
+    raise AnchorscopeError(what, where, do, see="no-gpu")

@@ -1,6 +1,5 @@
 """What scripts do around the library for a job on a model or on probes."""
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,8 +33,7 @@ def model_of(snakemake: Any) -> tuple[dict[str, Any], Loaded]:
 def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
     """The passes of a cell.
 
-    Raises AnchorscopeError: the answers are of another tokenizer, or no probe could be fitted to
-    them.
+    Raises AnchorscopeError: the answers are another tokenizer's, or no probe could be fitted.
     """
     chosen, path = snakemake.params, snakemake.input.answers
     answers = read_parquet(path)
@@ -54,28 +52,15 @@ def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
 
 
 def write_scores(
-    written: Any,
-    folder: str,
-    answers: pd.DataFrame,
-    probe: fitting.Settings,
-    *,
-    readouts: Sequence[str],
-    conditions: Mapping[str, Any],
-    device: str,
+    written: Any, folder: str, answers: pd.DataFrame, probe: fitting.Settings, **chosen: Any
 ) -> None:
-    """Fit the probes of a cell, and write scores, floors, draws and probes.
+    """Fit the probes of a cell, and write scores, floors, draws and probes to the paths `written`.
 
-    Args:
-        written: the paths, under these names.
-        folder, readouts, conditions: see `measure.score`.
-        answers: those that were measured.
-
-    Raises:
-        AnchorscopeError: no folds can be cut.
+    `answers` are those that were measured; for `folder` and `chosen` see `measure.score`. Raises
+    AnchorscopeError: no folds can be cut.
     """
     drawn = scores.drawn(answers, probe)
     fitted: dict[str, fitting.Fitted] = {}
-    chosen: dict[str, Any] = {"readouts": readouts, "conditions": conditions, "device": device}
     frames = score(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
     write_parquet_parts(frames, written.scores)
     drawn.write(written.draws)

@@ -10,12 +10,10 @@ from anchorscope.storage.files import atomic
 
 
 def folder_of(source: Any) -> str:
-    """The folder of the project.
+    """The folder of the project, from Snakemake's `workflow.current_basedir`.
 
-    Args:
-        source: Snakemake's `workflow.current_basedir`. If it is on a Git host, the files of that
-            commit are put into `.snakemake/anchorscope/`, since Snakemake fetches rules and scripts
-            alone.
+    If that is on a Git host, the files of its commit are put into `.snakemake/anchorscope/`, since
+    Snakemake fetches rules and scripts alone.
     """
     path: str = source.get_path_or_uri(secret_free=True)
     if os.path.isdir(path):

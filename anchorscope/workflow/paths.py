@@ -14,13 +14,8 @@ from anchorscope.storage.files import digest
 from anchorscope.workflow import studies
 
 PICTURES = ("vl.json", "html", "svg", "pdf", "png")
-TABLES = {
-    "curve": ".csv",
-    "contrasts": ".contrasts.csv",
-    "controls": ".controls.csv",
-    "interchange": ".interchange.csv",
-    "strata": ".strata.csv",
-    "density": ".density.csv",
+TABLES = {"curve": ".csv"} | {
+    name: f".{name}.csv" for name in ("contrasts", "controls", "interchange", "strata", "density")
 }
 """Tables of a cell, and of a figure, with the ends of their names."""
 

@@ -7,29 +7,57 @@ more (`attempt`), so an estimate that is too low costs one try.
 import json
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, PositiveInt, ValidationError
+
 from anchorscope.config.settings import Config
 from anchorscope.questions import null_worlds, revisions
-from anchorscope.workflow.cluster import Site
+from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 
-WORDINGS = 2
-"""Questions of a fact of a world."""
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
 """Main memory in MB of a kind of job, for each sample, and for each GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
 """Time of a job, of a sample, and of a sample and GB of the checkpoint, on a slow GPU."""
-CPU_FACTOR = 1000
-"""How much longer passes take on a CPU."""
-BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
-"""Of one number."""
 STATES_PER_GB = 3500
 """Layers × width of a model for each GB of its GPUs, while its config.json is not here."""
+PROFILE = "slurm/config.yaml"
+
+
+class Site(BaseModel):
+    """The lines of the profile that a user edits; None where left out."""
+
+    slurm_partition: str | None = None
+    gpu_partition: str | None = None
+    gpu_type: str | None = None
+    max_runtime: PositiveInt | None = None
+    max_mem_gb: PositiveInt | None = None
+
+    def partition_of(self, gpus: int) -> str | None:
+        """The partition of a job; None for the cluster's default."""
+        return (self.gpu_partition or self.slurm_partition) if gpus else self.slurm_partition
+
+
+def site_of(default_resources: Mapping[str, Any] | None) -> Site:
+    """The profile's own lines, from Snakemake's default resources.
+
+    Raises AnchorscopeError: a limit that is no whole number.
+    """
+    raw = {name: getattr(v, "raw", v) for name, v in (default_resources or {}).items()}
+    # Quotes keep Snakemake from evaluating a name.
+    given = {name: str(value).strip("'\"") for name, value in raw.items() if value}
+    try:
+        return Site.model_validate(given)
+    except ValidationError as error:
+        name = str(error.errors()[0]["loc"][0])
+        what = f"`{name}: {given[name]}` is not a whole number above 0"
+        do = "write time in minutes, two days as 2880, and memory in GB"
+        raise AnchorscopeError(what, PROFILE, do, see="slurm-profile") from None
 
 
 @dataclass(frozen=True)
@@ -41,8 +69,7 @@ class Jobs:
     here: bool = True  # whether they run on this machine
 
     def asks(self, kind: str) -> dict[str, Callable[..., int]]:
-        """Memory and time of jobs, by their kind in `MEMORY`: more with each attempt, up to the
-        profile's limits."""
+        """Memory and time of jobs of a kind: more with each attempt, up to the profile's limits."""
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
         def resource(name: str) -> Callable[..., int]:
@@ -55,14 +82,13 @@ class Jobs:
         return {name: resource(name) for name in limits}
 
     def demand(self, kind: str, model: str, dataset: str) -> dict[str, int]:
-        """Main memory in MB and time in minutes of the first attempt; the catalogue has the last
-        word on jobs that are not `tables`."""
+        """Main memory in MB and minutes; but for `tables` the catalogue has the last word."""
         entry = self.config.models[model].resources
         size, most = weights_gb(self.config, model), samples(self.config, dataset)
         of_a_job, of_a_sample, of_a_gb = MEMORY[kind]
         per_gb = 0 if kind == "tables" else PASS_MINUTES * size
         if kind == "passes" and not entry.gpus:
-            per_gb *= CPU_FACTOR
+            per_gb *= 1000  # how much longer passes take on a CPU
         found = {
             "mem_mb": math.ceil(of_a_job + of_a_sample * most + of_a_gb * size),
             "runtime": math.ceil(BASE_MINUTES + most * (SAMPLE_MINUTES + per_gb)),
@@ -71,8 +97,7 @@ class Jobs:
         return found if kind == "tables" else {name: said[name] or found[name] for name in found}
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
-        """The resources that say where a rule's jobs run: on the GPUs of their model, `most_gpus`
-        at most."""
+        """Where a rule's jobs run: on the GPUs of their model, `most_gpus` at most."""
 
         def gpus(wildcards: Any) -> int:
             wanted = self.config.models[wildcards.model].resources.gpus
@@ -105,7 +130,7 @@ def samples(config: Config, dataset: str) -> int:
         most = null_worlds.SAMPLES
     elif world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
-        most = WORDINGS * facts
+        most = 2 * facts  # each in two wordings
     return min(most, config.limit or most)
 
 
@@ -149,7 +174,7 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
     measured = conditions_of(config.conditions.model_dump())
     passes = sum(condition != "noop" for condition, _ in measured)
     numbers = samples(config, dataset) * passes * len(config.readouts) * _states(config, model)
-    return numbers * BYTES[config.models[model].dtype]
+    return numbers * (4 if config.models[model].dtype == "float32" else 2)
 
 
 def _states(config: Config, model: str) -> int:

@@ -6,9 +6,13 @@ in a cluster's queue are found by its run id and cancelled: they would write the
 that take their place.
 """
 
+import getpass
 import platform
+import re
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -16,14 +20,73 @@ from pathlib import Path
 import psutil
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import cluster
 
 OWNER_GONE = "--owner-gone"
 
 
+def host_of(folder: Path) -> Path:
+    """The file that names the machine of the last run in `folder`."""
+    return folder / ".snakemake" / "anchorscope.host"
+
+
+def orphans(folder: Path) -> list[str]:
+    """Ids of the jobs in the queue that an earlier run in `folder` submitted.
+
+    Raises AnchorscopeError: SLURM does not answer.
+    """
+    logs = (folder / ".snakemake" / "log").glob("*.snakemake.log")
+    texts = [path.read_text(encoding="utf-8", errors="replace") for path in logs]
+    # How Snakemake names a run, and SLURM the jobs of it.
+    runs = {name for text in texts for name in re.findall(r"^SLURM run ID: (\S+)$", text, re.M)}
+    if not runs or shutil.which("squeue") is None:
+        return []
+    whose = (f"--user={getpass.getuser()}", f"--name={','.join(sorted(runs))}")
+    return _ask_slurm("squeue", "--noheader", *whose, "--format=%i").split()
+
+
+def refuse_orphans(folder: Path) -> None:
+    """Refuse to start beside jobs of an earlier run, which would write the same files."""
+    if left := orphans(folder):
+        raise _still_there(left, "are still in the queue and would write the same files", folder)
+
+
+def cancel_orphans(folder: Path, patience: float = 180.0) -> list[str]:
+    """Cancel what an earlier run left in the queue, wait until it is gone, and return its ids.
+
+    Raises AnchorscopeError: SLURM does not answer, or the jobs do not end in `patience` seconds.
+    """
+    left = found = orphans(folder)
+    deadline = time.monotonic() + patience
+    while left:
+        _ask_slurm("scancel", *left)
+        if time.monotonic() > deadline:
+            raise _still_there(left, "do not end", folder)
+        time.sleep(1.0)
+        left = orphans(folder)
+    return found
+
+
+def _still_there(jobs: list[str], what: str, folder: Path) -> AnchorscopeError:
+    return AnchorscopeError(
+        f"{len(jobs)} jobs of an earlier run {what}",
+        f"{folder}, job {', '.join(jobs[:5])}",
+        "make resume PROFILE=slurm, which cancels them and goes on",
+        see="jobs-in-the-queue",
+    )
+
+
+def _ask_slurm(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    except (OSError, subprocess.SubprocessError) as error:
+        what = f"SLURM does not answer: {getattr(error, 'stderr', None) or error}"
+        do = "run it on a login node; or without --profile slurm"
+        raise AnchorscopeError(what, f"`{command[0]}`", do, see="slurm-profile") from None
+    return done.stdout
+
+
 def owners(folder: Path, cancelled: Collection[str] = ()) -> list[str]:
-    """Ids of the live processes of Snakemake and its jobs in `folder`, but of SLURM jobs that are
-    to be `cancelled`."""
+    """Ids of Snakemake's live processes in `folder`, without SLURM jobs to be `cancelled`."""
     ours = {process.pid for process in [psutil.Process(), *psutil.Process().parents()]}
     found = []
     for process in psutil.process_iter():
@@ -42,7 +105,7 @@ def _runs_in(process: psutil.Process, folder: Path) -> bool:
 
 def other_host(folder: Path) -> str | None:
     """The machine that holds the lock, where it is not this one: its processes are unseen here."""
-    known = cluster.host_of(folder)
+    known = host_of(folder)
     if not known.is_file() or not any((folder / ".snakemake" / "locks").glob("*")):
         return None
     host = known.read_text(encoding="utf-8")
@@ -52,24 +115,19 @@ def other_host(folder: Path) -> str | None:
 def main(folder: Path, arguments: list[str]) -> int:
     """Cancel the last run's cluster jobs, unlock `folder` and run Snakemake there.
 
-    Args:
-        folder: where Snakemake is run.
-        arguments: Snakemake's; `--owner-gone` says that the machine of the last run is gone.
-
-    Raises:
-        AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
+    Of its arguments, `--owner-gone` says that the machine of the last run is gone. Raises
+    AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
     """
-    if alive := owners(folder, cluster.orphans(folder)):
+    if alive := owners(folder, orphans(folder)):
         what = "a run is still going on here, so its lock stays"
         do = "wait for it, or stop it, then run `make resume` again"
-        raise AnchorscopeError(
-            what, f"{folder}, process {', '.join(alive)}", do, see="still-running"
-        )
+        where = f"{folder}, process {', '.join(alive)}"
+        raise AnchorscopeError(what, where, do, see="still-running")
     if OWNER_GONE not in arguments and (elsewhere := other_host(folder)):
         what = f"the last run was started on {elsewhere}, whose processes cannot be seen from here"
         do = f"run `make resume` there; if that machine is gone, add ARGS={OWNER_GONE} here"
         raise AnchorscopeError(what, folder, do, see="still-running")
-    if cancelled := cluster.cancel_orphans(folder):
+    if cancelled := cancel_orphans(folder):
         print(f"cancelled jobs of the last run: {', '.join(cancelled)}", file=sys.stderr)
     given = [word for word in arguments if word != OWNER_GONE] or ["--cores", "all"]
     command = [sys.executable, "-m", "snakemake", *given]

@@ -1,7 +1,6 @@
 """What every script does around its one library call: a log, a clear error, a non-zero exit."""
 
 import logging
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,8 +13,7 @@ from anchorscope.storage.funnel import check_funnel
 from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
 
-MOST_DROPPED = 0.5
-"""Of `most_dropped`, where the config does not say."""
+MOST_DROPPED = 0.5  # of `most_dropped`, where the config does not say
 
 log = logging.getLogger("anchorscope")
 
@@ -74,12 +72,6 @@ def job_of(snakemake: Any) -> str:
     """A job in words, for example `rule scores, model qwen3-8b, dataset popqa`."""
     cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
     return ", ".join([f"rule {snakemake.rule}", *cell])
-
-
-def share_library(folder: str) -> None:
-    """Let the scripts, in processes and environments of their own, import this same library."""
-    paths = [folder, os.environ.get("PYTHONPATH", "")]
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def use_threads(snakemake: Any) -> None:

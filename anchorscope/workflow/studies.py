@@ -19,15 +19,11 @@ from anchorscope.storage.errors import AnchorscopeError, nearest
 
 ORDER = {"prompts": 0, "answers": 1, "activations": 2, "scores": 3, "probes": 3, "delta_p": 4}
 """Stages whose products a study may take from the main one, in running order."""
-VARIANTS = "sensitivity"
-"""Folder of the variants' roots."""
+VARIANTS = "sensitivity"  # folder of the variants' roots
 
 FIRST_STAGE = {
-    "anchors": "prompts",
-    "finder": "prompts",
-    "conditions": "activations",
-    "knockout": "activations",
-    "readouts": "activations",
+    **dict.fromkeys(("anchors", "finder"), "prompts"),
+    **dict.fromkeys(("conditions", "knockout", "readouts"), "activations"),
     "probe": "scores",
     "bootstrap": "delta_p",
 }
@@ -175,10 +171,7 @@ def unknown(config: Config, target: str) -> AnchorscopeError:
 
 
 def check_targets(config: Config, workflow: Any) -> None:
-    """Refuse a name on Snakemake's command line for which it would find no rule.
-
-    Raises AnchorscopeError: with the nearest target.
-    """
+    """Refuse a name on Snakemake's command line for which it would find no rule, see `unknown`."""
     from snakemake.cli import get_argument_parser
 
     if not (workflow.is_main_process and "snakemake" in sys.argv[0]):

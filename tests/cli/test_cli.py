@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
 from anchorscope.workflow import config, resources, studies
 from anchorscope.workflow.config import Config
-from cli.conftest import CONFIG, TOKEN, Said
+from cli.conftest import CONFIG, TOKEN
 
 
 def loaded() -> Config:
@@ -40,9 +39,7 @@ def loaded() -> Config:
         (["list", "--config", "none.yaml"], 1, "none.yaml", "name a YAML file"),
     ],
 )
-def test_an_error_is_said_in_words_and_under_json_as_an_object(
-    run: Callable[..., Said], arguments: list[str], code: int, error: str, do: str
-) -> None:
+def test_an_error_is_said_in_words_and_under_json_as_an_object(run, arguments, code, error, do):
     plain, said = run(*arguments), run(*arguments, "--json")
     assert (plain.code, plain.out) == (code, "") and error in plain.err
     assert "Traceback" not in plain.err
@@ -53,7 +50,7 @@ def test_an_error_is_said_in_words_and_under_json_as_an_object(
         assert said.json["see"].startswith("docs/what-goes-wrong.md#")
 
 
-def test_config_files_are_merged_as_snakemake_merges_them(clone: Path) -> None:
+def test_config_files_are_merged_as_snakemake_merges_them(clone):
     (clone / "one.yaml").write_text(
         "seed: 3\nmodels: {near: {label: New}, taught: {train: {seed: 7}}}"
     )
@@ -68,7 +65,7 @@ def test_config_files_are_merged_as_snakemake_merges_them(clone: Path) -> None:
     assert (found.seed, found.models["near"].label, found.conditions.noop) == (4, "New", None)
 
 
-def test_a_local_target_is_checked_without_any_network(run: Callable[..., Said]) -> None:
+def test_a_local_target_is_checked_without_any_network(run):
     said = run("check")
     assert said.code == 0, said.out
     assert {line.split()[0] for line in said.out.splitlines()[:5]} == {"ok"}
@@ -87,9 +84,7 @@ ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
         (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
     ],
 )
-def test_rows_that_a_run_would_refuse_are_refused_in_its_words(
-    run: Callable[..., Said], clone: Path, text: str | None, change: dict[str, Any], said: str
-) -> None:
+def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text, change, said):
     rows = (clone / "rows.jsonl").read_text().replace('"z"', '"one": 1, "z"')
     for name in ("rows.jsonl", "rows.txt"):
         (clone / name).write_text(text or rows)
@@ -100,15 +95,13 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(
     assert (found.code, status) == (1, "error") and said in finding
 
 
-def test_a_chat_model_without_a_template_is_an_error(run: Callable[..., Said], clone: Path) -> None:
+def test_a_chat_model_without_a_template_is_an_error(run, clone):
     (clone / "more.yaml").write_text("models: {near: {prompt: chat}}")
     ((status, text),) = run("check", "--config", "more.yaml").about("model")
     assert status == "error" and "no chat template" in text
 
 
-def test_a_gpu_that_is_missing_or_small_is_a_warning(
-    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_gpu_that_is_missing_or_small_is_a_warning(run, monkeypatch):
     monkeypatch.setattr(HfApi, "auth_check", lambda self, *_, **__: None)
     for here, size, expected, said in (
         (0, 0, "warning", "llama would run on the CPU"),
@@ -121,7 +114,7 @@ def test_a_gpu_that_is_missing_or_small_is_a_warning(
         assert status == expected and said in text
 
 
-def test_a_target_is_sized_without_what_is_built(run: Callable[..., Said], clone: Path) -> None:
+def test_a_target_is_sized_without_what_is_built(run, clone):
     width = json.loads((clone / "checkpoint/config.json").read_text())
     states = width["num_hidden_layers"] * width["hidden_size"]
     # Clean, knockout, two random draws, question; two read-outs; float32.
@@ -138,9 +131,7 @@ def built(clone: Path) -> None:
     (clone / "results/delta_p/near/rows.csv").touch()
 
 
-def test_too_little_room_is_an_error(
-    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_little_room_is_an_error(run, monkeypatch):
     usage = shutil.disk_usage(".")._replace(free=1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     said = run("check")
@@ -156,9 +147,7 @@ def refused(self: Any, repo: str, **given: Any) -> None:
     raise GatedRepoError(f"no access with {TOKEN}", response=response)
 
 
-def test_the_hub_is_asked_only_about_what_is_not_here(
-    run: Callable[..., Said], clone: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_is_asked_only_about_what_is_not_here(run, clone, monkeypatch):
     asked: list[tuple[str, str]] = []
 
     def check(self: Any, repo: str, *, repo_type: str) -> None:
@@ -181,9 +170,7 @@ def test_the_hub_is_asked_only_about_what_is_not_here(
     assert ("model", "owner/open") in asked, "weights that are cut short are fetched again"
 
 
-def test_gated_models_need_a_token_and_accepted_terms(
-    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_gated_models_need_a_token_and_accepted_terms(run, monkeypatch):
     monkeypatch.setattr(HfApi, "auth_check", refused)
     said = run("check", "remote")
     assert said.code == 1
@@ -197,9 +184,7 @@ def test_gated_models_need_a_token_and_accepted_terms(
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_offline_the_hub_is_not_asked_and_only_what_is_cached_is_well(
-    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch, there: bool
-) -> None:
+def test_offline_the_hub_is_not_asked_and_only_what_is_cached_is_well(run, monkeypatch, there):
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
     Path("revisions.lock.yaml").write_text(f"datasets: {{owner/rows: '{'1' * 40}'}}\n")
     monkeypatch.setattr(reading, "prepared", lambda *_: there)
@@ -209,9 +194,7 @@ def test_offline_the_hub_is_not_asked_and_only_what_is_cached_is_well(
     assert len(errors) == (2 if there else 3)
 
 
-def test_a_shipped_checkpoint_is_held_against_its_recipe(
-    run: Callable[..., Said], clone: Path
-) -> None:
+def test_a_shipped_checkpoint_is_held_against_its_recipe(run, clone):
     ((status, text),) = run("check", "learned").about("model")
     assert status == "warning" and "trained first" in text
     folder = clone / "resources/models/taught"
@@ -226,9 +209,7 @@ def test_a_shipped_checkpoint_is_held_against_its_recipe(
     assert run("check", "learned").about("model")[0][0] == "warning"
 
 
-def test_every_target_that_snakemake_knows_is_accepted(
-    run: Callable[..., Said], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_target_that_snakemake_knows_is_accepted(run, monkeypatch):
     monkeypatch.chdir(PROJECT)
     rules = (PROJECT / "rules/targets.smk").read_text(encoding="utf-8")
     named = re.findall(r"^rule (\w+):", rules, re.M) + re.findall(r'name:\n +"([\w-]+)"', rules)
@@ -240,7 +221,7 @@ def test_every_target_that_snakemake_knows_is_accepted(
     assert cells["sensitivity"] > 2
 
 
-def test_list_says_what_is_built(run: Callable[..., Said], clone: Path) -> None:
+def test_list_says_what_is_built(run, clone):
     built(clone)
     (clone / "results/figures").mkdir()
     (clone / "results/figures/mine.svg").touch()
@@ -255,9 +236,7 @@ def test_list_says_what_is_built(run: Callable[..., Said], clone: Path) -> None:
     assert "owner/far" in text and "trained here" in text
 
 
-def test_the_entry_is_printed_and_nothing_written_unasked(
-    run: Callable[..., Said], clone: Path
-) -> None:
+def test_the_entry_is_printed_and_nothing_written_unasked(run, clone):
     said = run("add-model", "owner/New_Model-7B-Instruct")
     assert said.code == 0
     assert (clone / "config.yaml").read_text() == CONFIG
@@ -266,7 +245,7 @@ def test_the_entry_is_printed_and_nothing_written_unasked(
     assert "its name says that it is an instruct model" in said.err
 
 
-def test_an_entry_is_put_in_and_all_else_stays(run: Callable[..., Said], clone: Path) -> None:
+def test_an_entry_is_put_in_and_all_else_stays(run, clone):
     os.chmod(clone / "config.yaml", 0o640)
     before = loaded()
     said = run("add-model", "checkpoint", "--key", "new.1", "--write", "--json")
@@ -285,9 +264,7 @@ def test_an_entry_is_put_in_and_all_else_stays(run: Callable[..., Said], clone: 
 
 
 @pytest.mark.parametrize("line", ['"models":', "models: &all # the catalogue"])
-def test_a_catalogue_that_cannot_be_added_to_is_left_alone(
-    run: Callable[..., Said], clone: Path, line: str
-) -> None:
+def test_a_catalogue_that_cannot_be_added_to_is_left_alone(run, clone, line):
     text = CONFIG.replace("models:   # the catalogue", line)
     (clone / "config.yaml").write_text(text)
     found = run("add-model", "owner/new", "--write")
@@ -305,9 +282,7 @@ def test_a_catalogue_that_cannot_be_added_to_is_left_alone(
         (["empty"], "config.json"),
     ],
 )
-def test_what_cannot_be_added_is_refused_and_nothing_is_written(
-    run: Callable[..., Said], clone: Path, arguments: list[str], said: str
-) -> None:
+def test_what_cannot_be_added_is_refused_and_nothing_is_written(run, clone, arguments, said):
     (clone / "empty").mkdir()
     found = run("add-model", *arguments, "--write")
     assert found.code == 1 and said in found.err
@@ -315,7 +290,7 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.usefixtures("clone")
-def test_the_prompt_style_is_guessed_from_words_of_the_name_or_the_tokenizer() -> None:
+def test_the_prompt_style_is_guessed_from_words_of_the_name_or_the_tokenizer():
     def guessed(source: str) -> str:
         return cli_add.propose(source).values["prompt"]
 

@@ -1,6 +1,5 @@
 """`anchorscope show`: one cell in words, from its tables."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -10,7 +9,6 @@ from figure_tables import contrasts_of, controls_of, curve_of, interchange_of
 from anchorscope.storage import provenance
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.files import write_csv
-from cli.conftest import Said
 
 COUNTS = Counts(100, 80, {"no answer anchor": 15, "prompt too long": 5})
 
@@ -36,7 +34,7 @@ def built(clone: Path) -> Path:
     return folder
 
 
-def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -> None:
+def test_show_says_what_the_tables_hold(run, built):
     curve, contrasts, beside = (
         pd.read_csv(built / f"rows{end}") for end in (".csv", ".contrasts.csv", ".controls.csv")
     )
@@ -66,9 +64,7 @@ def test_show_says_what_the_tables_hold(run: Callable[..., Said], built: Path) -
         assert found["delta_p"][name] == {end: here[told[end]][name] for end in told}
 
 
-def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
-    run: Callable[..., Said], built: Path
-) -> None:
+def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(run, built):
     said = " ".join(run("show", "near", "rows").out.split())
     for part in (
         "120 rows, 80 measured",
@@ -92,9 +88,7 @@ def test_show_tells_samples_by_reason_and_says_when_there_is_no_signal(
     assert "no provenance" in weak
 
 
-def test_a_cell_that_is_not_built_names_the_command_that_builds_it(
-    run: Callable[..., Said], clone: Path
-) -> None:
+def test_a_cell_that_is_not_built_names_the_command_that_builds_it(run, clone):
     (clone / "more.yaml").write_text("results: elsewhere\n")
     said = run("show", "near", "rows", "--config", "more.yaml")
     assert said.code == 1

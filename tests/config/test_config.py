@@ -43,7 +43,7 @@ def error_of(path: str, value: Any) -> str:
     return str(caught.value)
 
 
-def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> None:
+def test_the_shipped_config_holds_every_published_model_dataset_and_figure():
     config = load(SHIPPED)
     drawn = {name for figure in config.figures.values() for name in figure.models}
     needed, others = config.trained()
@@ -54,7 +54,7 @@ def test_the_shipped_config_holds_every_published_model_dataset_and_figure() -> 
     assert all(config.models[name].train for name in config.figures["demo"].models)
 
 
-def test_the_shipped_values_are_the_defaults() -> None:
+def test_the_shipped_values_are_the_defaults():
     """So a config with catalogues only measures the same."""
     bare = load({key: SHIPPED[key] for key in KINDS}).model_dump()
     full = load(SHIPPED).model_dump()
@@ -100,9 +100,7 @@ def test_the_shipped_values_are_the_defaults() -> None:
         ("results", "{model}", ["key results", "{model}"]),
     ],
 )
-def test_a_mistake_names_its_key_its_value_and_the_remedy(
-    path: str, value: Any, expected: list[str]
-) -> None:
+def test_a_mistake_names_its_key_its_value_and_the_remedy(path, value, expected):
     message = error_of(path, value)
     for part in ("config.yaml", *expected):
         assert part in message
@@ -119,18 +117,18 @@ def test_a_mistake_names_its_key_its_value_and_the_remedy(
         (3, "quotes"),
     ],
 )
-def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name: Any, expected: str) -> None:
+def test_a_name_that_would_break_a_rule_or_a_file_is_refused(name, expected):
     for catalogue in KINDS:
         message = error_of(f"{catalogue}/", SHIPPED[catalogue] | {name: CELLS})
         assert f"{catalogue}.{name}" in message and expected in message
 
 
 @pytest.mark.parametrize("name", ["0", "qwen3.5-moe"])
-def test_names_with_dots_digits_and_hyphens_are_taken(name: str) -> None:
+def test_names_with_dots_digits_and_hyphens_are_taken(name):
     assert name in load(changed(f"figures/{name}", CELLS)).figures
 
 
-def test_all_mistakes_come_in_one_error() -> None:
+def test_all_mistakes_come_in_one_error():
     raw = changed("sample_size", -1)
     raw["chrat"] = {}
     raw["grouping"] = "replicate"
@@ -154,9 +152,7 @@ def test_all_mistakes_come_in_one_error() -> None:
         ("targets:\n- demo\n- dmo\n", "my.yaml, line 3, key targets.1", "`demo`"),
     ],
 )
-def test_a_mistake_in_a_file_names_the_file_and_the_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, where: str, said: str
-) -> None:
+def test_a_mistake_in_a_file_names_the_file_and_the_line(tmp_path, monkeypatch, text, where, said):
     monkeypatch.chdir(tmp_path)
     if text is not None:
         Path("my.yaml").write_text(text)
@@ -166,19 +162,19 @@ def test_a_mistake_in_a_file_names_the_file_and_the_line(
     assert said in caught.value.what + str(caught.value.do)
 
 
-def test_a_merged_key_may_be_said_again(tmp_path: Path) -> None:
+def test_a_merged_key_may_be_said_again(tmp_path):
     (tmp_path / "my.yaml").write_text("chart: {<<: &wide {spacing: 1, wrap: 2}, wrap: 3}\n")
     found = read([PROJECT / "config.yaml", tmp_path / "my.yaml"]).chart
     assert (found.spacing, found.wrap) == (1, 3)
 
 
-def test_yaml_reads_1e_4_as_text_and_we_do_not() -> None:
+def test_yaml_reads_1e_4_as_text_and_we_do_not():
     raw = changed("probe/grid", yaml.safe_load("[1e-4, 1]"))
     assert load(raw).probe.grid == [1e-4, 1.0]
 
 
 @pytest.mark.parametrize("name", Conditions.model_fields)
-def test_an_overlay_switches_every_condition_on(name: str, tmp_path: Path) -> None:
+def test_an_overlay_switches_every_condition_on(name, tmp_path):
     """Snakemake's merge keeps a null that meets `{}`."""
     overlay = tmp_path / "overlay.yaml"
     overlay.write_text(f"conditions: {{{name}: {{}}}}")
@@ -191,9 +187,7 @@ def test_an_overlay_switches_every_condition_on(name: str, tmp_path: Path) -> No
     ("style", "measured", "held"),
     [("few_shot", True, True), ("few_shot", False, False), ("chat", True, False)],
 )
-def test_examples_are_held_back_where_a_measured_model_is_shown_some(
-    style: str, measured: bool, held: bool
-) -> None:
+def test_examples_are_held_back_where_a_measured_model_is_shown_some(style, measured, held):
     raw = changed("models/mine", {"local": "folder", "prompt": style})
     raw["datasets"]["rows"] = {
         "local": "rows.jsonl", "fields": {"question": "q", "answers": ["a"]}
@@ -203,7 +197,7 @@ def test_examples_are_held_back_where_a_measured_model_is_shown_some(
     assert load(raw).shows_examples("rows") is held
 
 
-def test_examples_are_held_back_for_the_model_that_answers() -> None:
+def test_examples_are_held_back_for_the_model_that_answers():
     raw = changed("models/mine", {"local": "folder", "prompt": "plain", "answers_of": "asked"})
     raw["models"]["asked"] = {"local": "folder", "prompt": "few_shot"}
     assert not load(raw).shows_examples("world-relation")
@@ -211,20 +205,20 @@ def test_examples_are_held_back_for_the_model_that_answers() -> None:
     assert load(raw).shows_examples("world-relation")
 
 
-def test_a_merged_source_can_be_taken_away() -> None:
+def test_a_merged_source_can_be_taken_away():
     """Snakemake merges `--configfile`, so a local path joins the hub id it replaces."""
     raw = changed("models/llama-3.2-1b/hub", None)
     raw["models"]["llama-3.2-1b"]["local"] = "checkpoints/small"
     assert load(raw).models["llama-3.2-1b"].local == "checkpoints/small"
 
 
-def test_the_root_follows_the_limit() -> None:
+def test_the_root_follows_the_limit():
     assert load(SHIPPED).root == "results"
     raw = SHIPPED | {"limit": 50, "results": "results/subject-only/"}
     assert load(raw).root == "results/subject-only/limit-50"
 
 
-def test_the_identity_of_a_run_is_pinned() -> None:
+def test_the_identity_of_a_run_is_pinned():
     """It may change only on purpose: products of before and after no longer compare."""
     part = {"seed": 0, "models": {"chart": {"hub": "a/b", "label": "A"}}, "probe": {"grid": [1.0]}}
     assert identity(part) == "ca6ce7b7eaff"
@@ -245,9 +239,7 @@ def test_the_identity_of_a_run_is_pinned() -> None:
         ("limit", 50, True),
     ],
 )
-def test_the_identity_follows_what_changes_numbers_and_no_looks_and_places(
-    path: str, value: Any, changes: bool
-) -> None:
+def test_the_identity_follows_what_changes_numbers_and_no_looks_and_places(path, value, changes):
     one, other = (load(raw).model_dump(mode="json") for raw in (SHIPPED, changed(path, value)))
     assert (identity(one) != identity(other)) is changes
 
@@ -256,7 +248,7 @@ def recipe(path: str, value: Any) -> str:
     return load(changed(path, value)).recipe_hash("calibration-llama")
 
 
-def test_a_recipe_hash_follows_what_is_learned_and_nothing_else() -> None:
+def test_a_recipe_hash_follows_what_is_learned_and_nothing_else():
     now = load(SHIPPED).recipe_hash("calibration-llama")
     for path, value in (
         ("models/calibration-llama/label", "x"),
@@ -270,7 +262,7 @@ def test_a_recipe_hash_follows_what_is_learned_and_nothing_else() -> None:
     assert load(SHIPPED).recipe_hash("calibration-qwen3") != now
 
 
-def test_a_recipe_over_real_rows_depends_on_their_sample() -> None:
+def test_a_recipe_over_real_rows_depends_on_their_sample():
     def config(size: int, seed: int = 0) -> Config:
         train = {"architecture": "llama", "datasets": ["nq"], "curriculum": "plain"}
         raw = changed("models/mine", {"train": train, "prompt": "plain"})
@@ -281,12 +273,12 @@ def test_a_recipe_over_real_rows_depends_on_their_sample() -> None:
 
 
 @pytest.mark.parametrize("path", config_docs.contents(), ids=lambda path: path.name)
-def test_generated_pages_are_up_to_date(path: Path) -> None:
+def test_generated_pages_are_up_to_date(path):
     expected = config_docs.contents()[path]
     assert path.read_text(encoding="utf-8") == expected, "run: make docs"
 
 
-def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key() -> None:
+def test_the_schema_takes_the_shipped_config_and_refuses_an_unknown_key():
     schema = json.loads(config_docs.SCHEMA.read_text(encoding="utf-8"))
     jsonschema.validate(SHIPPED, schema)
     with pytest.raises(jsonschema.ValidationError):

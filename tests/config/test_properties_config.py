@@ -48,7 +48,7 @@ EDITS = st.lists(
 
 @cases
 @given(EDITS)
-def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(edits: Any) -> None:
+def test_a_config_with_anything_in_it_is_taken_or_refused_in_words(edits):
     raw = changed(edits)
     try:
         loaded = config.load(raw)

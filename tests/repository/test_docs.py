@@ -65,13 +65,13 @@ def needs(mark: str) -> set[str]:
     return set(mark.partition("needs: ")[2].split(", ")) - {""}
 
 
-def test_every_command_is_tried_here_or_needs_what_a_test_lacks() -> None:
+def test_every_command_is_tried_here_or_needs_what_a_test_lacks():
     untried = [one for one in ALL if one.words[0] not in TRIED]
     assert untried
     assert [one for one in untried if not (one.words[0] in ELSEWHERE and needs(one.mark))] == []
 
 
-def test_a_command_that_would_build_something_is_marked() -> None:
+def test_a_command_that_would_build_something_is_marked():
     for one in [*of("snakemake"), *of("make")]:
         assert one.mark or {"-n", "help"} & set(one.words), one
 
@@ -88,7 +88,7 @@ def clone(fresh: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Workspa
 
 
 @pytest.mark.parametrize("kind", ["plain", "with keys", "on a cluster"])
-def test_every_snakemake_command_resolves(clone: Workspace, kind: str) -> None:
+def test_every_snakemake_command_resolves(clone, kind):
     """One dry run of all targets, with all files and keys, in place of one for each command."""
     from snakemake.cli import get_argument_parser
 
@@ -110,7 +110,7 @@ def test_every_snakemake_command_resolves(clone: Workspace, kind: str) -> None:
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 
-def test_every_make_command_has_a_recipe() -> None:
+def test_every_make_command_has_a_recipe():
     for one in of("make"):
         run = ["make", "-n", *one.words[1:]]
         done = subprocess.run(run, cwd=PROJECT, capture_output=True, text=True)
@@ -118,8 +118,8 @@ def test_every_make_command_has_a_recipe() -> None:
 
 
 def test_every_anchorscope_command_is_understood_and_works_where_it_needs_nothing(
-    clone: Workspace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+    clone, monkeypatch, capsys
+):
     monkeypatch.chdir(clone.root)
     for key, value in clone.environment().items():
         monkeypatch.setenv(key, value)
@@ -143,7 +143,7 @@ def anchors(page: Path) -> set[str]:
     return {*re.findall(r'<a id="([^"]+)">', text), *map(config_docs.anchor, titles)}
 
 
-def test_every_link_leads_somewhere() -> None:
+def test_every_link_leads_somewhere():
     lost = []
     for page, text in TEXTS.items():
         for target in re.findall(r"\]\((?!https?://)([^)\s]+)\)", FENCE.sub("", text)):
@@ -154,7 +154,7 @@ def test_every_link_leads_somewhere() -> None:
     assert lost == []
 
 
-def test_every_file_of_the_project_that_a_page_names_is_there() -> None:
+def test_every_file_of_the_project_that_a_page_names_is_there():
     folders = "anchorscope|tests|scripts|rules|resources|benchmarks|examples|slurm|envs|tools"
     named = re.compile(rf"(?<![\w/.<-])(?:{folders})/[\w./-]*\.(?:py|smk|md|yaml|ipynb|csv)\b")
     found = {(page.name, path) for page, text in TEXTS.items() for path in named.findall(text)}
@@ -162,7 +162,7 @@ def test_every_file_of_the_project_that_a_page_names_is_there() -> None:
     assert sorted(one for one in found if not (PROJECT / one[1]).exists()) == []
 
 
-def test_the_picture_of_the_packages_is_drawn_from_their_imports() -> None:
+def test_the_picture_of_the_packages_is_drawn_from_their_imports():
     drawn = draw_packages.svg(draw_packages.reduced(draw_packages.imports()))
     assert draw_packages.PICTURE.read_text("utf-8") == drawn, "run: python -m tools.draw_packages"
 
@@ -181,7 +181,7 @@ def listed(rows: str) -> list[str]:
 
 
 @pytest.mark.parametrize(("module", "name", "rows"), COLUMNS, ids=[one[0] for one in COLUMNS])
-def test_the_columns_of_a_product_are_those_of_the_code(module: str, name: str, rows: str) -> None:
+def test_the_columns_of_a_product_are_those_of_the_code(module, name, rows):
     there, said = set(getattr(importlib.import_module(module), name)), listed(rows)
     assert len(said) == len(set(said)) and set(said) <= there
     rest = there.difference(said, listed(RECURRING))
@@ -212,14 +212,14 @@ def documented(name: str) -> bool:
     return any(one.fullmatch(way) for one in patterns() for way in ways)
 
 
-def test_everything_in_a_results_folder_is_documented(tiny_run: Workspace) -> None:
+def test_everything_in_a_results_folder_is_documented(tiny_run):
     paths = [path.relative_to(tiny_run.results) for path in tiny_run.results.rglob("*.*")]
     shown = [path for path in paths if not any(part.startswith(".") for part in path.parts)]
     assert len(shown) > 30
     assert [path for path in shown if not documented(path.as_posix())] == []
 
 
-def test_every_rule_and_list_of_columns_is_on_the_products_page() -> None:
+def test_every_rule_and_list_of_columns_is_on_the_products_page():
     assert len(COLUMNS) == LISTS.count(MARK) > 15
     text = "".join(path.read_text("utf-8") for path in PROJECT.glob("rules/*.smk"))
     rules = set(re.findall(r"^rule (\w+):", text, re.M))
@@ -227,7 +227,7 @@ def test_every_rule_and_list_of_columns_is_on_the_products_page() -> None:
     assert {name for name in rules - targets if f"`{name}`" not in PRODUCTS} == set()
 
 
-def test_the_site_builds_without_a_warning_and_asks_nothing_of_a_network(tmp_path: Path) -> None:
+def test_the_site_builds_without_a_warning_and_asks_nothing_of_a_network(tmp_path):
     pytest.importorskip("mkdocs", reason="mkdocs is not installed")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True)

@@ -30,7 +30,7 @@ def write(folder: Path, file: str, *rows: dict) -> None:
     (folder / file).write_text("\n".join(map(json.dumps, rows)), "utf-8")
 
 
-def test_precision_recall_and_exact_spans_are_those_counted_by_hand() -> None:
+def test_precision_recall_and_exact_spans_are_those_counted_by_hand():
     rows = [
         ("Who is the father of George Rankin?", "George Rankin"),  # 2 of 2 words, exact
         ("Who was the composer of Dance or Fall Closer?", "Dance or Fall Closer"),  # 3 of 4
@@ -41,7 +41,7 @@ def test_precision_recall_and_exact_spans_are_those_counted_by_hand() -> None:
     assert list(misses(rows)) == ["cut at small words", "more than the name"]
 
 
-def test_usable_is_something_on_at_most_half_of_the_words() -> None:
+def test_usable_is_something_on_at_most_half_of_the_words():
     question = "Who wrote Anna Karenina?"
     rows = [
         (question, spans(question, "Anna Karenina")),
@@ -59,9 +59,7 @@ def test_usable_is_something_on_at_most_half_of_the_words() -> None:
     assert result.examples["more than half of the words"] == ["Who [wrote Anna Karenina]?"]
 
 
-def test_the_report_covers_what_is_there_and_names_what_is_not(
-    tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_the_report_covers_what_is_there_and_names_what_is_not(tmp_path, capsys):
     question = {"question": "Who is the father of George Rankin?", "possible_answers": '["x"]'}
     write(tmp_path, "popqa/test.jsonl", question | {"subj": "George Rankin", "prop": "father"})
     row = {"question": "who wrote hamlet", "answer": ["gold word"]}
@@ -74,7 +72,7 @@ def test_the_report_covers_what_is_there_and_names_what_is_not(
     assert "gold word" not in said
 
 
-def test_on_real_popqa_nine_in_ten_subjects_are_found_exactly() -> None:
+def test_on_real_popqa_nine_in_ten_subjects_are_found_exactly():
     rows = real_rows("PopQA")
     pairs = [(row["question"], row["subject"]) for row in rows]
     result = agreement(pairs)
@@ -85,13 +83,13 @@ def test_on_real_popqa_nine_in_ten_subjects_are_found_exactly() -> None:
 
 
 @pytest.mark.parametrize(("name", "share"), [("TriviaQA", 0.95), ("HotpotQA", 0.95), ("NQ", 0.75)])
-def test_nearly_every_real_question_has_something_usable(name: str, share: float) -> None:
+def test_nearly_every_real_question_has_something_usable(name, share):
     rows = real_rows(name)
     result = usable((row["question"], find(row["question"])) for row in rows)
     assert result.rows == len(rows) and result.usable >= share
 
 
-def test_nine_in_ten_main_subjects_of_nq_are_whole() -> None:
+def test_nine_in_ten_main_subjects_of_nq_are_whole():
     """`nq_subjects.csv` says where a reader sees the main subject: row, characters [start, end)."""
     rows = real_rows("NQ")
     with (Path(__file__).parents[1] / "data" / "nq_subjects.csv").open() as file:

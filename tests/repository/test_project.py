@@ -33,12 +33,12 @@ anchorscope @ file:///somewhere
 """
 
 
-def test_the_lock_keeps_plain_versions_and_leaves_out_what_the_machine_decides() -> None:
+def test_the_lock_keeps_plain_versions_and_leaves_out_what_the_machine_decides():
     lines = [line for line in envs.lock(FROZEN).split("\n") if line and line[0] != "#"]
     assert lines == ["Jinja2==3.1.6", "numpy==2.4.6", "torch==2.13.0"]
 
 
-def test_the_lock_pins_every_dependency_the_project_names() -> None:
+def test_the_lock_pins_every_dependency_the_project_names():
     project = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = project["optional-dependencies"]
     pinned = envs.pins(LOCK)
@@ -50,7 +50,7 @@ def test_the_lock_pins_every_dependency_the_project_names() -> None:
 
 
 @pytest.mark.parametrize("path", envs.contents(), ids=lambda path: path.name)
-def test_environments_are_up_to_date(path: Path) -> None:
+def test_environments_are_up_to_date(path):
     assert path.read_text(encoding="utf-8") == envs.contents()[path], "run: make lock"
 
 
@@ -77,7 +77,7 @@ def imported(path: Path, seen: set[Path]) -> set[str]:
 
 
 @pytest.mark.parametrize("rule", sorted((PROJECT / "rules").glob("*.smk")), ids=lambda p: p.stem)
-def test_a_rule_imports_only_what_its_environment_holds(rule: Path) -> None:
+def test_a_rule_imports_only_what_its_environment_holds(rule):
     text = rule.read_text(encoding="utf-8")
     environments = re.findall(r"\.\./envs/(\w+)\.yaml", text)
     scripts = re.findall(r"\.\./scripts/(\w+)\.py", text)
@@ -91,7 +91,7 @@ def test_a_rule_imports_only_what_its_environment_holds(rule: Path) -> None:
             assert owners & held, f"{script} imports {module}, which {environment} lacks"
 
 
-def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads() -> None:
+def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads():
     text = (PROJECT / "Dockerfile").read_text("utf-8").replace("\\\n", "")
     lines = [line.split() for line in text.splitlines() if line and line[0] != "#"]
     assert lines[0][0] == "FROM" and re.fullmatch(r"nvidia/cuda:[\d.]+-base-\S+", lines[0][1])
@@ -111,7 +111,7 @@ def test_the_container_is_made_of_the_lock_file_and_what_a_run_reads() -> None:
         (["resume", "PROFILE=slurm"], "resume --profile slurm --quiet host reason"),
     ],
 )
-def test_make_calls_snakemake_with_the_arguments_given(asked: list[str], runs: str) -> None:
+def test_make_calls_snakemake_with_the_arguments_given(asked, runs):
     command = ["make", "-n", "--no-print-directory", "--old-file=.venv/.ready", *asked]
     alone = {name: value for name, value in os.environ.items() if name[:4] not in ("MAKE", "ARGS")}
     done = subprocess.run(command, cwd=PROJECT, env=alone, capture_output=True, text=True)
@@ -128,16 +128,14 @@ def clone(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_clean_says_what_it_frees_and_keeps_it_without_consent(
-    clone: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_clean_says_what_it_frees_and_keeps_it_without_consent(clone, capsys, monkeypatch):
     monkeypatch.setattr("builtins.input", lambda question: "")
     assert clean.main(clone, yes=False) == 1
     assert "nothing was removed" in capsys.readouterr().out
     assert (clone / "results/models/a/file").exists()
 
 
-def test_clean_frees_what_can_be_made_again_and_nothing_else(clone: Path) -> None:
+def test_clean_frees_what_can_be_made_again_and_nothing_else(clone):
     (clone / "results" / "linked").symlink_to(clone / "resources")
     assert 2000 <= sum(size for _, size in clean.freed(clone)) < 2200  # a link is a few bytes
     assert clean.main(clone, yes=True) == 0

@@ -29,7 +29,7 @@ def sees(call: ast.Call) -> list[ast.expr]:
     return [keyword.value for keyword in call.keywords if keyword.arg == "see"] + mistake
 
 
-def test_every_error_names_an_anchor_of_the_page() -> None:
+def test_every_error_names_an_anchor_of_the_page():
     raised = [found for found in calls() if getattr(found[1].func, "id", "") == "AnchorscopeError"]
     assert [place for place, call in raised if not sees(call)] == []
     named = [
@@ -42,7 +42,7 @@ def test_every_error_names_an_anchor_of_the_page() -> None:
     assert [one for one in named if one[1] not in ANCHORS] == []
 
 
-def test_every_entry_has_one_anchor_of_its_own_and_cause_and_cure() -> None:
+def test_every_entry_has_one_anchor_of_its_own_and_cause_and_cure():
     assert len(ANCHORS) == len(set(ANCHORS))
     for entry in TEXT.split("\n### ")[1:]:
         assert "**Cause**: " in entry and "**Cure**: " in entry, entry[:40]
@@ -55,10 +55,10 @@ REASONS = (
 )  # fmt: skip
 
 
-def test_every_reason_to_drop_a_sample_is_explained() -> None:
+def test_every_reason_to_drop_a_sample_is_explained():
     assert [reason for reason in REASONS if f"`{reason}`" not in TEXT] == []
 
 
-def test_an_error_says_where_it_is_explained() -> None:
+def test_an_error_says_where_it_is_explained():
     error = errors.AnchorscopeError("it is gated", "owner/name", "ask", see="gated")
     assert str(error).splitlines()[-1] == "  see:   docs/what-goes-wrong.md#gated"

@@ -99,9 +99,7 @@ def every_bad_entry(
 
 
 @pytest.mark.parametrize("entry", EXPECTED)
-def test_a_bad_entry_is_named_and_leaves_no_product(
-    every_bad_entry: tuple[Workspace, CompletedProcess[str]], entry: str
-) -> None:
+def test_a_bad_entry_is_named_and_leaves_no_product(every_bad_entry, entry):
     clone, _ = every_bad_entry
     assert_clear(log_of(clone, entry), EXPECTED[entry])
     name = Path(product(entry)).stem
@@ -110,9 +108,7 @@ def test_a_bad_entry_is_named_and_leaves_no_product(
 
 
 @pytest.mark.parametrize("entry", [e for e in EXPECTED if "/popqa" not in e and "/llama" not in e])
-def test_check_refuses_it_in_the_same_words_without_a_run(
-    every_bad_entry: tuple[Workspace, CompletedProcess[str]], entry: str
-) -> None:
+def test_check_refuses_it_in_the_same_words_without_a_run(every_bad_entry, entry):
     clone, _ = every_bad_entry
     catalogue, name = entry.split("/")
     chosen = config.load(clone.catalogue())
@@ -126,9 +122,7 @@ def test_check_refuses_it_in_the_same_words_without_a_run(
     assert f"error: {what.removeprefix(f'{name}: ').partition(' (/')[0]} where:" in said
 
 
-def test_bad_entries_fail_the_run_without_a_traceback(
-    every_bad_entry: tuple[Workspace, CompletedProcess[str]],
-) -> None:
+def test_bad_entries_fail_the_run_without_a_traceback(every_bad_entry):
     _, done = every_bad_entry
     said = done.stdout + done.stderr
     assert done.returncode != 0 and "Traceback" not in said
@@ -143,7 +137,7 @@ def unscored(tiny_run: Workspace, tmp_path: Path) -> Workspace:
     return clone
 
 
-def test_a_checkpoint_of_another_recipe_is_not_taken(tiny_run: Workspace, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_recipe_is_not_taken(tiny_run, tmp_path):
     """As happens when a recipe changes and snakemake's records of the old one are gone."""
     clone = tiny_run.copy(tmp_path / "clone")
     shutil.rmtree(clone.root / ".snakemake")
@@ -164,16 +158,14 @@ def refused(clone: Workspace, stage: str, target: str, named: list[str], **chang
     assert not (clone.results / stage / CELL).exists()
 
 
-def test_answers_that_are_all_right_are_not_measured(unscored: Workspace) -> None:
+def test_answers_that_are_all_right_are_not_measured(unscored):
     table = unscored.results / f"answers/{CELL}.parquet"
     write_parquet(read_parquet(table).assign(label=0), table)
     said = ["answers are right", "rule activations, root results, model tiny-llama"]
     refused(unscored, "activations", f"results/activations/{CELL}", said)
 
 
-def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(
-    unscored: Workspace,
-) -> None:
+def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(unscored):
     """Partners are of a sample's own fold; passes without partners depend on no fold, and stay."""
     named, scores = ["112 samples", "113 folds", "sample_size"], f"results/scores/{CELL}.parquet"
     probe = {"folds": 113}
@@ -183,7 +175,7 @@ def test_fewer_samples_than_folds_are_refused_before_any_pass_and_any_score(
     refused(unscored, "scores", scores, named, probe=probe, **alone)
 
 
-def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
+def test_mistakes_in_the_config_stop_before_any_job(fresh):
     entry = {"all": {"local": "some/folder"}}
     done = fresh.run(change={"sample_sizes": 3, "batch_tokens": "many", "models": entry})
     said = done.stdout + done.stderr
@@ -193,9 +185,7 @@ def test_mistakes_in_the_config_stop_before_any_job(fresh: Workspace) -> None:
     assert not fresh.results.exists()
 
 
-def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(
-    fresh: Workspace, tmp_path: Path
-) -> None:
+def test_snakemake_names_the_place_of_broken_yaml_and_the_nearest_target(fresh, tmp_path):
     clone = fresh.copy(tmp_path / "clone")
     file = clone.root / "config.yaml"
     text = file.read_text(encoding="utf-8")

@@ -12,25 +12,25 @@ import workflow
 import yaml
 
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import cluster, resume
-from anchorscope.workflow.cluster import Site
+from anchorscope.workflow import resources, resume
+from anchorscope.workflow.resources import Site
 
 
-def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_default() -> None:
-    profile = yaml.safe_load((workflow.PROJECT / cluster.PROFILE).read_text(encoding="utf-8"))
-    assert cluster.site(profile["default-resources"]) == Site()
+def test_only_gpu_jobs_go_to_the_gpu_partition_and_as_shipped_all_go_to_the_default():
+    profile = yaml.safe_load((workflow.PROJECT / resources.PROFILE).read_text(encoding="utf-8"))
+    assert resources.site_of(profile["default-resources"]) == Site()
     said = {"slurm_partition": "main", "gpu_partition": "'gpu'", "max_runtime": "600"}
-    site = cluster.site(said | {"mem_mb": "2000 * attempt"})
+    site = resources.site_of(said | {"mem_mb": "2000 * attempt"})
     assert site == Site(slurm_partition="main", gpu_partition="gpu", max_runtime=600)
     assert (site.partition_of(0), site.partition_of(2)) == ("main", "gpu")
     assert Site(slurm_partition="main").partition_of(2) == "main"
 
 
 @pytest.mark.parametrize(("name", "said"), [("max_runtime", "1-00:00:00"), ("max_mem_gb", "0")])
-def test_a_limit_that_is_no_number_is_refused_in_words(name: str, said: str) -> None:
+def test_a_limit_that_is_no_number_is_refused_in_words(name, said):
     with pytest.raises(AnchorscopeError, match=f"`{name}: {said}` is not a whole number") as caught:
-        cluster.site({name: said})
-    assert cluster.PROFILE in str(caught.value)
+        resources.site_of({name: said})
+    assert resources.PROFILE in str(caught.value)
 
 
 @pytest.fixture
@@ -62,36 +62,34 @@ def lock(folder: Path) -> None:
     (folder / ".snakemake" / "locks" / "0.output.lock").write_text("done\n")
 
 
-def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder: Path) -> None:
+def test_jobs_of_an_earlier_run_are_refused_and_cancelled(folder):
     with pytest.raises(AnchorscopeError, match="still in the queue") as caught:
-        cluster.refuse_orphans(folder)
+        resume.refuse_orphans(folder)
     assert "11, 13" in str(caught.value) and "make resume" in str(caught.value)
-    assert cluster.cancel_orphans(folder) == ["11", "13"]
+    assert resume.cancel_orphans(folder) == ["11", "13"]
     assert (folder / "cancelled").read_text() == "11 13\n"
-    cluster.refuse_orphans(folder)
+    resume.refuse_orphans(folder)
 
 
-def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder: Path) -> None:
+def test_a_folder_that_saw_a_cluster_and_no_other_asks_slurm(folder):
     (folder / "bin" / "squeue").write_text("#!/bin/sh\necho no controller >&2\nexit 1\n")
     with pytest.raises(AnchorscopeError, match="SLURM does not answer: no controller"):
-        cluster.orphans(folder)
+        resume.orphans(folder)
     log(folder, "a run of this machine\n")
-    assert cluster.cancel_orphans(folder) == []
+    assert resume.cancel_orphans(folder) == []
 
 
-def test_jobs_that_do_not_end_are_not_raced(folder: Path) -> None:
+def test_jobs_that_do_not_end_are_not_raced(folder):
     (folder / "bin" / "scancel").write_text("#!/bin/sh\n")
     with pytest.raises(AnchorscopeError, match="2 jobs of an earlier run do not end"):
-        cluster.cancel_orphans(folder, patience=0.0)
+        resume.cancel_orphans(folder, patience=0.0)
 
 
-def test_resume_leaves_the_lock_of_a_run_on_another_machine(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resume_leaves_the_lock_of_a_run_on_another_machine(folder, monkeypatch):
     lock(folder)
-    cluster.host_of(folder).write_text(platform.node())
+    resume.host_of(folder).write_text(platform.node())
     assert resume.other_host(folder) is None
-    cluster.host_of(folder).write_text("login-7")
+    resume.host_of(folder).write_text("login-7")
     with pytest.raises(AnchorscopeError, match="started on login-7"):
         resume.main(folder, ["--version"])
     assert not (folder / "cancelled").exists()
@@ -103,14 +101,14 @@ def test_resume_leaves_the_lock_of_a_run_on_another_machine(
         return subprocess.CompletedProcess(command, 0)
 
     for name in ("cancel_orphans", "orphans"):
-        monkeypatch.setattr(resume.cluster, name, lambda folder: [])
+        monkeypatch.setattr(resume, name, lambda folder: [])
     monkeypatch.setattr(resume.subprocess, "run", run)
     assert resume.main(folder, ["--profile", "slurm", "--owner-gone"]) == 0
     usual = ["--profile", "slurm"]
     assert ran == [[*usual, "--unlock"], [*usual, "--rerun-incomplete"]]
 
 
-def test_resume_leaves_the_lock_of_a_live_run(tmp_path: Path) -> None:
+def test_resume_leaves_the_lock_of_a_live_run(tmp_path):
     """A process that runs Snakemake in this folder owns the lock, unless it is a cluster's job
     that is to be cancelled; one elsewhere does not."""
     (tmp_path / "elsewhere").mkdir()
@@ -132,7 +130,7 @@ def test_resume_leaves_the_lock_of_a_live_run(tmp_path: Path) -> None:
     assert not resume.owners(tmp_path)
 
 
-def test_resume_clears_a_stale_lock_and_goes_on(tmp_path: Path) -> None:
+def test_resume_clears_a_stale_lock_and_goes_on(tmp_path):
     (tmp_path / "Snakefile").write_text('rule all:\n    output: "done"\n    shell: "touch done"\n')
     lock(tmp_path)
     command = [sys.executable, "-m", "snakemake", "--cores", "1"]

@@ -3,21 +3,24 @@
 import json
 import re
 import shutil
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from workflow import SHIPPED, TINY, Workspace, merged
+from workflow import SHIPPED, TINY, merged
 
 from anchorscope.workflow import config
 
 REDRAWN = {"figure": 1, "view": 2}
 PER_CELL = ("prompts", "answers", "activations", "scores", "delta_p")
 FROM_SCORES = dict.fromkeys(("scores", "delta_p", "table"), 1) | REDRAWN
-RESOURCES = {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 600}
+NOTES = {"gated": True, "resources": {"gpus": 2, "mem_gb": 64, "gpu_mem_gb": 80, "runtime_min": 9}}
 SMALL = "calibration-llama/world-relation"
-OTHER_WORLD = merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
+OTHER_WORLD = {
+    "datasets": {
+        "other-world": merged(TINY["datasets"]["tiny-world"], {"world": {"style": "search"}})
+    },
+    "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
+}
 
 CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "nothing": ({}, {}),
@@ -26,33 +29,19 @@ CHANGES: dict[str, tuple[dict[str, Any], dict[str, int]]] = {
     "penalties": ({"probe": {"grid": [0.1, 1.0]}}, FROM_SCORES),
     "bootstrap": ({"bootstrap": {"draws": 50}}, {"delta_p": 1, "table": 1} | REDRAWN),
     "conditions": ({"conditions": {"question": None}}, {"activations": 1} | FROM_SCORES),
-    "another dataset": (
-        {
-            "datasets": {"other-world": OTHER_WORLD},
-            "figures": {"tiny": {"datasets": ["tiny-world", "other-world"]}},
-        },
-        dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN,
-    ),
-    "resources and notes": (
-        {
-            "models": {"tiny-llama": {"gated": True, "resources": RESOURCES}},
-            "keep_activations": False,
-        },
-        {},
-    ),
+    "another dataset": (OTHER_WORLD, dict.fromkeys(("dataset", *PER_CELL, "table"), 1) | REDRAWN),
+    "resources and notes": ({"models": {"tiny-llama": NOTES}, "keep_activations": False}, {}),
 }
 """A change of a finished run → the jobs that it asks for."""
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_reruns_what_depends_on_it_alone(tiny_run: Workspace, change: str) -> None:
+def test_a_change_reruns_what_depends_on_it_alone(tiny_run, change):
     changed, jobs = CHANGES[change]
     assert tiny_run.planned(change=changed) == jobs
 
 
-def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(
-    tiny_run: Workspace, tmp_path: Path
-) -> None:
+def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
 
     def times() -> dict[str, int]:
@@ -67,13 +56,13 @@ def test_a_deleted_picture_is_drawn_again_and_nothing_else_is_touched(
     assert times() == before and picture.read_bytes() == drawn
 
 
-def test_a_limit_has_a_root_of_its_own(tiny_run: Workspace) -> None:
+def test_a_limit_has_a_root_of_its_own(tiny_run):
     """Questions and model are shared, every product of a cell is made anew elsewhere."""
     anew = dict.fromkeys((*PER_CELL, "table", "figure"), 1)
     assert tiny_run.planned("tiny", "--config", "limit=50") == anew
 
 
-def test_every_figure_of_the_catalogue_resolves_offline(fresh: Workspace) -> None:
+def test_every_figure_of_the_catalogue_resolves_offline(fresh):
     names = list(SHIPPED["figures"])
     cells = sum(len(f["models"]) * len(f["datasets"]) for f in SHIPPED["figures"].values())
     jobs = dict.fromkeys(PER_CELL, cells) | dict.fromkeys(("table", "figure"), len(names))
@@ -82,9 +71,7 @@ def test_every_figure_of_the_catalogue_resolves_offline(fresh: Workspace) -> Non
     assert {by_path[stage] for stage in PER_CELL} == {8}
 
 
-def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(
-    fresh: Workspace, tmp_path: Path
-) -> None:
+def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(fresh, tmp_path):
     clone = fresh.copy(tmp_path / "clone")
     folder = clone.root / "resources" / "models" / "calibration-llama"
     folder.mkdir(parents=True, exist_ok=True)
@@ -96,20 +83,20 @@ def test_a_shipped_checkpoint_of_the_present_recipe_is_not_trained(
     assert clone.planned(target, change=changed) == {"dataset": 4, "train": 1, "model": 1}
 
 
-def test_retrain_trains_every_recipe_and_other_seeds_only_when_asked_for(fresh: Workspace) -> None:
+def test_retrain_trains_every_recipe_and_other_seeds_only_when_asked_for(fresh):
     # Four worlds, null-question and the seven null worlds; two models calibrated, four null.
     assert fresh.planned("retrain") == {"dataset": 12, "train": 6}
     assert fresh.planned("retrain-seeds") == {"dataset": 4, "train": 2, "model": 2}
 
 
-def test_calibration_measures_the_answers_of_the_figure_again(tiny_run: Workspace) -> None:
+def test_calibration_measures_the_answers_of_the_figure_again(tiny_run):
     """More conditions and read-outs, in a root of its own; no new prompts, no new answers."""
     stages = "activations scores delta_p truth refits calibration_cell calibration_table"
     named = [*stages.split(), "calibration_figure", "null_controls"]
     assert tiny_run.planned("calibration") == dict.fromkeys(named, 1)
 
 
-def test_a_variant_makes_anew_what_it_changes(tiny_run: Workspace) -> None:
+def test_a_variant_makes_anew_what_it_changes(tiny_run):
     table = "results/sensitivity/{}/delta_p/tiny-llama/tiny-world.csv"
     assert tiny_run.planned(table.format("penalty-10")) == {"scores": 1, "delta_p": 1}
     measured = {"activations": 1, "scores": 1, "delta_p": 1}
@@ -118,9 +105,7 @@ def test_a_variant_makes_anew_what_it_changes(tiny_run: Workspace) -> None:
     assert tiny_run.planned(table.format("anchors-subject")) == anew
 
 
-def test_changed_files_of_the_users_are_read_anew_and_trained_on(
-    tmp_path: Path, fresh: Workspace, checkpoint: Callable[..., Path]
-) -> None:
+def test_changed_files_of_the_users_are_read_anew_and_trained_on(tmp_path, fresh, checkpoint):
     clone = fresh.copy(tmp_path / "clone")
     rows, folder = tmp_path / "rows.jsonl", tmp_path / "model"
     shutil.copytree(checkpoint("llama"), folder)
@@ -148,9 +133,7 @@ def test_changed_files_of_the_users_are_read_anew_and_trained_on(
 
 
 @pytest.mark.parametrize(("gpus", "given", "asked"), [(0, (), 4), (2, (), 2), (2, ("gpu=1",), 1)])
-def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
-    tmp_path: Path, fresh: Workspace, gpus: int, given: tuple[str, ...], asked: int
-) -> None:
+def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(tmp_path, fresh, gpus, given, asked):
     clone = fresh.copy(tmp_path / "clone")
     devices = clone.root / "anchorscope" / "workflow" / "devices.py"
     with devices.open("a", encoding="utf-8") as library:
@@ -163,9 +146,7 @@ def test_a_machine_with_gpus_runs_no_more_gpu_jobs_than_it_has(
     assert f"gpu={asked}, device=auto" in said and "gpu=0, device=cpu" in said
 
 
-def test_the_report_is_made_once_and_again_when_the_calibration_is_there(
-    tiny_run: Workspace, tmp_path: Path
-) -> None:
+def test_the_report_is_made_once_and_again_when_the_calibration_is_there(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
     clone.build("report")
     assert clone.planned("report") == {}

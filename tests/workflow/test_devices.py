@@ -1,4 +1,4 @@
-"""Which device a job takes, and what it says when it fails."""
+"""Which device a job takes, and how it says how far it is."""
 
 import io
 from pathlib import Path
@@ -14,9 +14,7 @@ from anchorscope.workflow import devices, stage
 @pytest.mark.parametrize(
     ("nodes", "visible", "expected"), [(2, None, 2), (2, "-1", 0), (4, "0,2,3", 3), (0, "0", 0)]
 )
-def test_gpus_are_counted_as_cuda_shows_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nodes: int, visible: str | None, expected: int
-) -> None:
+def test_gpus_are_counted_as_cuda_shows_them(tmp_path, monkeypatch, nodes, visible, expected):
     for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{i}" for i in range(nodes))):
         (tmp_path / name).touch()
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -43,7 +41,7 @@ def gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("gpus")
-def test_jobs_that_start_together_take_different_gpus() -> None:
+def test_jobs_that_start_together_take_different_gpus():
     taken = [devices.best_device("cuda") for _ in range(3)]
     assert taken == ["cuda:2", "cuda:0", "cuda:1"]
     assert devices.best_device("cuda") == "cuda:2"  # all are taken: the most free memory
@@ -57,9 +55,7 @@ def test_jobs_that_start_together_take_different_gpus() -> None:
 
 @pytest.mark.parametrize("wanted", ["cuda", "auto"])
 @pytest.mark.parametrize(("here", "job"), [(0, "17"), (2, None)])
-def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
-    monkeypatch: pytest.MonkeyPatch, wanted: str, here: int, job: str | None
-) -> None:
+def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(monkeypatch, wanted, here, job):
     import torch
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -77,19 +73,12 @@ def test_a_gpu_that_was_due_and_cannot_be_used_is_refused(
     assert devices.best_device(wanted) == "cpu"
 
 
-def scores(folder: Path) -> SimpleNamespace:
-    """What a script is given."""
-    given = {"root": "results", "model": "m", "dataset": "d"}
-    return SimpleNamespace(rule="scores", input=[], log=[str(folder / "log")], wildcards=given)
-
-
-def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(tmp_path, monkeypatch):
     terminal = io.StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr("sys.stderr", terminal)
-    job, log = scores(tmp_path), tmp_path / "log"
+    log, cell = tmp_path / "log", {"root": "results", "model": "m", "dataset": "d"}
+    job = SimpleNamespace(rule="scores", input=[], log=[str(log)], wildcards=cell)
     with stage.stage(job):
         stage.log.info("begins")
         with Progress(total=4, delay=0, ncols=80) as progress:
@@ -97,13 +86,3 @@ def test_a_terminal_shows_one_bar_a_job_and_the_log_has_lines(
     shown, lines = terminal.getvalue(), log.read_text("utf-8")
     assert "begins" in shown and "scores m d: 100%" in shown and "4 of 4" not in shown
     assert "begins" in lines and "scores m d: 4 of 4 samples" in lines
-
-
-def test_an_error_names_the_job(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for error in (AnchorscopeError("too few", "here", "sample more"), KeyError("bug")):
-        with pytest.raises(SystemExit), stage.stage(scores(tmp_path)):
-            raise error
-        assert "rule scores, root results, model m, dataset d" in capsys.readouterr().err
-        assert "rule scores, root results, model m, dataset d" in (tmp_path / "log").read_text(
-            "utf-8"
-        )

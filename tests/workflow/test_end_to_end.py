@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterator
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from workflow import TINY, Workspace
 from anchorscope.passes import activations
 from anchorscope.probes.scores import COLUMNS as SCORES
 from anchorscope.storage.files import read_csv, read_json, read_parquet
-from anchorscope.workflow import after, config
+from anchorscope.workflow import around, config
 
 CELL = "tiny-llama/tiny-world"
 LAYERS = 4
@@ -58,7 +57,7 @@ def measured(tiny_run: Workspace, answers: pd.DataFrame) -> dict[str, int]:
     return {**dict.fromkeys(("clean", *CONDITIONS), SAMPLES), **partners, "noop": 8}
 
 
-def test_answers_are_frozen_anchored_and_labelled(answers: pd.DataFrame) -> None:
+def test_answers_are_frozen_anchored_and_labelled(answers):
     kept = answers[answers["dropped"].isna()]
     assert set(kept["label"]) == {0, 1}
     for row in kept.to_dict("records"):
@@ -67,7 +66,7 @@ def test_answers_are_frozen_anchored_and_labelled(answers: pd.DataFrame) -> None
         assert set(row["eq_tokens"]) < set(row["question_tokens"])
 
 
-def test_the_model_learned_what_was_planted(answers: pd.DataFrame, tiny_run: Workspace) -> None:
+def test_the_model_learned_what_was_planted(answers, tiny_run):
     """Greedy answers of trained facts follow the planted ones, right or wrong."""
     planned = read_parquet(tiny_run.results / PRODUCTS[0]).set_index("id")["planned"]
     shown = answers[answers["kind"] != "unseen"]
@@ -75,9 +74,7 @@ def test_the_model_learned_what_was_planted(answers: pd.DataFrame, tiny_run: Wor
     assert (said == shown["id"].map(planned)).mean() > 0.7
 
 
-def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(
-    tiny_run: Workspace, measured: dict[str, int]
-) -> None:
+def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(tiny_run, measured):
     passes = provenance(tiny_run, f"activations/{CELL}")["passes"]
     assert passes["samples"] == SAMPLES
     expected = measured | {"random": RANDOM_DRAWS * SAMPLES}
@@ -85,9 +82,7 @@ def test_every_sample_is_passed_once_a_draw_of_a_condition_whatever_the_layers(
     assert passes["rows"] == sum(expected.values())
 
 
-def test_scores_hold_every_sample_layer_and_condition_once(
-    tiny_run: Workspace, measured: dict[str, int]
-) -> None:
+def test_scores_hold_every_sample_layer_and_condition_once(tiny_run, measured):
     scores = read_parquet(tiny_run.results / f"scores/{CELL}.parquet")
     assert tuple(scores) == SCORES
     keys = ["id", "layer", "readout", "condition", "draw", "probe"]
@@ -108,7 +103,7 @@ def test_scores_hold_every_sample_layer_and_condition_once(
     }
 
 
-def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Workspace) -> None:
+def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run):
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     agreed = (
         "model,dataset,site,position,condition,grouping,anchor,layer,n,share,delta_p,ci_low,"
@@ -126,7 +121,7 @@ def test_the_table_starts_with_the_agreed_columns_and_misses_no_row(tiny_run: Wo
     assert np.allclose(groups["Q"] + groups["A"], groups["all"], rtol=0, atol=1e-3)
 
 
-def test_nothing_cut_moves_nothing(tiny_run: Workspace) -> None:
+def test_nothing_cut_moves_nothing(tiny_run):
     """`noop`: another batch and no additive mask leave ΔP at the floor of numerical noise."""
     table = read_csv(tiny_run.results / "tables/tiny.csv")
     noop = table[(table["condition"] == "noop") & (table["anchor"] == "all")]
@@ -134,7 +129,7 @@ def test_nothing_cut_moves_nothing(tiny_run: Workspace) -> None:
     assert noop["delta_p"].abs().max() < 1e-2
 
 
-def test_the_log_of_a_long_stage_says_how_far_it_is(tiny_run: Workspace) -> None:
+def test_the_log_of_a_long_stage_says_how_far_it_is(tiny_run):
     for log, done in {
         "train/tiny-llama": r"[\d,]+ of [\d,]+ rows",
         f"answers/{CELL}": rf"{SAMPLES} of {SAMPLES} answers",
@@ -146,7 +141,7 @@ def test_the_log_of_a_long_stage_says_how_far_it_is(tiny_run: Workspace) -> None
         assert re.search(rf"{done}, [\d,.]+ {unit}/s, 00:00 left", said), said
 
 
-def test_every_product_says_what_it_was_made_from(tiny_run: Workspace) -> None:
+def test_every_product_says_what_it_was_made_from(tiny_run):
     for made in PRODUCTS:
         record = provenance(tiny_run, made)
         assert {"identity", "settings", "libraries"} <= set(record)
@@ -154,7 +149,7 @@ def test_every_product_says_what_it_was_made_from(tiny_run: Workspace) -> None:
             assert counts["in"] == counts["kept"] + sum(counts["dropped"].values())
 
 
-def test_the_figure_says_what_every_stage_was_made_from(tiny_run: Workspace) -> None:
+def test_the_figure_says_what_every_stage_was_made_from(tiny_run):
     record = provenance(tiny_run, "figures/tiny")
     before = {found["rule"]: found for found in record["inputs"].values()}
     stages = "dataset model prompts answers activations scores delta_p table".split()
@@ -168,9 +163,7 @@ def test_the_figure_says_what_every_stage_was_made_from(tiny_run: Workspace) -> 
         assert found == before["activations"]["counts"]
 
 
-def test_a_changed_recipe_trains_anew_and_an_unchanged_one_does_not(
-    tiny_run: Workspace, tmp_path: Path
-) -> None:
+def test_a_changed_recipe_trains_anew_and_an_unchanged_one_does_not(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
     weights = clone.results / "models/tiny-llama/model.safetensors"
     target, before = "results/models/tiny-llama.json", weights.read_bytes()
@@ -182,9 +175,7 @@ def test_a_changed_recipe_trains_anew_and_an_unchanged_one_does_not(
     assert clone.planned(target, change=change) == {}
 
 
-def test_a_trained_checkpoint_wins_over_the_shipped_one(
-    tiny_run: Workspace, tmp_path: Path
-) -> None:
+def test_a_trained_checkpoint_wins_over_the_shipped_one(tiny_run, tmp_path):
     clone = tiny_run.copy(tmp_path / "clone")
     trained = clone.results / "models/tiny-llama"
     shipped = clone.root / "resources/models/tiny-llama"
@@ -197,9 +188,7 @@ def test_a_trained_checkpoint_wins_over_the_shipped_one(
     assert "train" not in planned
 
 
-def test_activations_that_are_not_kept_go_once_they_are_scored(
-    tiny_run: Workspace, tmp_path: Path
-) -> None:
+def test_activations_that_are_not_kept_go_once_they_are_scored(tiny_run, tmp_path):
     clone, change = tiny_run.copy(tmp_path / "clone"), {"keep_activations": False}
     target = f"results/delta_p/{CELL}.csv"
     clone.build(target, "--forcerun", "scores", change=change)
@@ -208,19 +197,15 @@ def test_activations_that_are_not_kept_go_once_they_are_scored(
     assert clone.planned(change=change) == {}
 
 
-def test_the_last_lines_of_a_run_name_the_figure_and_what_is_not_in_it(
-    tiny_run: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_last_lines_of_a_run_name_the_figure_and_what_is_not_in_it(tiny_run, monkeypatch):
     monkeypatch.chdir(tiny_run.root)
-    first, samples, points = after.last_lines(config.load(tiny_run.catalogue()), ["tiny"])
+    first, samples, points = around.last_lines(config.load(tiny_run.catalogue()), ["tiny"])
     assert first == "tiny: results/figures/tiny.html, its table results/tables/tiny.csv"
     assert samples == f"  {SAMPLES} samples measured; left out: none"
     assert re.fullmatch(rf"  {LAYERS} question-anchored points: \d without .* samples", points)
 
 
-def test_snakemakes_own_report_says_what_each_picture_shows(
-    tiny_run: Workspace, tmp_path: Path
-) -> None:
+def test_snakemakes_own_report_says_what_each_picture_shows(tiny_run, tmp_path):
     page = tmp_path / "report.html"
     tiny_run.build("--report", str(page))
     said = page.read_text("utf-8")

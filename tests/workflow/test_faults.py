@@ -60,8 +60,8 @@ def batches(folder: Path) -> dict[str, int]:
     [("answers", f"answers/{CELL}.parquet"), ("activations", f"activations/{CELL}")],
 )
 def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
-    tiny_run: Workspace, tmp_path: Path, stage: str, product: str
-) -> None:
+    tiny_run, tmp_path, stage, product
+):
     clone = before(tiny_run, tmp_path / "clone", stage)
     script = clone.root / f"scripts/{stage}.py"
     whole = script.read_text(encoding="utf-8")
@@ -93,9 +93,7 @@ def test_a_killed_run_ends_with_the_same_tables_and_repeats_no_finished_batch(
         (f"activations/{CELL}/batch-00001.safetensors", "scores"),
     ],
 )
-def test_a_damaged_product_is_refused_by_name(
-    tiny_run: Workspace, tmp_path: Path, product: str, next_stage: str
-) -> None:
+def test_a_damaged_product_is_refused_by_name(tiny_run, tmp_path, product, next_stage):
     clone = before(tiny_run, tmp_path / "clone", next_stage)
     path = clone.results / product
     content, times = path.read_bytes(), path.stat()

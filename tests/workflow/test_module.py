@@ -46,7 +46,7 @@ def project(fresh: Workspace, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_another_snakefile_uses_the_workflow_as_a_module(fresh: Workspace, project: Path) -> None:
+def test_another_snakefile_uses_the_workflow_as_a_module(fresh, project):
     text = MODULE.format(snakefile=f'"{fresh.root}/Snakefile"')
     (project / "Snakefile").write_text(text)
     assert counted(run(project, fresh.environment(), "-n")) == ONE_CELL
@@ -54,16 +54,14 @@ def test_another_snakefile_uses_the_workflow_as_a_module(fresh: Workspace, proje
     assert (project / QUESTIONS).is_file() and not (fresh.root / QUESTIONS).exists()
 
 
-def test_rules_under_other_names_are_refused(fresh: Workspace, project: Path) -> None:
+def test_rules_under_other_names_are_refused(fresh, project):
     text = MODULE.format(snakefile=f'"{fresh.root}/Snakefile"')
     (project / "Snakefile").write_text(text.replace("from anchorscope", "from anchorscope as a_*"))
     with pytest.raises(AssertionError, match="without `as`"):
         run(project, fresh.environment(), "-n")
 
 
-def test_a_module_from_a_git_host_has_the_files_of_its_commit(
-    fresh: Workspace, project: Path
-) -> None:
+def test_a_module_from_a_git_host_has_the_files_of_its_commit(fresh, project):
     """As snakedeploy writes it; the clone that Snakemake keeps of the repository is there."""
     source, cache = project / "source", Workspace(project, {}).environment()["XDG_CACHE_HOME"]
     shutil.copytree(fresh.root, source, ignore=shutil.ignore_patterns(".snakemake"))
@@ -85,16 +83,14 @@ def test_a_module_from_a_git_host_has_the_files_of_its_commit(
     assert (files / "resources" / "figure" / "page.html").is_file()
 
 
-def test_a_run_in_a_folder_without_a_config_takes_that_of_the_project(
-    fresh: Workspace, tmp_path: Path
-) -> None:
+def test_a_run_in_a_folder_without_a_config_takes_that_of_the_project(fresh, tmp_path):
     asked = ("-s", str(fresh.root / "Snakefile"), "-n", "demo")
     assert counted(run(tmp_path, fresh.environment(), *asked))["delta_p"] == 8
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(Workspace(fresh.root, TINY).catalogue()))
     assert counted(run(tmp_path, fresh.environment(), *asked[:-1], "tiny"))["delta_p"] == 1
 
 
-def test_what_snakedeploy_copies_is_the_config_and_how_to_write_it() -> None:
+def test_what_snakedeploy_copies_is_the_config_and_how_to_write_it():
     usage = yaml.safe_load((PROJECT / ".snakemake-workflow-catalog.yml").read_text("utf-8"))
     assert usage["usage"]["software-stack-deployment"]["conda"]
     copied = PROJECT / "config"

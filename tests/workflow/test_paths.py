@@ -25,21 +25,21 @@ def paths() -> Paths:
     return Paths(config(), PROJECT)
 
 
-def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths: Paths) -> None:
+def test_a_study_takes_from_the_main_one_what_it_does_not_change(paths):
     for root, own in {"results": "answers", "results/sensitivity/prior-natural": "scores"}.items():
         there = cell(root)
         assert paths.product("answers", ".x")(there) == "results/answers/qwen3-8b/nq.x"
         assert paths.product(own)(there) == f"{root}/{own}/qwen3-8b/nq"
 
 
-def test_a_model_may_read_the_answers_of_another() -> None:
+def test_a_model_may_read_the_answers_of_another():
     reads = config(models={"mine": {"local": "folder", "answers_of": "qwen3-8b"}})
     paths, there = Paths(reads, PROJECT), cell("results", "mine")
     assert paths.product("answers", ".parquet")(there) == "results/answers/qwen3-8b/nq.parquet"
     assert paths.product("scores")(there) == "results/scores/mine/nq"
 
 
-def test_a_figure_has_a_picture_of_every_other_read_out(paths: Paths) -> None:
+def test_a_figure_has_a_picture_of_every_other_read_out(paths):
     assert len(paths.views_of("demo")) == 5 * 2, "controls and probes"
     several = Paths(config(readouts=["mlp/final", "attn/final"]), PROJECT)
     assert "results/figures/demo.attn-final.svg" in several.views_of("demo")
@@ -47,14 +47,14 @@ def test_a_figure_has_a_picture_of_every_other_read_out(paths: Paths) -> None:
     assert "results/figures/demo.mlp-final.svg" not in several.views_of("demo")
 
 
-def test_products_of_variants_come_study_by_study(paths: Paths) -> None:
+def test_products_of_variants_come_study_by_study(paths):
     found = paths.of_variants("curve")
     cells = len({path.split("/delta_p/")[1] for path in found})
     assert found[:cells] == [p for p in found if p.startswith("results/delta_p/")]
     assert all(path.startswith("results/sensitivity/") for path in found[cells:])
 
 
-def test_calibration_measures_more_of_the_same_answers(paths: Paths) -> None:
+def test_calibration_measures_more_of_the_same_answers(paths):
     study, shipped = paths.studies["results/calibration"], config()
     assert study.owns("activations") and not study.owns("answers")
     assert len(study.config.readouts) == 12
@@ -65,7 +65,7 @@ def test_calibration_measures_more_of_the_same_answers(paths: Paths) -> None:
     assert study.config.probe == shipped.probe.model_copy(update={"refits": 0})
 
 
-def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
+def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own():
     whole = config()
     entry = whole.models["calibration-llama"].model_copy(update={"prompt": "few_shot"})
     changed = whole.model_copy(update={"models": {**whole.models, "calibration-llama": entry}})
@@ -83,9 +83,7 @@ def test_a_few_shot_model_in_the_calibration_gets_prompts_of_its_own() -> None:
         ("finder-offline", "prompts"),
     ],
 )
-def test_a_variant_starts_where_its_choice_first_matters(
-    paths: Paths, variant: str, first: str
-) -> None:
+def test_a_variant_starts_where_its_choice_first_matters(paths, variant, first):
     study = paths.studies[f"results/sensitivity/{variant}"]
     assert study.first == first
     assert study.config != config()

@@ -8,14 +8,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from workflow import SHIPPED, Workspace, merged
+from workflow import SHIPPED, merged
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.workflow import before, resources
-from anchorscope.workflow.cluster import Site
+from anchorscope.workflow import around, resources
 from anchorscope.workflow.config import load
-from anchorscope.workflow.resources import Jobs
+from anchorscope.workflow.resources import Jobs, Site
 
 CELL = SimpleNamespace(model="llama-3-8b", dataset="popqa")
 
@@ -32,9 +31,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("kind", resources.MEMORY)
-def test_demands_grow_with_the_checkpoint_and_the_samples(
-    monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_demands_grow_with_the_checkpoint_and_the_samples(monkeypatch, kind):
     said = {"gpus": 1, "mem_gb": None, "runtime_min": None}
     chosen = config(models={"llama-3-8b": {"resources": said}})
 
@@ -55,20 +52,20 @@ def asked(kind: str, attempt: int = 1, site: Site | None = None, **changes: Any)
     return found["mem_mb"](CELL, attempt), found["runtime"](CELL, attempt)
 
 
-def test_a_job_that_comes_back_asks_for_more_within_the_limits_of_the_profile() -> None:
+def test_a_job_that_comes_back_asks_for_more_within_the_limits_of_the_profile():
     memory, runtime = asked("passes")
     assert asked("passes", 3) == (3 * memory, 3 * runtime)
     limits = Site(max_runtime=runtime + 1, max_mem_gb=memory // 1000 + 1)
     assert asked("passes", 3, limits) == (1000 * (memory // 1000 + 1), runtime + 1)
 
 
-def test_the_catalogue_has_the_last_word_on_jobs_of_models_and_probes() -> None:
+def test_the_catalogue_has_the_last_word_on_jobs_of_models_and_probes():
     said = {"models": {"llama-3-8b": {"resources": {"mem_gb": 7, "runtime_min": 9}}}}
     assert asked("passes", **said) == asked("probes", **said) == (7000, 9)
     assert asked("tables", **said) == asked("tables")
 
 
-def test_the_size_of_a_model_is_that_of_its_files_once_it_is_located(tmp_path: Path) -> None:
+def test_the_size_of_a_model_is_that_of_its_files_once_it_is_located(tmp_path):
     chosen = config()
     assert resources.weights_gb(chosen, "llama-3-8b") == 24, "until then that of its GPUs"
     (tmp_path / "model-1.safetensors").write_bytes(bytes(3_000_000))
@@ -81,14 +78,14 @@ def test_the_size_of_a_model_is_that_of_its_files_once_it_is_located(tmp_path: P
     assert resources.weights_gb(wide, "llama-3-8b") > 0.008, "16-bit weights are widened"
 
 
-def test_the_samples_of_a_cell_are_those_of_its_config() -> None:
+def test_the_samples_of_a_cell_are_those_of_its_config():
     facts = 4 * 60 + 2 * 60 + 2 * 25 + 40
     assert resources.samples(config(), "world-relation") == 2 * facts, "two wordings"
     assert resources.samples(config(), "popqa") == 2000
     assert resources.samples(config(limit=50), "popqa") == 50
 
 
-def test_jobs_go_where_their_model_needs_them() -> None:
+def test_jobs_go_where_their_model_needs_them():
     several = config(models={"llama-3-8b": {"resources": {"gpus": 4}}})
     jobs = Jobs(several, Site(slurm_partition="main", gpu_partition="gpu", gpu_type="h200"))
     assert {name: value(CELL) for name, value in jobs.place().items()} == {
@@ -101,7 +98,7 @@ def test_jobs_go_where_their_model_needs_them() -> None:
     }  # fmt: skip
 
 
-def test_activations_are_estimated_from_the_models_config(tmp_path: Path) -> None:
+def test_activations_are_estimated_from_the_models_config(tmp_path):
     chosen, model = config(models={"llama-3-8b": {"hub": None, "local": "."}}), "llama-3-8b"
     Path("config.json").write_text(json.dumps({"num_hidden_layers": 32, "hidden_size": 4096}))
     exact = 2000 * 8 * 2 * 32 * 4096 * 2
@@ -110,30 +107,24 @@ def test_activations_are_estimated_from_the_models_config(tmp_path: Path) -> Non
     assert exact / 2 < guess < exact, "what is not here is not counted as larger than it is"
 
 
-def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_stored_is_refused_and_what_fits_is_not(tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)._replace(free=2_000_000_000)
-    monkeypatch.setattr(before.shutil, "disk_usage", lambda path: usage)
+    monkeypatch.setattr(around.shutil, "disk_usage", lambda path: usage)
     cells = [1_500_000_000, 1_000_000_000]
-    assert before.check_room(cells, False, tmp_path / "not" / "there") == 1_500_000_000
+    assert around.check_room(cells, False, tmp_path / "not" / "there") == 1_500_000_000
     with pytest.raises(AnchorscopeError, match=r"about 2.5 GB, and 2.0 GB are free") as caught:
-        before.check_room(cells, True, tmp_path)
+        around.check_room(cells, True, tmp_path)
     assert "keep_activations: false" in str(caught.value) and "#no-room" in str(caught.value)
 
 
-def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    before.warn_without_gpu(config(), ["calibration-llama"])
+def test_only_models_that_ask_for_a_gpu_are_named_where_there_is_none(capsys):
+    around.warn_without_gpu(config(), ["calibration-llama"])
     assert not capsys.readouterr().err
-    before.warn_without_gpu(config(), ["llama-3.2-1b", "calibration-llama"])
+    around.warn_without_gpu(config(), ["llama-3.2-1b", "calibration-llama"])
     assert capsys.readouterr().err.startswith("No GPU here: llama-3.2-1b will run on the CPU")
 
 
-def test_a_run_that_cannot_end_well_stops_before_its_first_job(
-    fresh: Workspace, tmp_path: Path
-) -> None:
+def test_a_run_that_cannot_end_well_stops_before_its_first_job(fresh, tmp_path):
     clone = fresh.copy(tmp_path / "clone")
     done = clone.run("llama-3.2", change={"sample_size": 10_000_000_000})
     assert done.returncode != 0 and "what-goes-wrong.md#no-room" in done.stderr

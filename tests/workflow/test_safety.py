@@ -26,7 +26,7 @@ SOURCES = [
 ]
 
 
-def test_every_loading_of_a_model_says_that_no_code_is_run() -> None:
+def test_every_loading_of_a_model_says_that_no_code_is_run():
     calls = [
         (path.name, ast.unparse(node))
         for path in SOURCES
@@ -66,14 +66,14 @@ def trapped(checkpoint: Callable[..., Path], tmp_path: Path) -> tuple[Path, Path
     return folder, marker
 
 
-def test_code_and_pickles_beside_safetensors_are_not_run(trapped: tuple[Path, Path]) -> None:
+def test_code_and_pickles_beside_safetensors_are_not_run(trapped):
     folder, marker = trapped
     loaded = loading.load(folder)
     assert type(loaded.model).__module__.startswith("transformers.")
     assert not marker.exists()
 
 
-def test_pickles_without_safetensors_are_refused_unread(trapped: tuple[Path, Path]) -> None:
+def test_pickles_without_safetensors_are_refused_unread(trapped):
     folder, marker = trapped
     for path in folder.glob("*.safetensors"):
         path.unlink()
@@ -83,7 +83,7 @@ def test_pickles_without_safetensors_are_refused_unread(trapped: tuple[Path, Pat
 
 
 @pytest.mark.parametrize("ending", ["", ".csv", ".json", ".jsonl", ".parquet"])
-def test_a_pickled_dataset_is_refused_unread(tmp_path: Path, ending: str) -> None:
+def test_a_pickled_dataset_is_refused_unread(tmp_path, ending):
     path = tmp_path / f"rows{ending}"
     path.write_bytes(pickle.dumps(Bomb(tmp_path / "ran")))
     with pytest.raises(AnchorscopeError):
@@ -91,7 +91,7 @@ def test_a_pickled_dataset_is_refused_unread(tmp_path: Path, ending: str) -> Non
     assert not (tmp_path / "ran").exists()
 
 
-def test_yaml_that_calls_functions_is_refused(tmp_path: Path) -> None:
+def test_yaml_that_calls_functions_is_refused(tmp_path):
     marker, path = tmp_path / "ran", tmp_path / "bad.yaml"
     path.write_text(f"!!python/object/apply:os.mkdir ['{marker}']", encoding="utf-8")
     with pytest.raises(AnchorscopeError):
@@ -109,7 +109,7 @@ def token(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> st
     return secret
 
 
-def test_no_error_holds_the_token(token: str) -> None:
+def test_no_error_holds_the_token(token):
     error = AnchorscopeError(f"no {token}", f"https://u:{token}@host", f"use {token}")
     for text in (str(error), repr(error), error.what, str(error.where), str(error.do)):
         assert token not in text and "<token>" in text
@@ -117,7 +117,7 @@ def test_no_error_holds_the_token(token: str) -> None:
 
 
 @pytest.mark.parametrize("obeyed", ["\x1b[2J", "\r", "\x9b31m", "\u202e"])
-def test_no_error_tells_a_terminal_what_to_do(obeyed: str) -> None:
+def test_no_error_tells_a_terminal_what_to_do(obeyed):
     """Errors quote what stands in a dataset."""
     error = AnchorscopeError(f"label `{obeyed}` is none", f"row {obeyed}", f"not {obeyed}")
     assert obeyed not in str(error) and str(error).count(ascii(obeyed)[1:-1]) == 3
@@ -135,16 +135,12 @@ def test_no_error_tells_a_terminal_what_to_do(obeyed: str) -> None:
         ("/data/hf_experiments/hf_rows.parquet", "/data/hf_experiments/hf_rows.parquet"),
     ],
 )
-def test_what_looks_like_a_token_or_a_login_is_left_out_and_nothing_else(
-    said: str, left: str
-) -> None:
+def test_what_looks_like_a_token_or_a_login_is_left_out_and_nothing_else(said, left):
     assert redacted(said) == left
 
 
 @pytest.mark.parametrize("kind", [AnchorscopeError, RuntimeError])
-def test_no_log_holds_the_token(
-    tmp_path: Path, token: str, kind: type[Exception], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_log_holds_the_token(tmp_path, token, kind, capsys):
     job = SimpleNamespace(rule="r", log=[str(tmp_path / "log")], wildcards={}, input=[])
     with pytest.raises(SystemExit), stage(job):
         log.info("fetching with %s", token)
@@ -153,7 +149,7 @@ def test_no_log_holds_the_token(
         assert token not in said and "<token>" in said
 
 
-def test_no_record_holds_the_token(tmp_path: Path, token: str) -> None:
+def test_no_record_holds_the_token(tmp_path, token):
     """Of products themselves, `test_faults` looks at every file of a run."""
     path, settings = tmp_path / "x", {"dataset": {"hub": f"https://user:{token}@host/x"}}
     provenance.record(path, identity="x", settings=settings)
@@ -162,9 +158,7 @@ def test_no_record_holds_the_token(tmp_path: Path, token: str) -> None:
 
 
 @pytest.mark.parametrize("hub_id", ["owner/name", "rows", "csv"])
-def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str
-) -> None:
+def test_a_folder_named_like_a_hub_id_is_not_read_in_its_place(tmp_path, monkeypatch, hub_id):
     folder = tmp_path if hub_id == "csv" else tmp_path / hub_id
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "train.csv").write_text("q,a\nwho,me\n", encoding="utf-8")

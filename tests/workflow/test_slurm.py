@@ -26,8 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 
 WITH_GPU, WITHOUT = "tiny-qwen3", "tiny-llama"
-RUN_SECONDS = 2400
-"""So long may a run last on a busy machine; the waits below are as patient."""
+RUN_SECONDS = 2400  # so long may a run last on a busy machine; the waits below are as patient
 EDITED = {
     "# slurm_partition: main ": "slurm_partition: main ",
     "# gpu_partition: gpu ": "gpu_partition: accelerated ",
@@ -154,9 +153,7 @@ def clone(cluster: onenode.OneNode, local: workflow.Workspace, tmp_path: Path) -
     return Clone(cluster, root)
 
 
-def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
-    clone: Clone, local: workflow.Workspace
-) -> None:
+def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(clone, local):
     """One run also proves that a job killed for memory comes back with more."""
     assert clone.run(*STARVED) == 0, clone.said()
     assert clone.tables() == Clone(clone.cluster, local.root).tables()
@@ -182,7 +179,7 @@ def test_a_cluster_gives_the_same_tables_and_gpus_only_where_due(
     assert clone.cluster.queue() == []
 
 
-def test_interrupting_snakemake_cancels_its_jobs(clone: Clone) -> None:
+def test_interrupting_snakemake_cancels_its_jobs(clone):
     run = clone.start()
     try:
         onenode.wait(clone.cluster.queue, 600, "a job")
@@ -195,7 +192,7 @@ def test_interrupting_snakemake_cancels_its_jobs(clone: Clone) -> None:
     assert not clone.locked()
 
 
-def test_resume_after_a_kill_cancels_the_orphans(clone: Clone, local: workflow.Workspace) -> None:
+def test_resume_after_a_kill_cancels_the_orphans(clone, local):
     run = clone.start()
     try:
         onenode.wait(lambda: any(j.state == "RUNNING" for j in clone.jobs()), 900, "a job")

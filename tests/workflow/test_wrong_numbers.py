@@ -3,7 +3,6 @@
 import contextlib
 import runpy
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +22,7 @@ from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.funnel import check_drops, check_funnel, funnel
-from anchorscope.workflow import before
+from anchorscope.workflow import around
 from anchorscope.workflow.stage import MOST_DROPPED, stage
 
 
@@ -35,7 +34,7 @@ def tables() -> tuple[pd.DataFrame, pd.DataFrame]:
     return prompts.build(frame, style="plain")[0], frame
 
 
-def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_answering() -> None:
+def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_answering():
     built, frame = tables()
     twice, other = frame.iloc[[0, 1, 1]], frame.assign(id=frame["id"].to_numpy()[::-1])
     for pair, said in (
@@ -49,7 +48,7 @@ def test_prompts_and_questions_that_do_not_belong_together_are_refused_before_an
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf])
-def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value: float) -> None:
+def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value):
     table = pd.DataFrame({"id": list("abcd"), "label": [0, 1, 0, 1]})
     fixed = {"readout": "mlp/final", "condition": "clean", "draw": 0, "s": 0.5}
     layers = [table[["id"]].assign(layer=layer, **fixed) for layer in range(2)]
@@ -61,9 +60,7 @@ def test_a_score_that_is_not_finite_is_named_by_layer_and_sample(value: float) -
     assert "layer 1" in str(caught.value.where) and "id c" in str(caught.value.where)
 
 
-def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(
-    checkpoint: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_a_tokenizer_of_a_smaller_vocabulary_is_refused(checkpoint, tmp_path):
     """Every id has an embedding, but another word's."""
     folder = shutil.copytree(checkpoint("llama", "metaspace"), tmp_path / "model")
     for path in checkpoint("llama", "byte_level").glob("tokenizer*"):
@@ -98,9 +95,7 @@ def job(folder: Path, rule: str, *inputs: Path, **more: Any) -> SimpleNamespace:
     return SimpleNamespace(**known | more)
 
 
-def test_a_stage_whose_inputs_are_of_different_versions_stops_before_its_work(
-    tmp_path: Path,
-) -> None:
+def test_a_stage_whose_inputs_are_of_different_versions_stops_before_its_work(tmp_path):
     data = product(tmp_path / "questions", "one")
     built = product(tmp_path / "prompts", "two", data)
     check_inputs([data, built])
@@ -113,7 +108,7 @@ def test_a_stage_whose_inputs_are_of_different_versions_stops_before_its_work(
     assert "different versions" in (tmp_path / "log").read_text(encoding="utf-8")
 
 
-def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path: Path) -> None:
+def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path):
     world = {"settings": {"dataset": {"world": {"seed": 0}}}}
     data = product(tmp_path / "questions", "one", **world)
     weights = product(tmp_path / "weights", "two", data, rule="train")
@@ -122,7 +117,7 @@ def test_a_world_sampled_anew_does_not_make_its_trained_model_stale(tmp_path: Pa
     check_inputs([data, located])
 
 
-def test_too_many_lost_samples_stop_the_run_with_the_reasons_and_a_choice_loses_none() -> None:
+def test_too_many_lost_samples_stop_the_run_with_the_reasons_and_a_choice_loses_none():
     dropped = {"too long": 10, "outside the sample": 40, "no answers": 20}
     stage = {"rule": "dataset", "in": 100, "kept": 30, "dropped": dropped}
     check_drops([stage], 0.3, "popqa")
@@ -133,7 +128,7 @@ def test_too_many_lost_samples_stop_the_run_with_the_reasons_and_a_choice_loses_
     check_drops([stage | {"dropped": dict.fromkeys(BY_CHOICE, 10)}], 0.0, "popqa")
 
 
-def test_losses_add_up_over_the_stages(tmp_path: Path) -> None:
+def test_losses_add_up_over_the_stages(tmp_path):
     """Each stage loses less than half, and together they lose 87 of 100."""
     steps = [("dataset", 100, 51), ("prompts", 51, 26), ("answers", 26, 13)]
     made = chain(tmp_path, *[(rule, Counts(n, k, {f"at {rule}": n - k})) for rule, n, k in steps])
@@ -145,7 +140,7 @@ def test_losses_add_up_over_the_stages(tmp_path: Path) -> None:
     check_funnel(tmp_path / "dataset", 0.5)
 
 
-def test_samples_passed_on_as_dropped_are_lost_once(tmp_path: Path) -> None:
+def test_samples_passed_on_as_dropped_are_lost_once(tmp_path):
     """The tables of answers and after hold a row for every prompt, kept or not."""
     made = chain(
         tmp_path,
@@ -165,14 +160,14 @@ def test_samples_passed_on_as_dropped_are_lost_once(tmp_path: Path) -> None:
         check_funnel(made, share - 0.001)
 
 
-def test_samples_that_go_missing_between_two_stages_are_noticed(tmp_path: Path) -> None:
+def test_samples_that_go_missing_between_two_stages_are_noticed(tmp_path):
     kept = ("dataset", Counts(10, 9, {"no answers": 1}))
     with pytest.raises(AnchorscopeError, match="8 samples came in where 9 were kept") as caught:
         funnel(chain(tmp_path, kept, ("prompts", Counts(8, 8))))
     assert "prompts" in str(caught.value.where)
 
 
-def test_the_worlds_that_a_model_was_taught_are_not_those_it_is_asked(tmp_path: Path) -> None:
+def test_the_worlds_that_a_model_was_taught_are_not_those_it_is_asked(tmp_path):
     """Records name what they were made from, so that two datasets are told apart."""
     rules = {"asked": "dataset", "taught": "dataset", "weights": "train", "answers": "answers"}
     made_from = {"weights": ["taught"], "answers": ["asked", "weights"]}
@@ -184,7 +179,7 @@ def test_the_worlds_that_a_model_was_taught_are_not_those_it_is_asked(tmp_path: 
     assert [found["in"] for found in funnel(tmp_path / "answers")] == [5, 4]
 
 
-def test_what_a_limit_leaves_out_is_counted_by_its_reason() -> None:
+def test_what_a_limit_leaves_out_is_counted_by_its_reason():
     counts = Counts(50, 46, {"no anchor": 4}, {"found by rule": 46})
     assert counts.among(50) == counts
     whole = counts.among(2000)
@@ -193,9 +188,7 @@ def test_what_a_limit_leaves_out_is_counted_by_its_reason() -> None:
 
 
 @pytest.mark.parametrize(("config", "stops"), [({}, True), ({"most_dropped": 0.7}, False)])
-def test_every_stage_stops_when_one_before_it_lost_too_much(
-    tmp_path: Path, config: dict[str, float], stops: bool
-) -> None:
+def test_every_stage_stops_when_one_before_it_lost_too_much(tmp_path, config, stops):
     """Not only the table: nothing is generated or measured for what will not be drawn."""
     lost = ("prompts", Counts(10, 4, {"no question anchor": 6}))
     said = chain(tmp_path, lost, ("answers", Counts(4, 4)))
@@ -208,7 +201,7 @@ def test_every_stage_stops_when_one_before_it_lost_too_much(
     assert (told in text) is stops
 
 
-def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
+def test_the_share_allowed_by_default_is_that_of_the_config():
     assert Config.model_fields["most_dropped"].default == MOST_DROPPED
 
 
@@ -220,29 +213,31 @@ def test_the_share_allowed_by_default_is_that_of_the_config() -> None:
         (OSError("[Errno 28] Error writing bytes to file"), 1, "#disk-full"),
         (OSError(30, "Read-only file system", "results/x"), 1, "#not-writable"),
         (OSError(2, "No such file"), 2, "Traceback"),
+        (KeyError("bug"), 2, "Traceback"),
+        (AnchorscopeError("too few", "here", "sample more"), 1, "too few"),
     ],
 )
-def test_what_a_disk_refuses_is_one_message_and_a_bug_keeps_its_traceback(
-    tmp_path: Path, error: Exception, code: int, said: str
-) -> None:
-    with pytest.raises(SystemExit) as ended, stage(job(tmp_path, "scores")):
+def test_an_error_is_one_message_that_names_the_job_and_a_bug_keeps_its_traceback(
+    tmp_path, capsys, error, code, said
+):
+    cell = {"root": "results", "model": "m", "dataset": "d"}
+    with pytest.raises(SystemExit) as ended, stage(job(tmp_path, "scores", wildcards=cell)):
         raise error
-    text = (tmp_path / "log").read_text(encoding="utf-8")
-    assert ended.value.code == code and said in text and "rule scores" in text
-    assert ("Traceback" in text) == (code == 2)
+    assert ended.value.code == code
+    for text in ((tmp_path / "log").read_text(encoding="utf-8"), capsys.readouterr().err):
+        assert said in text and "rule scores, root results, model m, dataset d" in text
+        assert ("Traceback" in text) == (code == 2)
 
 
-def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_that_is_to_be_made_is_tried_where_it_will_be(tmp_path, monkeypatch):
     def closed(*_: Any, dir: Path, **__: Any) -> None:
         raise OSError(30, "Read-only file system", str(dir / "tmp"))
 
-    before.check_writable(tmp_path / "results" / "limit-3")
+    around.check_writable(tmp_path / "results" / "limit-3")
     assert list(tmp_path.iterdir()) == []
-    monkeypatch.setattr(before.tempfile, "TemporaryFile", closed)
+    monkeypatch.setattr(around.tempfile, "TemporaryFile", closed)
     with pytest.raises(AnchorscopeError, match="may not be opened or written") as caught:
-        before.check_writable(tmp_path / "results" / "limit-3")
+        around.check_writable(tmp_path / "results" / "limit-3")
     assert caught.value.where == tmp_path and caught.value.see == "not-writable"
 
 
@@ -277,9 +272,7 @@ class Given(list[str]):
 
 
 @pytest.mark.parametrize("script", TABLES)
-def test_no_table_takes_cells_of_different_settings(
-    tmp_path: Path, script: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_table_takes_cells_of_different_settings(tmp_path, script, capsys):
     told = {"input": Given(mixed(tmp_path)), "params": SimpleNamespace(**TABLES[script])}
     path = PROJECT / "scripts" / f"{script}.py"
     with pytest.raises(SystemExit) as ended:
@@ -295,7 +288,7 @@ def scored() -> tuple[pd.DataFrame, pd.DataFrame]:
     return said, pd.DataFrame({"id": ids[::-1], "s": np.arange(6.0)[::-1]})
 
 
-def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not_one() -> None:
+def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not_one():
     said, text = scored()
     assert samples.aligned(text, said, "s", "text").tolist() == [0, 1, 2, 3, 4, 5]
     twice = text.assign(id=["id 5", "id 5", *text["id"][2:]])
@@ -309,7 +302,7 @@ def test_a_table_of_the_same_samples_is_joined_by_id_and_refused_where_it_is_not
 
 
 @pytest.mark.parametrize("label", [2, -1, None])
-def test_a_label_that_is_none_is_named(label: float | None) -> None:
+def test_a_label_that_is_none_is_named(label):
     said, _ = scored()
     said["label"] = said["label"].astype(object).where(said["id"] != "id 3", label)
     with pytest.raises(AnchorscopeError, match="neither 0 nor 1") as caught:
@@ -318,7 +311,7 @@ def test_a_label_that_is_none_is_named(label: float | None) -> None:
     assert len(samples.kept(said.assign(dropped=said["id"].where(said["id"] == "id 3", None)))) == 5
 
 
-def test_measured_answers_of_which_two_have_one_id_are_refused(tmp_path: Path) -> None:
+def test_measured_answers_of_which_two_have_one_id_are_refused(tmp_path):
     said, _ = scored()
     files.write_parquet(pd.DataFrame({"id": said["id"]}), tmp_path / "index.parquet")
     with pytest.raises(AnchorscopeError, match="an id comes twice") as caught:

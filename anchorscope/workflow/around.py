@@ -1,17 +1,22 @@
-"""What can be known to fail is said before the first job of a run."""
+"""What is said around a run: before its first job what would fail, at its end what is left out."""
 
 import os
 import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from anchorscope.config.settings import Config
+from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
-from anchorscope.workflow import cluster
+from anchorscope.storage.files import read_csv
+from anchorscope.storage.funnel import funnel
+from anchorscope.storage.provenance import beside
+from anchorscope.workflow import resume
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.resources import activation_bytes
 from anchorscope.workflow.studies import Study
@@ -30,9 +35,9 @@ def check(workflow: Any, config: Config, studies: Mapping[str, Study]) -> None:
     """
     jobs = list(workflow.dag.needrun_jobs())
     check_writable(config.results)
-    cluster.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
+    resume.host_of(Path.cwd()).write_text(platform.node(), encoding="utf-8")
     if on_a_cluster(workflow):
-        cluster.refuse_orphans(Path.cwd())
+        resume.refuse_orphans(Path.cwd())
     elif not gpus_here() and os.environ.get(ON_CPU) != "1":
         measured = ("answers", "activations", "scores")
         warn_without_gpu(config, {j.wildcards.model for j in jobs if j.rule.name in measured})
@@ -66,24 +71,15 @@ def check_writable(folder: str | Path) -> None:
         with tempfile.TemporaryFile(dir=there) as trial:
             trial.write(b"x")
     except OSError as error:
-        known = of_the_disk(error)
-        if known is None:
-            raise
-        raise AnchorscopeError(known.what, there, known.do, see=known.see) from None
+        if known := of_the_disk(error):
+            raise AnchorscopeError(known.what, there, known.do, see=known.see) from None
+        raise
 
 
 def check_room(cells: Iterable[int], keep: bool, folder: str | Path) -> int:
-    """Refuse to start what cannot be stored.
+    """Bytes that activations need: of all `cells` if they stay (`keep`), else of the largest.
 
-    Args:
-        cells: bytes of the activations of each cell to be measured.
-        keep: whether they stay; else only the largest cell must fit.
-        folder: where they go; it need not be there yet.
-
-    Returns the bytes needed.
-
-    Raises:
-        AnchorscopeError: the disk has less room.
+    Raises AnchorscopeError: the disk of `folder`, which need not be there yet, has less room.
     """
     need = sum(cells) if keep else max(cells, default=0)
     there = _existing(folder)
@@ -102,3 +98,37 @@ def _existing(folder: str | Path) -> Path:
     """The folder, or what there is of the way to it."""
     path = Path(folder).expanduser().absolute()
     return next(place for place in (path, *path.parents) if place.exists())
+
+
+def last_lines(config: Config, figures: Iterable[str]) -> Iterator[str]:
+    """Three lines for each figure that was built: files, samples, points that are marked."""
+    for figure in figures:
+        table = f"{config.root}/tables/{figure}.csv"
+        yield f"{figure}: {config.root}/figures/{figure}.html, its table {table}"
+        yield f"  {_samples(config, figure)}"
+        yield f"  {_marked(config, figure, table)}"
+
+
+def _samples(config: Config, figure: str) -> str:
+    """How many samples all cells measured, and how many were left out, by reason."""
+    measured, left_out = 0, Counter[str]()
+    for model, dataset in config.cells(figure):
+        cell = f"{config.root}/delta_p/{model}/{dataset}.csv"
+        stages = funnel(cell) if beside(cell).is_file() else []
+        measured += stages[-1]["kept"] if stages else 0
+        for stage in stages:
+            left_out.update(stage["dropped"])
+    why = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common())
+    return f"{measured:,} samples measured; left out: {why or 'none'}"
+
+
+def _marked(config: Config, figure: str, table: str) -> str:
+    """Points of the curves that are drawn as no result."""
+    site, position = config.figures[figure].readout.split("/")
+    place = {"site": site, "position": position, "grouping": config.grouping}
+    rows = rows_where(read_csv(table).astype(str), **place, condition="knockout", anchor="Q")
+    grey, thin = rows["signal"] == "False", rows["thin"] == "True"
+    return (
+        f"{len(rows)} question-anchored points: {grey.sum()} without a signal (grey), "
+        f"{(thin & ~grey).sum()} more with too few samples"
+    )
