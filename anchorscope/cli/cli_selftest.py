@@ -140,8 +140,10 @@ def _family(family: str, device: torch.device) -> Iterator[Verdict]:
 
 @torch.inference_mode()
 def _alone(loaded: Loaded, sample: Sample, deepest: int | None = None) -> torch.Tensor:
-    """States of one unpadded row after all blocks but the last, [layers - 1, width]; up to the
-    layer `deepest` attention is kept from E_Q, for None in none."""
+    """States of one unpadded row after all blocks but the last, [layers - 1, width].
+
+    In layers up to `deepest` attention to E_Q is cut; None: in no layer.
+    """
     ids = torch.tensor([sample.input_ids], device=loaded.device)
     asked = {"output_hidden_states": True, "use_cache": False}
     if deepest is None:
