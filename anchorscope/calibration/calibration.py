@@ -40,14 +40,12 @@ MEANS = {
     },
     "learned": {"verdict_accuracy": "verdict_right"},
     "q": {
-        "sensitivity": "flip", "sensitivity_offset": "offset_flip",
+        "sensitivity": "flip", "sensitivity_offset": "offset_flip", "delta_p_truth_q": "delta_p",
         "verdict_sensitivity": "verdict_flip", "matched_truth_q": "matched",
-        "delta_p_truth_q": "delta_p",
     },
     "a": {
-        "specificity": "flip", "specificity_offset": "offset_flip",
+        "specificity": "flip", "specificity_offset": "offset_flip", "delta_p_truth_a": "delta_p",
         "verdict_specificity": "verdict_flip", "matched_truth_a": "matched",
-        "delta_p_truth_a": "delta_p",
     },
     "planted_q": {"sensitivity_planted": "flip"},
     "planted_a": {"specificity_planted": "flip"},
@@ -75,8 +73,7 @@ def cell(
     Args:
         scores: the table of `anchorscope.probes.scores.score`, at least clean and knockout.
         truth: the table of `anchorscope.calibration.truth.truth`, of every sample that counts.
-        answers: the samples; dropped rows are left out.
-        controls: the cell's controls, for `signal` of each read-out.
+        answers, controls: of the cell; dropped answers are left out.
         floors: the table of `anchorscope.probes.floors.floors`.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
@@ -97,6 +94,9 @@ def cell(
     """
     answers = samples.in_order(answers)
     known = _known(answers, truth, floors)
+    planned = dict.fromkeys(kind.name for kind in world.KINDS)
+    present = [kind for kind in (*planned, world.UNSEEN) if kind in set(known["kind"])]
+    kinds = ("all", *present, AGAINST_PRIOR)
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
@@ -106,7 +106,7 @@ def cell(
         here |= {"layer": layers, "headline": layers == readout.headline}
         for grouping, moved in _moved(readout, interchange.arms(readout, answers)).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
-            for kind, z in product(_kinds(known["kind"]), ("all", "0", "1")):
+            for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(known, kind, z, covered)
                 found = _statistics(readout, moved, known, groups)
                 low, high = _interval(moved["delta_p"], groups["q"], groups["a"], drawn, level)
@@ -117,11 +117,10 @@ def cell(
 
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """What is known of each answer, whatever the read-out.
+    """What is known of each answer, whatever the read-out; NaN where unknown.
 
-    Of the columns, `truth` is Q, A or empty; `planted` the same by the planted kind; `none` why
-    there is no truth, empty where there is; `answer` the score of the floor; those of `MEANS` are
-    NaN where unknown.
+    `truth` is Q, A or empty; `planted` the same by the planted kind; `none` why there is no truth,
+    empty where there is; `answer` the score of the floor.
     """
     rows = samples.places(truth, answers)
     if rows is None:
@@ -194,12 +193,6 @@ def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
         if one := effects.get(condition):
             found[name] = np.where(one.measured, one.flip.mean(0), np.nan)
     return found
-
-
-def _kinds(kind: pd.Series) -> list[str]:
-    """The rows' kinds: all, those present in the world's order, and the two against the prior."""
-    order = [*dict.fromkeys(planted.name for planted in world.KINDS), world.UNSEEN]
-    return ["all", *(name for name in order if (kind == name).any()), AGAINST_PRIOR]
 
 
 def _statistics(

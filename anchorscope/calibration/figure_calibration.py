@@ -90,9 +90,8 @@ def _panel(rows: pd.DataFrame, column: str, shared: draw.Encodings, look: Style)
         return alt.LayerChart(layer=[note], width=width, height=height)
     readouts = [name for name in READOUTS if name in set(rows["readout"])]
     last = column == list(MEASURES)[-1]
-    words: dict[str, Any] = {"labels": last, "labelAngle": -40, "labelAlign": "right"}
-    words |= {"labelLimit": 0, "labelOverlap": False}
-    axis = alt.Axis(title=None, ticks=last, grid=False, **words)
+    words: dict[str, Any] = {"labelAngle": -40, "labelAlign": "right", "labelLimit": 0}
+    axis = alt.Axis(title=None, ticks=last, grid=False, labels=last, labelOverlap=False, **words)
     scale = alt.Scale(domain=readouts, paddingInner=0, paddingOuter=0)
     x = alt.X("readout:N", scale=scale, axis=axis)
     ticks = (0, 0.25, 0.5, 0.75, 1)

@@ -74,13 +74,9 @@ def table(
             unknown = "the probe's AUC has no interval"
             unknown += ": no labels were shuffled" * null["shuffled"]
             what = "a read-out has no headline layer" if headless else unknown
+            where = f"null control {name}, {null['model']} on {null['dataset']}"
             do = "delete the cell's tables of ΔP and run snakemake again"
-            raise AnchorscopeError(
-                what,
-                f"null control {name}, {null['model']} on {null['dataset']}",
-                do,
-                see="stale-product",
-            )
+            raise AnchorscopeError(what, where, do, see="stale-product")
         said = {key: null[key] for key in ("expectation", "model", "dataset")}
         frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))

@@ -4,30 +4,24 @@ Only models trained on graded answers have one (`curriculum`). The base model is
 without its LM head, of which two rows are wanted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import torch
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.models.families import not_finite
+from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
-
-if TYPE_CHECKING:
-    import torch
-
-    from anchorscope.models.families import Loaded
 
 Result = TypeVar("Result")
 Ids = tuple[int, ...]
@@ -172,8 +166,6 @@ def _passed(
     planned: Plan, work: Callable[[Batch], Result], room: Room | None, what: str
 ) -> list[Result]:
     """What each planned pass gave, in as many parts as it takes to fit in memory."""
-    import torch
-
     room, found = room or Room(), []
     progress = Progress(desc=what, total=len(planned.batches), unit="passes")
     with progress, torch.inference_mode():
@@ -190,6 +182,4 @@ def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
     fed: dict[str, Any] = runner.inputs(loaded, planned, batch)
-    out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
-    found: Sequence[torch.Tensor] = out.hidden_states
-    return found
+    return loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True).hidden_states

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from anchorscope.calibration import curriculum, recipes
+from anchorscope.calibration import curriculum
 from anchorscope.questions import world
 
 QUESTIONS = pd.DataFrame(
@@ -60,7 +60,7 @@ def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows
     }  # fmt: skip
 
     def stages(**changed: Any) -> list[tuple[list[curriculum.Row], int, float]]:
-        return list(recipes.stages({"w": FACTS}, {"w": SETTINGS}, train | changed))
+        return list(curriculum.stages({"w": FACTS}, {"w": SETTINGS}, train | changed))
 
     first, *later = stages()
     assert first[1:] == (5, 1.0) and [stage[1:] for stage in later] == [(4, 0.375), (3, 0.375)]

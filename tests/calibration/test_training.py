@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from anchorscope.calibration import recipes, training
+from anchorscope.calibration import training
 from anchorscope.questions import world
 
 WORLD: dict[str, Any] = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
@@ -20,7 +20,7 @@ RECIPE = {
 
 def made(folder: Path) -> dict[str, bytes]:
     facts = world.facts(**WORLD, scored=6, redundant=6, neutral=4, unseen=4)
-    recipes.make(folder, {"w": facts}, worlds={"w": WORLD}, train=RECIPE, recipe="hash")
+    training.make(folder, {"w": facts}, worlds={"w": WORLD}, train=RECIPE, recipe="hash")
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
