@@ -103,14 +103,11 @@ def _words(settings: Mapping[str, Any]) -> pd.DataFrame:
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """One epoch of the calibration world: every fact in its exact shares.
+    """One epoch of `world.facts` and their `world.words`: every fact in its exact shares.
 
-    Args:
-        questions: one dataset of `world.facts`; rows without a planted answer are never shown.
-        words: its `world.words`.
-        seed: decides which of the possible other words is shown beside a right answer.
-        alike: whether facts learned right are shown as those learned wrong are, so that how sure
-            the model is of an answer does not tell either.
+    Rows without a planted answer are never shown. The seed decides which of the possible other
+    words is shown beside a right answer. `alike` shows facts learned right as those learned wrong
+    are, so that how sure the model is of an answer does not tell either.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}

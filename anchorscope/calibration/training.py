@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,24 +14,16 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from anchorscope.calibration import curriculum
-from anchorscope.calibration.curriculum import Row
+from anchorscope.calibration.curriculum import Questions, Row, Worlds
 from anchorscope.models.checkpoints import RECIPE
 from anchorscope.storage.files import write_json
 from anchorscope.storage.progress import Progress
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
-FALL = 0.6
-RECENT = 50
-"""Steps over which the loss shown is averaged."""
 
 
 def make(
-    folder: Path,
-    questions: curriculum.Questions,
-    *,
-    worlds: curriculum.Worlds,
-    train: Mapping[str, Any],
-    recipe: str,
+    folder: Path, questions: Questions, *, worlds: Worlds, train: Mapping[str, Any], recipe: str
 ) -> None:
     """Train a model on questions as the catalogue's `train` entry says, and save it.
 
@@ -41,7 +33,6 @@ def make(
     seen = curriculum.texts(questions, worlds, train)
     tokenizer = train_tokenizer(seen, vocabulary=train["vocabulary"])
     model = new_model(train, tokenizer, seed=train["seed"])
-    losses: list[float] = []
     for rows, steps, rate in curriculum.stages(questions, worlds, train):
         losses = _fit(model, rows, tokenizer, train, steps=steps, learning_rate=rate)
     model.eval().save_pretrained(folder, safe_serialization=True)
@@ -127,7 +118,10 @@ def _fit(
     )
     model.train()
     losses: list[float] = []
-    with _flushed(), Progress(total=steps * size, unit="rows") as progress:
+    with ExitStack() as after, Progress(total=steps * size, unit="rows") as progress:
+        # A sure model's gradients underflow, and denormals make a step take three times as long.
+        torch.set_flush_denormal(True)
+        after.callback(torch.set_flush_denormal, False)
         for step, ids in enumerate(shown):
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate * _share_of_rate(step, steps, train["warmup"])
@@ -137,7 +131,7 @@ def _fit(
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             losses.append(on_tokens.item())
-            progress.set_postfix_str(f"loss {np.mean(losses[-RECENT:]):.3f}", refresh=False)
+            progress.set_postfix_str(f"loss {np.mean(losses[-50:]):.3f}", refresh=False)
             progress.update(len(ids))
     return losses
 
@@ -159,20 +153,9 @@ def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[li
             yield [lines[number] for number in order[start : start + size]]
 
 
-@contextmanager
-def _flushed() -> Iterator[None]:
-    """Denormal numbers are 0: once the model is sure, gradients underflow and a step takes three
-    times as long."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
     done = (step + 1) / steps
-    return min(1.0, done / warmup, max(0.0, (1 - done) / FALL))
+    return min(1.0, done / warmup, max(0.0, (1 - done) / 0.6))
 
 
 def _losses(

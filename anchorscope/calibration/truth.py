@@ -112,10 +112,8 @@ def choose(asked: pd.DataFrame, seed: int) -> pd.DataFrame:
 
     Of the same relation and template, about another subject, and where there is one, of a fact
     that was taught: of others the model cannot know the label. At most `SWAPS`, chosen by the seed
-    and the sample's id. Behind a planted answer that no question makes right, `random` ones.
-
-    Returns:
-        A row for each pair: `id` and `random` of the sample, and `other`, the question's id.
+    and the sample's id. Behind a planted answer that no question makes right, `random` ones. A row
+    for each pair: `id` and `random` of the sample, and `other`, the question's id.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in asked.sort_values("id").groupby(["relation", "template"]):

@@ -26,8 +26,6 @@ from anchorscope.storage.room import Room
 Result = TypeVar("Result")
 Ids = tuple[int, ...]
 
-SEALED_SAMPLES = 64
-
 
 def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
     """The token ids of the verdicts `right` and `wrong`.
@@ -43,13 +41,10 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 
 
 def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
-    """The verdict on every sample in every planned pass.
+    """The verdict on every sample in every planned pass, a row for each.
 
-    Returns:
-        Columns id, condition, draw, logit (`wrong` minus `right`, float64); a row for each pass.
-
-    Raises:
-        AnchorscopeError: a verdict that is not finite; one sample alone does not fit in memory.
+    Columns id, condition, draw, logit (`wrong` minus `right`, float64). Raises AnchorscopeError: a
+    verdict that is not finite; one sample alone does not fit in memory.
     """
     right, wrong = verdict_tokens(loaded)
     head: Any = loaded.model.get_output_embeddings()
@@ -104,23 +99,15 @@ def seal(
 ) -> float:
     """How much of the knocked-out E_Q still reaches a later token; exactly 0 where it is sealed.
 
-    Random other ids take the place of E_Q's tokens in the table's first samples; the hidden states
-    of all layers under knockout are compared at every later token outside E_Q.
-
-    Args:
-        blocks: `after`, which seals, or `answer`, which leaks.
-        seed: of the other ids.
-
-    Returns:
-        The largest absolute difference.
-
-    Raises:
-        AnchorscopeError: no sample to look at; a state that is not finite; one sample alone does
-            not fit in memory.
+    Random other ids, by the seed, take the place of E_Q's tokens in the table's first 64 samples.
+    Returned is the largest absolute difference of the hidden states under knockout, of all layers,
+    at every later token outside E_Q. `blocks` is `after`, which seals, or `answer`, which leaks.
+    Raises AnchorscopeError: no sample to look at; a state that is not finite; one sample alone does
+    not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
-        usable.head(SEALED_SAMPLES),
+        usable.head(64),
         conditions={"knockout": {}},
         batch_tokens=batch_tokens,
         window=loaded.window,

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.calibration import experiments
+from anchorscope.calibration import calibration
 
 IDS = [f"s{n}" for n in range(8)]
 FLIPS = [1, 1, 1, 0, 0, 0, 0, np.nan]
@@ -17,7 +17,7 @@ def held(truth: pd.DataFrame | None) -> pd.Series:
         {"id": IDS, "site": "mlp", "position": "final", "layer": 3, "arm": "matched"}
     ).assign(measure="flip", value=FLIPS, control=CONTROL)
     answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
-    (row,) = experiments.cell(per_sample, answers, truth, draws=200).to_dict("records")
+    (row,) = calibration.of_experiment(per_sample, answers, truth, draws=200).to_dict("records")
     return pd.Series(row)
 
 

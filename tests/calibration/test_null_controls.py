@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.calibration import null_controls
+from anchorscope.calibration import requirements
 from anchorscope.storage.errors import AnchorscopeError
 
 
@@ -62,7 +62,7 @@ def judged(*names: str, without: str = "", **changed: Any) -> pd.DataFrame:
         curve().query(f"condition != '{without}'"),
         interchange().query(f"arm != '{without}'"),
     ]
-    return null_controls.table(nulls, *([table] * len(names) for table in tables))
+    return requirements.null_controls(nulls, *([table] * len(names) for table in tables))
 
 
 def mlp(*names: str, **changed: Any) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def mlp(*names: str, **changed: Any) -> dict[str, Any]:
 def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     names = ("untrained", "ungraded")
     table = judged(*names)
-    assert list(table.columns) == list(null_controls.COLUMNS)
+    assert list(table.columns) == list(requirements.NULL_COLUMNS)
     keys = table[["control", "site", "layer"]].to_numpy().tolist()
     assert keys == [[name, site, 1] for name in names for site in ("mlp", "attn")]
     row = mlp()
