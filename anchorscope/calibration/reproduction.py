@@ -68,12 +68,12 @@ def check(
 ) -> pd.DataFrame:
     """Hold the built figures against `resources/published.yaml`.
 
-    Of the figures that are built their tables, those of contrasts, and the read-outs that they draw
-    (`mlp/final` where it is not said). A row for each statement, figure, model and dataset (`all`:
-    all of them together), whether built or not, with the columns `COLUMNS`. `measured` is in words,
-    in the table's units. `verdict`: `within`, `outside`, or `not run`: the figure, a cell of it or
-    the quantity was not measured, or on too few samples. Curves are those of the knockout grouped
-    by layer, without the points too thin for the line.
+    `tables` and `contrasts` are by figure, of those that are built; so are the `readouts` that they
+    draw, `mlp/final` where it is not said. A row for each statement, figure, model and dataset
+    (`all`: all of them together), whether built or not, with the columns `COLUMNS`. `measured` is
+    in words, in the table's units. `verdict`: `within`, `outside`, or `not run`: the figure, a cell
+    of it or the quantity was not measured, or on too few samples. Curves are those of the knockout
+    grouped by layer, without the points too thin for the line.
     """
     records = []
     for figure in published["figures"]:

@@ -1,4 +1,4 @@
-"""What the calibration requires of the instrument: floors, and cells in which nothing is found."""
+"""What the calibration requires of the instrument: floors, and cells that must come out empty."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -141,8 +141,8 @@ def null_controls(
 ) -> pd.DataFrame:
     """Say of every null control whether it came out empty.
 
-    `nulls` holds their entries in the config by name; the other tables are those of their cells, in
-    the same order. A row for each control and read-out with the columns `NULL_COLUMNS`
+    `nulls` are their entries in the config by name; the tables are those of their cells, in the
+    same order. A row for each control and read-out with the columns `NULL_COLUMNS`
     (docs/products.md), at the headline layer. AUCs, floor, gain and `signal` are those of the
     read-out as a whole, each sample scored at its own fold's layer. A control of shuffled labels is
     judged by the probes that learned them: its AUCs are theirs, it has a signal where `auc_low`

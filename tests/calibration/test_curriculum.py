@@ -111,7 +111,7 @@ def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> No
             training.make(folder, {"w": FACTS}, worlds={"w": SETTINGS}, train=RECIPE, recipe="hash")
     finally:
         torch.set_num_threads(threads)
-    one, two = ({path.name: path.read_bytes() for path in of.iterdir()} for of in folders)
+    one, two = ({path.name: path.read_bytes() for path in made.iterdir()} for made in folders)
     assert one == two and {"model.safetensors", "recipe.json"} <= set(one)
 
 
