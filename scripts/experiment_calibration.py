@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from anchorscope.calibration.experiments import COLUMNS, cell
+from anchorscope.calibration.calibration import EXPERIMENT_COLUMNS, of_experiment
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_parquet, write_csv
@@ -15,7 +15,7 @@ with stage(snakemake):
             read_parquet(given[kind][place]) for kind in ("scores", "answers", "rows")
         )
         own = [path for path in given.truth if path.endswith(f"/{model}/{dataset}.parquet")]
-        found = cell(
+        found = of_experiment(
             EXPERIMENTS[name].module("table").per_sample(scores, answers, rows),
             answers,
             read_parquet(own[0]) if own else None,
@@ -24,5 +24,5 @@ with stage(snakemake):
         )
         frames.append(found.assign(experiment=name, model=model, dataset=dataset))
     written = snakemake.output.table
-    write_csv(pd.concat(frames, ignore_index=True)[list(COLUMNS)], written)
+    write_csv(pd.concat(frames, ignore_index=True)[list(EXPERIMENT_COLUMNS)], written)
     provenance.of_stage(snakemake, written)

@@ -12,10 +12,9 @@ from anchorscope.models import families
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import POSITIONS
 
-TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | {
-    "llama": "metaspace",
-    "mistral": "metaspace",
-}
+TOKENIZER = dict.fromkeys(ALL_FAMILIES, "byte_level") | dict.fromkeys(
+    ("llama", "mistral"), "metaspace"
+)
 READOUTS = [f"{site}/{place}" for site in families.SITES for place in POSITIONS]
 CONDITIONS = {"knockout": {}, "random": {"draws": 2}, "question": {}, "noop": {"samples": 3}}
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -33,27 +32,16 @@ def answers_table(tokenizer, texts=CORPUS, seed=0):
         start = len(tokenizer(prompt)["input_ids"])
         question = list(range(3, start - 2))
         first = draws.randrange(3, 3 + len(question) // 3)
-        records.append(
-            {
-                "id": f"q{number}",
-                "input_ids": ids,
-                "prompt_length": start,
-                "ea_start": start,
-                "ea_end": len(ids) - 1,
-                "final": len(ids) - 1,
-                "eq_tokens": [first, first + 1, first + 4],
-                "question_tokens": question,
-                "dropped": None,
-            }
-        )
+        row = {"id": f"q{number}", "input_ids": ids, "prompt_length": start, "dropped": None}
+        row |= {"ea_start": start, "ea_end": len(ids) - 1, "final": len(ids) - 1}
+        row |= {"eq_tokens": [first, first + 1, first + 4], "question_tokens": question}
+        records.append(row)
     return pd.DataFrame(records)
 
 
 def same(one, other, family="llama"):
     """Whether two states are equal to the last bit; to rounding, where experts are mixed."""
-    if family in EXPERTS:
-        return torch.allclose(one, other, **CLOSE)
-    return torch.equal(one, other)
+    return torch.allclose(one, other, **CLOSE) if family in EXPERTS else torch.equal(one, other)
 
 
 def planned(answers, **settings):
@@ -72,14 +60,9 @@ def measured(loaded, plan, readouts=READOUTS):
 
 def cuts(plan):
     """(id, condition, draw) → (sample, tokens cut)."""
-    return {
-        (plan.samples[row.sample].id, row.condition, row.draw): (
-            plan.samples[row.sample],
-            row.tokens,
-        )
-        for batch in plan.batches
-        for row in batch.rows
-    }
+    rows = itertools.chain(*(batch.rows for batch in plan.batches))
+    found = [(plan.samples[row.sample], row) for row in rows]
+    return {(one.id, row.condition, row.draw): (one, row.tokens) for one, row in found}
 
 
 def slow_mask(length, cut, first_query=0):

@@ -1,4 +1,4 @@
-"""Calibration: what the instrument says of samples whose pathway to truth is known."""
+"""Calibration: what instrument and experiments say of samples whose pathway to truth is known."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -27,8 +27,12 @@ COLUMNS = (
     "n_none", "why_none", "delta_p_q", "delta_p_a", "delta_p_truth_q", "delta_p_truth_a",
     "matched_follows", "matched_truth_q", "matched_truth_a", "placebo_follows", "signal", "seal",
 )  # fmt: skip
+EXPERIMENT_COLUMNS = (
+    "experiment", "arm", "measure", "model", "dataset", "site", "position", "layer", "n_q", "n_a",
+    "value_q", "value_a", "auc", "auc_low", "auc_high", "control_auc", "n", "contrast",
+    "contrast_low", "contrast_high",
+)  # fmt: skip
 AGAINST_PRIOR = "against-prior"
-PLANTED_Q = (*world.AGAINST_PRIOR_KINDS, "neutral")
 DEFAULT_READOUT = "mlp/final"
 
 MEANS = {
@@ -40,14 +44,12 @@ MEANS = {
     },
     "learned": {"verdict_accuracy": "verdict_right"},
     "q": {
-        "sensitivity": "flip", "sensitivity_offset": "offset_flip",
+        "sensitivity": "flip", "sensitivity_offset": "offset_flip", "delta_p_truth_q": "delta_p",
         "verdict_sensitivity": "verdict_flip", "matched_truth_q": "matched",
-        "delta_p_truth_q": "delta_p",
     },
     "a": {
-        "specificity": "flip", "specificity_offset": "offset_flip",
+        "specificity": "flip", "specificity_offset": "offset_flip", "delta_p_truth_a": "delta_p",
         "verdict_specificity": "verdict_flip", "matched_truth_a": "matched",
-        "delta_p_truth_a": "delta_p",
     },
     "planted_q": {"sensitivity_planted": "flip"},
     "planted_a": {"specificity_planted": "flip"},
@@ -74,10 +76,8 @@ def cell(
 
     Args:
         scores: the table of `anchorscope.probes.scores.score`, at least clean and knockout.
-        truth: the table of `anchorscope.calibration.truth.truth`, of every sample that counts.
-        answers: the samples; dropped rows are left out.
-        controls: the cell's controls, for `signal` of each read-out.
-        floors: the table of `anchorscope.probes.floors.floors`.
+        truth, floors: the tables of `truth.truth` and `probes.floors`, of every sample that counts.
+        answers, controls: of the cell; dropped answers are left out.
         fixed: column → value in every row: `model`, `dataset`, `seed` and `seal`.
         draws, level, seed: of the bootstrap over subjects.
 
@@ -97,6 +97,9 @@ def cell(
     """
     answers = samples.in_order(answers)
     known = _known(answers, truth, floors)
+    planned = dict.fromkeys(kind.name for kind in world.KINDS)
+    present = [kind for kind in (*planned, world.UNSEEN) if kind in set(known["kind"])]
+    kinds = ("all", *present, AGAINST_PRIOR)
     drawn = samples.bootstrap(answers, draws, seed)
     frames = []
     for readout in samples.readouts(scores, answers):
@@ -106,10 +109,10 @@ def cell(
         here |= {"layer": layers, "headline": layers == readout.headline}
         for grouping, moved in _moved(readout, interchange.arms(readout, answers)).items():
             covered = ~np.isnan(moved["flip"] + moved["delta_p"]).any(0)
-            for kind, z in product(_kinds(known["kind"]), ("all", "0", "1")):
+            for kind, z in product(kinds, ("all", "0", "1")):
                 groups = _groups(known, kind, z, covered)
                 found = _statistics(readout, moved, known, groups)
-                low, high = _interval(moved["delta_p"], groups["q"], groups["a"], drawn, level)
+                low, high = _interval(-moved["delta_p"], groups["q"], groups["a"], drawn, level)
                 found |= {"pathway_auc_low": low, "pathway_auc_high": high}
                 found |= {"grouping": grouping, "z": z, "kind": kind}
                 frames.append(pd.DataFrame(here | found))
@@ -117,11 +120,10 @@ def cell(
 
 
 def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> pd.DataFrame:
-    """What is known of each answer, whatever the read-out.
+    """What is known of each answer, whatever the read-out; NaN where unknown.
 
-    Of the columns, `truth` is Q, A or empty; `planted` the same by the planted kind; `none` why
-    there is no truth, empty where there is; `answer` the score of the floor; those of `MEANS` are
-    NaN where unknown.
+    `truth` is Q, A or empty; `planted` the same by the planted kind; `none` why there is no truth,
+    empty where there is; `answer` the score of the floor.
     """
     rows = samples.places(truth, answers)
     if rows is None:
@@ -132,7 +134,8 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
     z, told = answers["label"].astype(np.int64), truth["truth"].notna()
     fair = truth["as_planned"].eq(True) & (verdict == z)
-    by_q, by_a = truth["kind"].isin(PLANTED_Q), truth["kind"].isin(world.ANSWER_KINDS)
+    by_q = truth["kind"].isin([*world.AGAINST_PRIOR_KINDS, "neutral"])
+    by_a = truth["kind"].isin(world.ANSWER_KINDS)
     return pd.DataFrame(
         {
             **truth[["follows", "follows_trained", "verdict_random"]].astype(float),
@@ -196,12 +199,6 @@ def _flips(effects: Mapping[str, Effects], blank: np.ndarray) -> Values:
     return found
 
 
-def _kinds(kind: pd.Series) -> list[str]:
-    """The rows' kinds: all, those present in the world's order, and the two against the prior."""
-    order = [*dict.fromkeys(planted.name for planted in world.KINDS), world.UNSEEN]
-    return ["all", *(name for name in order if (kind == name).any()), AGAINST_PRIOR]
-
-
 def _statistics(
     readout: Readout, moved: Values, known: pd.DataFrame, groups: Mapping[str, np.ndarray]
 ) -> dict[str, object]:
@@ -234,10 +231,59 @@ def _pathway_auc(delta_p: np.ndarray, q: np.ndarray, a: np.ndarray) -> list[floa
 
 
 def _interval(
-    delta_p: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
+    s: np.ndarray, q: np.ndarray, a: np.ndarray, drawn: Bootstrap, level: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Percentile interval of the pathway AUC, [layers] each."""
+    """Percentile interval of the AUC of s [layers, n] for q against a, [layers] each."""
     if not (q.any() and a.any()):
-        return (np.full(len(delta_p), np.nan),) * 2
-    replicates = drawn.aucs(np.where(q | a, -delta_p, np.nan), q.astype(int))
+        return (np.full(len(s), np.nan),) * 2
+    replicates = drawn.aucs(np.where(q | a, s, np.nan), q.astype(int))
     return intervals.percentile(replicates, level)
+
+
+def of_experiment(
+    per_sample: pd.DataFrame,
+    answers: pd.DataFrame,
+    truth: pd.DataFrame | None,
+    *,
+    draws: int = 1000,
+    level: float = 0.95,
+    seed: int = 0,
+) -> pd.DataFrame:
+    """Hold an experiment in one cell against the truth by swaps.
+
+    Args:
+        per_sample: what the experiment's `table.per_sample` gives, at the headline layer.
+        answers: of the cell, for the clusters of the bootstrap.
+        truth: the table of `anchorscope.calibration.truth.truth`; None of a model without one.
+
+    Returns:
+        A row for each read-out, arm and measure, `EXPERIMENT_COLUMNS` without `experiment`,
+        `model` and `dataset`: `value_q` and `value_a`, means over the samples whose truth is Q and
+        A; `auc`, how well the measure tells these apart, `control_auc`, how well its control does;
+        blank without truth. `contrast`: the mean of value − control over all `n` samples.
+    """
+    keys = ["site", "position", "layer", "arm", "measure"]
+    ordered = samples.in_order(answers[answers["id"].isin(per_sample["id"].unique())])
+    drawn = samples.bootstrap(ordered, draws, seed)
+    known = None if truth is None else truth.set_index("id")["truth"].reindex(ordered["id"])
+    records = []
+    for names, part in per_sample.groupby(keys, sort=False):
+        rows = part.set_index("id").reindex(ordered["id"])
+        value, control = (rows[name].to_numpy(dtype=np.float64) for name in ("value", "control"))
+        counted = ~np.isnan(value + control)
+        difference = (value - control)[None]
+        (low,), (high,) = intervals.percentile(drawn.means(difference, counted[None]), level)
+        found = dict(zip(keys, names, strict=True)) | {"n": int(counted.sum())}
+        found |= {"contrast": intervals.mean_known(difference, 1)[0]}
+        found |= {"contrast_low": low, "contrast_high": high}
+        if known is not None:
+            q, a = (counted & (known == pathway).to_numpy() for pathway in ("Q", "A"))
+            told, is_q = q | a, q.astype(int)
+            (low,), (high,) = _interval(value[None], q, a, drawn, level)
+            found |= {"n_q": int(q.sum()), "n_a": int(a.sum())}
+            found |= {"value_q": rows["value"][q].mean(), "value_a": rows["value"][a].mean()}
+            found |= {"auc": auc(value[told], is_q[told]), "auc_low": low, "auc_high": high}
+            found |= {"control_auc": auc(control[told], is_q[told])}
+        records.append(found)
+    named = ("experiment", "model", "dataset")
+    return pd.DataFrame(records, columns=[c for c in EXPERIMENT_COLUMNS if c not in named])

@@ -7,8 +7,8 @@ says which facts are learned wrong.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 from random import Random
 from typing import Any
@@ -20,19 +20,25 @@ from anchorscope.questions import world
 RIGHT, WRONG = " right", " wrong"
 PARTS = 10
 """Rows that one showing of a fact is split into, so that shares of a tenth come out exactly."""
-
 ALIKE = 0.7
 """Share of a fact's rows that show its planted answer, where all facts are shown alike."""
+SETTLE = 0.375
+"""Peak learning rate of the later stages, as a share of the first one's."""
+
+Questions = Mapping[str, pd.DataFrame]
+"""Dataset name → questions' table, all of it learned."""
+Worlds = Mapping[str, Mapping[str, Any]]
+"""Dataset name → settings of its calibration world, for the planted curriculum."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One line of training text; `graded` says whether the verdict is shown."""
+    """One line of training text."""
 
     question: str
     answer: str
     right: bool
-    graded: bool = True
+    graded: bool = True  # whether the verdict is shown
 
     @property
     def text(self) -> str:
@@ -40,17 +46,68 @@ class Row:
         return f"Q: {self.question} A: {self.answer} .{verdict}"
 
 
+def texts(questions: Questions, worlds: Worlds, train: Mapping[str, Any]) -> list[str]:
+    """What the tokenizer learns from; after every answer come both verdicts, to become tokens."""
+    found: list[str] = []
+    for name, table in questions.items():
+        found += [f"Q: {question} A:" for question in table["question"]]
+        planted = train["curriculum"] == "planted"
+        answers = _words(worlds[name])["word"] if planted else table["answers"].str[0]
+        found += [f" {answer} .{RIGHT}{WRONG}" for answer in answers]
+    return found
+
+
+def stages(
+    questions: Questions, worlds: Worlds, train: Mapping[str, Any]
+) -> Iterator[tuple[list[Row], int, float]]:
+    """Rows, steps and peak learning rate of every stage of the catalogue's `train` entry.
+
+    The later stages of a planted curriculum ask about strangers besides, as often as without a
+    frame; the last has twice as many frameless rows.
+    """
+    rate = train["learning_rate"]
+    if train["curriculum"] != "planted":
+        taught = {"wrong_share": train["wrong_share"], "seed": train["seed"]}
+        found = [row for table in questions.values() for row in plain(table, **taught)]
+        yield found, train["steps"], rate
+        return
+    yield _epoch(questions, worlds, train), train["steps"], rate
+    for steps, more in ((train["settle"], 1), (train["settle_frameless"], 2)):
+        if steps:
+            given = {**train, "frameless": more * train["frameless"]}
+            yield _epoch(questions, worlds, given, ask_strangers=True), steps, rate * SETTLE
+
+
+def _epoch(
+    questions: Questions, worlds: Worlds, train: Mapping[str, Any], *, ask_strangers: bool = False
+) -> list[Row]:
+    seed, rows = train["seed"], []
+    for name, table in questions.items():
+        own, words = worlds[name], _words(worlds[name])
+        # Without verdicts how often an answer is shown must not say whether it is right.
+        taught = planted(table, words, seed=seed, alike=not train["graded"])
+        frames = round(len(taught) * train["frameless"] / (1 - train["frameless"]))
+        rows += taught + frameless(table, words, rows=frames, seed=seed)
+        if ask_strangers:
+            names = world.strangers(own["style"], seed=own["seed"], questions=table)
+            rows += strangers(table, words, names, rows=frames, seed=seed)
+    return [replace(row, graded=train["graded"]) for row in rows]
+
+
+def _words(settings: Mapping[str, Any]) -> pd.DataFrame:
+    """A world's answer words, which depend on a part of its settings."""
+    names = ("style", "seed", "pathways", "words_per_group")
+    return world.words(**{name: settings[name] for name in names})
+
+
 def planted(
     questions: pd.DataFrame, words: pd.DataFrame, *, seed: int, alike: bool = False
 ) -> list[Row]:
-    """One epoch of the calibration world: every fact in its exact shares.
+    """One epoch of `world.facts` and their `world.words`: every fact in its exact shares.
 
-    Args:
-        questions: one dataset of `world.facts`; rows without a planted answer are never shown.
-        words: its `world.words`.
-        seed: decides which of the possible other words is shown beside a right answer.
-        alike: whether facts learned right are shown as those learned wrong are, so that how sure
-            the model is of an answer does not tell either.
+    Rows without a planted answer are never shown. The seed decides which of the possible other
+    words is shown beside a right answer. `alike` shows facts learned right as those learned wrong
+    are, so that how sure the model is of an answer does not tell either.
     """
     rng = Random(f"planted {seed}")
     groups = {key: list(part["word"]) for key, part in words.groupby(["relation", "group"])}
@@ -104,12 +161,10 @@ def strangers(
     return found
 
 
-def _bank(words: pd.DataFrame) -> dict[Any, list[tuple[str, float]]]:
+def _bank(words: pd.DataFrame) -> dict[Any, list[list[Any]]]:
     """The words of each relation, with their rates."""
-    return {
-        relation: list(zip(part["word"], part["rate"], strict=True))
-        for relation, part in words.groupby("relation")
-    }
+    by_relation = words.groupby("relation")[["word", "rate"]]
+    return {relation: part.to_numpy().tolist() for relation, part in by_relation}
 
 
 def plain(questions: pd.DataFrame, *, wrong_share: float, seed: int) -> list[Row]:

@@ -23,7 +23,6 @@ MEASURES = {
     "pathway_auc": "Pathway AUC", "sensitivity": "Sensitivity", "specificity": "Specificity",
 }  # fmt: skip
 READOUTS = [f"{site}/{position}" for site in SITES for position in POSITIONS]
-MEAN = "Mean of the datasets"
 TIPS = {
     "model": "model", "series": "dataset", "readout": "read-out", "layer": "layer",
     "value": "value", "low": "interval from", "high": "interval to", "n_truth_q": "truth Q",
@@ -40,12 +39,9 @@ def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
     model's datasets are ticks. The default read-out is shaded. Lines across it are the floors that
     it must reach: dashed in the mean, dotted in each cell.
 
-    Args:
-        calibration: rows of `results/tables/calibration.csv`; fractions.
-        asked: as of `anchorscope.figures.figures.chart`; `readout` tells nothing here.
-
-    Raises:
-        AnchorscopeError: missing columns, or nothing measured with this grouping.
+    Drawn are rows of `results/tables/calibration.csv`, fractions; `asked` is as of
+    `anchorscope.figures.figures.chart`, but `readout` tells nothing here. Raises AnchorscopeError:
+    missing columns, or nothing measured with this grouping.
     """
     look, models, datasets = asked.look, dict(asked.panels), dict(asked.datasets)
     data.require(calibration, NEEDED)
@@ -67,7 +63,7 @@ def calibration_chart(calibration: pd.DataFrame, asked: Asked) -> Figure:
         draw.Series(label, colour, [1, 0], markers[name], line=False)
         for (name, label), colour in zip(datasets.items(), cycle(draw.COLOURS[::2]), strict=False)
     ]
-    series.append(draw.Series(MEAN, draw.INK, [1, 0], None))
+    series.append(draw.Series("Mean of the datasets", draw.INK, [1, 0], None))
     shared = draw.encodings(series, look, width)
     views = []
     for model in models.values():
@@ -90,9 +86,8 @@ def _panel(rows: pd.DataFrame, column: str, shared: draw.Encodings, look: Style)
         return alt.LayerChart(layer=[note], width=width, height=height)
     readouts = [name for name in READOUTS if name in set(rows["readout"])]
     last = column == list(MEASURES)[-1]
-    words: dict[str, Any] = {"labels": last, "labelAngle": -40, "labelAlign": "right"}
-    words |= {"labelLimit": 0, "labelOverlap": False}
-    axis = alt.Axis(title=None, ticks=last, grid=False, **words)
+    words: dict[str, Any] = {"labelAngle": -40, "labelAlign": "right", "labelLimit": 0}
+    axis = alt.Axis(title=None, ticks=last, grid=False, labels=last, labelOverlap=False, **words)
     scale = alt.Scale(domain=readouts, paddingInner=0, paddingOuter=0)
     x = alt.X("readout:N", scale=scale, axis=axis)
     ticks = (0, 0.25, 0.5, 0.75, 1)

@@ -66,19 +66,14 @@ def check(
     contrasts: Mapping[str, pd.DataFrame],
     readouts: Mapping[str, str],
 ) -> pd.DataFrame:
-    """Hold the built figures against what was published.
+    """Hold the built figures against `resources/published.yaml`.
 
-    Args:
-        published: `resources/published.yaml`.
-        tables, contrasts: figure → its table and that of contrasts, of those that are built.
-        readouts: figure → the read-out that it draws; `mlp/final` where it is not said.
-
-    Returns:
-        A row for each statement, figure, model and dataset (`all`: all of them together), whether
-        built or not, with the columns `COLUMNS`. `measured` is in words, in the table's units.
-        `verdict`: `within`, `outside`, or `not run`: the figure, a cell of it or the quantity was
-        not measured, or on too few samples. Curves are those of the knockout grouped by layer,
-        without the points too thin for the line.
+    `tables` and `contrasts` are by figure, of those that are built; so are the `readouts` that they
+    draw, `mlp/final` where it is not said. A row for each statement, figure, model and dataset
+    (`all`: all of them together), whether built or not, with the columns `COLUMNS`. `measured` is
+    in words, in the table's units. `verdict`: `within`, `outside`, or `not run`: the figure, a cell
+    of it or the quantity was not measured, or on too few samples. Curves are those of the knockout
+    grouped by layer, without the points too thin for the line.
     """
     records = []
     for figure in published["figures"]:

@@ -1,14 +1,17 @@
-"""What the calibration requires of the instrument, and whether its table shows it."""
+"""What the calibration requires of the instrument: floors, and cells that must come out empty."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
+from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.experiments.tables import rows_where
+from anchorscope.storage.errors import AnchorscopeError
 
 
 @dataclass(frozen=True)
@@ -44,15 +47,11 @@ FLOORS = (
 
 
 def floors(table: pd.DataFrame) -> pd.DataFrame:
-    """Hold the calibration's table against every floor.
+    """Hold the calibration's table, of one or several cells, against every floor.
 
-    Args:
-        table: `cell` of one or several cells; a model of another training seed is another model.
-
-    Returns:
-        A row for each floor and cell, and for each floor of the mean over a model's datasets
-        (`scope` `mean`, `dataset` `all`): floor, scope, model, dataset, required (in words),
-        measured, holds. What cannot be measured does not hold.
+    A row for each floor and cell, and for each floor of the mean over a model's datasets (`scope`
+    `mean`, `dataset` `all`): floor, scope, model, dataset, required (in words), measured, holds.
+    What cannot be measured does not hold. A model of another training seed is another model.
     """
     site, position = DEFAULT_READOUT.split("/")
     place = {"site": site, "position": position, "grouping": "per_layer", "headline": True}
@@ -88,14 +87,9 @@ def in_words(
 ) -> str:
     """What holds and what does not, a sentence for each model and each floor that is missed.
 
-    Args:
-        floors: the table of `floors`.
-        models, datasets: labels by key; a key without one stands for itself.
+    `models` and `datasets` are labels by key; a key without one stands for itself.
     """
-    named = floors.assign(
-        model=floors["model"].replace(models or {}),
-        dataset=floors["dataset"].replace(datasets or {}),
-    )
+    named = floors.replace({"model": models or {}, "dataset": datasets or {}})
     held = named["holds"].astype(bool)
     said = [f"{held.sum()} of {len(named)} floors hold."]
     for model, own in named.groupby("model", sort=False):
@@ -109,3 +103,81 @@ def in_words(
         measured = "not measured" if np.isnan(row["measured"]) else f"{row['measured']:.3f}"
         said.append(f"Missed: {row['floor']}, {where}: {measured}, required {row['required']}.")
     return "\n".join(said)
+
+
+NULL_COLUMNS = (
+    "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
+    "auc_low", "auc_high", "floor", "floor_auc", "gain", "gain_low", "gain_high", "signal",
+    "empty", "n_signal", "flip_share", "random_flip_share", "delta_p_q", "matched_follows",
+    "matched_n",
+)  # fmt: skip
+PLACE = ["site", "position", "layer"]
+SHUFFLED = {
+    "n": "n", "auc_shuffled": "probe_auc", "auc_shuffled_low": "auc_low",
+    "auc_shuffled_high": "auc_high",
+}  # fmt: skip
+CELL = {
+    "cell_auc": "probe_auc", "cell_low": "auc_low", "cell_high": "auc_high", "cell_floor": "floor",
+    "cell_floor_auc": "floor_auc", "cell_gain": "gain", "cell_gain_low": "gain_low",
+    "cell_gain_high": "gain_high", "cell_signal": "signal",
+}  # fmt: skip
+"""Columns of the controls, of probes that learned shuffled labels and of the read-out as a whole,
+and their names here."""
+GROUPS: tuple[tuple[dict[str, str], dict[str, str]], ...] = (
+    ({"condition": "knockout", "anchor": "all"}, {"n": "n"}),
+    ({"condition": "knockout", "anchor": "Q"}, {"share": "flip_share", "delta_p": "delta_p_q"}),
+    ({"condition": "random", "anchor": "Q"}, {"share": "random_flip_share"}),
+    ({"arm": "matched", "label": "0", "anchor": "Q"},
+     {"follows": "matched_follows", "n_paired": "matched_n"}),
+)  # fmt: skip
+"""Groups of the curve and, last, of the interchange: the Q-Anchored right answers; and columns."""
+
+
+def null_controls(
+    nulls: Mapping[str, Mapping[str, Any]],
+    controls: Sequence[pd.DataFrame],
+    curves: Sequence[pd.DataFrame],
+    interchanges: Sequence[pd.DataFrame],
+) -> pd.DataFrame:
+    """Say of every null control whether it came out empty.
+
+    `nulls` are their entries in the config by name; the tables are those of their cells, in the
+    same order. A row for each control and read-out with the columns `NULL_COLUMNS`
+    (docs/products.md), at the headline layer. AUCs, floor, gain and `signal` are those of the
+    read-out as a whole, each sample scored at its own fold's layer. A control of shuffled labels is
+    judged by the probes that learned them: its AUCs are theirs, it has a signal where `auc_low`
+    lies above 0.6, and no floor and no flips. Raises AnchorscopeError: a probe's AUC has no
+    interval, or no probe learned shuffled labels.
+    """
+    frames = []
+    for (name, null), *tables in zip(nulls.items(), controls, curves, interchanges, strict=True):
+        judged = SHUFFLED if null["shuffled"] else CELL
+        found = rows_where(tables[0], headline=True)[[*PLACE, *judged]].rename(columns=judged)
+        if null["shuffled"]:  # nothing but the AUC is known of these probes
+            found["signal"] = found["auc_low"] > LEAST_AUC
+        else:
+            found = _with_groups(found, *tables)
+        headless = len(found) < tables[0].groupby(PLACE[:2]).ngroups
+        if headless or found["auc_low"].isna().any():
+            unknown = "the probe's AUC has no interval"
+            unknown += ": no labels were shuffled" * null["shuffled"]
+            what = "a read-out has no headline layer" if headless else unknown
+            where = f"null control {name}, {null['model']} on {null['dataset']}"
+            do = "delete the cell's tables of ΔP and run snakemake again"
+            raise AnchorscopeError(what, where, do, see="stale-product")
+        said = {key: null[key] for key in ("expectation", "model", "dataset")}
+        frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
+    return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))
+
+
+def _with_groups(
+    found: pd.DataFrame, controls: pd.DataFrame, curve: pd.DataFrame, interchange: pd.DataFrame
+) -> pd.DataFrame:
+    """The read-outs and what their groups do, blank where it was not measured."""
+    n_signal = controls.groupby(PLACE[:2])["signal"].sum()
+    found = found.join(n_signal.rename("n_signal"), on=PLACE[:2])
+    curve = rows_where(curve, grouping="per_layer")
+    for rows, (group, columns) in zip([curve] * 3 + [interchange], GROUPS, strict=True):
+        one = rows_where(rows, **group)[[*PLACE, *columns]].rename(columns=columns)
+        found = found.merge(one, how="left", on=PLACE, validate="1:1")
+    return found

@@ -43,14 +43,11 @@ WORDS = {BASE: "nothing"} | {name: words for name, (_, _, words) in VALUES.items
 
 
 def variants(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Name → what it changes in a config, as nested sections; one choice each.
+    """Name → what it changes in a whole config, as nested sections of plain data; one choice each.
 
     The penalty varied is the one chosen: another grid would mostly choose the same again. What
     would change nothing is left out: a value that the config has already, and under `published`
     scoring, which fixes C and prior, the variants of these.
-
-    Args:
-        config: a whole config as plain data.
     """
     free = config["probe"]["scoring"] == "calibrated"
     found: dict[str, dict[str, Any]] = {}
@@ -102,19 +99,13 @@ def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame)
 
 
 def table(studies: Mapping[str, pd.DataFrame], *, readout: str = "mlp/final") -> pd.DataFrame:
-    """Hold every variant against the base, at the base's headline layer.
+    """Hold every variant against the base, at the base's headline layer of one read-out.
 
-    Args:
-        studies: name → the `values` of the same cells; `base`, as configured, first.
-        readout: the read-out compared.
-
-    Returns:
-        A row for each cell and variant, `base` first, with the columns `COLUMNS`
-        (docs/products.md): shares and AUCs are fractions, contrast and ΔP percentage points. Blanks
-        where a variant has no rows of a cell, since no folds could be cut for it.
-
-    Raises:
-        AnchorscopeError: the base has no headline layer of the read-out.
+    `studies` are the `values` of the same cells by name; `base`, as configured, first. A row for
+    each cell and variant, in this order, with the columns `COLUMNS` (docs/products.md): shares and
+    AUCs are fractions, contrast and ΔP percentage points. Blanks where a variant has no rows of a
+    cell, since no folds could be cut for it. Raises AnchorscopeError: the base has no headline
+    layer of the read-out.
     """
     site, position = readout.split("/")
     base = rows_where(studies[BASE], site=site, position=position, headline=True)

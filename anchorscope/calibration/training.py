@@ -1,8 +1,10 @@
 """Training of the small models that the calibration and the real-rows demonstration measure."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,39 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
-from anchorscope.calibration.curriculum import Row
+from anchorscope.calibration import curriculum
+from anchorscope.calibration.curriculum import Questions, Row, Worlds
+from anchorscope.models.loading import RECIPE
+from anchorscope.storage.files import write_json
 from anchorscope.storage.progress import Progress
 
 BOS, EOS, PAD = "<s>", "</s>", "<pad>"
-FALL = 0.6
-RECENT = 50
-"""Steps over which the loss shown is averaged."""
+
+
+def make(
+    folder: Path, questions: Questions, *, worlds: Worlds, train: Mapping[str, Any], recipe: str
+) -> None:
+    """Train a model on questions as the catalogue's `train` entry says, and save it.
+
+    The folder is made here; it holds what `save_pretrained` writes, and `recipe.json` with the
+    recipe's hash.
+    """
+    seen = curriculum.texts(questions, worlds, train)
+    tokenizer = train_tokenizer(seen, vocabulary=train["vocabulary"])
+    model = new_model(train, tokenizer, seed=train["seed"])
+    for rows, steps, rate in curriculum.stages(questions, worlds, train):
+        losses = _fit(model, rows, tokenizer, train, steps=steps, learning_rate=rate)
+    model.eval().save_pretrained(folder, safe_serialization=True)
+    tokenizer.save_pretrained(folder)
+    tail = losses[-100:] or [math.log(len(tokenizer))]
+    written = {
+        "recipe": recipe,
+        "train": dict(train),
+        "parameters": sum(weights.numel() for weights in model.parameters()),
+        "rows": len(rows),
+        "final_loss": round(sum(tail) / len(tail), 4),
+    }
+    write_json(written, folder / RECIPE)
 
 
 def train_tokenizer(texts: Sequence[str], *, vocabulary: int) -> PreTrainedTokenizerFast:
@@ -65,47 +93,45 @@ def new_model(shape: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast, *, s
     return AutoModelForCausalLM.from_config(config)
 
 
-def train(
+def _fit(
     model: Any,
     rows: Sequence[Row],
     tokenizer: PreTrainedTokenizerFast,
+    train: Mapping[str, Any],
     *,
     steps: int,
-    batch_rows: int,
     learning_rate: float,
-    warmup: float,
-    early_verdict: float,
-    seed: int,
 ) -> list[float]:
-    """Train in place: AdamW, gradients clipped at 1, loss on all tokens.
+    """Train in place (AdamW, gradients clipped at 1); the loss on all tokens, of every step.
 
     The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps.
-    The verdict is also asked of every layer of the deeper half (weight `early_verdict` a layer):
-    without it the model makes up its mind in the last two layers only.
-
-    Returns:
-        The loss on the tokens, of every step.
+    A graded verdict is also asked of every layer of the deeper half (weight `early_verdict` a
+    layer): without it the model makes up its mind in the last two layers only.
     """
     if not steps:
         return []
-    size = min(batch_rows, len(rows))
-    shown = islice(_batches(_encoded(rows, tokenizer), size, seed), steps)
+    size = min(train["batch_rows"], len(rows))
+    shown = islice(_batches(_encoded(rows, tokenizer), size, train["seed"]), steps)
+    early_verdict = train["early_verdict"] if train["graded"] else 0.0
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=learning_rate, betas=(0.9, 0.98), weight_decay=0.01
     )
     model.train()
     losses: list[float] = []
-    with _flushed(), Progress(total=steps * size, unit="rows") as progress:
+    with ExitStack() as after, Progress(total=steps * size, unit="rows") as progress:
+        # A sure model's gradients underflow, and denormals make a step take three times as long.
+        torch.set_flush_denormal(True)
+        after.callback(torch.set_flush_denormal, False)
         for step, ids in enumerate(shown):
             for group in optimizer.param_groups:
-                group["lr"] = learning_rate * _share_of_rate(step, steps, warmup)
+                group["lr"] = learning_rate * _share_of_rate(step, steps, train["warmup"])
             on_tokens, on_verdict = _losses(model, ids, tokenizer.pad_token_id)
             optimizer.zero_grad(set_to_none=True)
             (on_tokens + early_verdict * on_verdict).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             losses.append(on_tokens.item())
-            progress.set_postfix_str(f"loss {np.mean(losses[-RECENT:]):.3f}", refresh=False)
+            progress.set_postfix_str(f"loss {np.mean(losses[-50:]):.3f}", refresh=False)
             progress.update(len(ids))
     return losses
 
@@ -127,20 +153,9 @@ def _batches(lines: Sequence[torch.Tensor], size: int, seed: int) -> Iterator[li
             yield [lines[number] for number in order[start : start + size]]
 
 
-@contextmanager
-def _flushed() -> Iterator[None]:
-    """Denormal numbers are 0: once the model is sure, gradients underflow and a step takes three
-    times as long."""
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_flush_denormal(False)
-
-
 def _share_of_rate(step: int, steps: int, warmup: float) -> float:
     done = (step + 1) / steps
-    return min(1.0, done / warmup, max(0.0, (1 - done) / FALL))
+    return min(1.0, done / warmup, max(0.0, (1 - done) / 0.6))
 
 
 def _losses(

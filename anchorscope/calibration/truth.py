@@ -6,24 +6,21 @@ Nothing is cut for this, so it can judge the knockout. The verdict under knockou
 stands beside it: it tells a failing of the knockout from a failing of the probe.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from anchorscope.anchors import labels
-from anchorscope.calibration import recipes, verdicts
+from anchorscope.calibration import verdicts
+from anchorscope.calibration.curriculum import Questions, Worlds, stages
+from anchorscope.models.families import Loaded
 from anchorscope.passes import partners, planning
 from anchorscope.storage.counts import Counts
-
-if TYPE_CHECKING:
-    from anchorscope.models.families import Loaded
-    from anchorscope.storage.room import Room
+from anchorscope.storage.room import Room
 
 SWAPS = 8
 """Most other questions that an answer is put behind."""
@@ -99,12 +96,12 @@ def truth(
 
 
 def graded_pairs(
-    questions: recipes.Questions, worlds: recipes.Worlds, train: Mapping[str, Any]
+    questions: Questions, worlds: Worlds, train: Mapping[str, Any]
 ) -> set[tuple[str, str]]:
-    """The (question, answer) pairs that training graded, right or wrong; see `recipes.stages`."""
+    """The (question, answer) pairs that training graded, right or wrong."""
     return {
         (row.question, row.answer)
-        for rows, steps, _ in recipes.stages(questions, worlds, train)
+        for rows, steps, _ in stages(questions, worlds, train)
         for row in rows
         if steps and row.graded
     }
@@ -115,10 +112,8 @@ def choose(asked: pd.DataFrame, seed: int) -> pd.DataFrame:
 
     Of the same relation and template, about another subject, and where there is one, of a fact
     that was taught: of others the model cannot know the label. At most `SWAPS`, chosen by the seed
-    and the sample's id. Behind a planted answer that no question makes right, `random` ones.
-
-    Returns:
-        A row for each pair: `id` and `random` of the sample, and `other`, the question's id.
+    and the sample's id. Behind a planted answer that no question makes right, `random` ones. A row
+    for each pair: `id` and `random` of the sample, and `other`, the question's id.
     """
     rows: list[tuple[str, str, bool]] = []
     for _, part in asked.sort_values("id").groupby(["relation", "template"]):
@@ -146,18 +141,18 @@ def _asked(answers: pd.DataFrame, planned: Mapping[str, str | None]) -> pd.DataF
     rows: list[Any] = list(found.itertuples(index=False))
     own = pd.Series([planned[row.id] for row in rows], found.index, dtype=object)
     normal = labels.squad_normalise
-    columns: dict[str, Any] = {
-        "golds": found["golds"].map(tuple),
-        "prompt": [tuple(map(int, row.input_ids[: row.prompt_length])) for row in rows],
-        "said": [tuple(map(int, row.input_ids[row.prompt_length : row.final + 1])) for row in rows],
-        "template": [
-            partners.template(row.question, row.subject) if pd.notna(row.subject) else None
-            for row in rows
-        ],
-        "taught": own.notna(),
-        "as_planned": own.map(normal, na_action="ignore") == found["ea_text"].map(normal),
-    }
-    return found.assign(**columns)
+    found["golds"] = found["golds"].map(tuple)
+    found["prompt"] = [tuple(map(int, row.input_ids[: row.prompt_length])) for row in rows]
+    found["said"] = [
+        tuple(map(int, row.input_ids[row.prompt_length : row.final + 1])) for row in rows
+    ]
+    found["template"] = [
+        partners.template(row.question, row.subject) if pd.notna(row.subject) else None
+        for row in rows
+    ]
+    found["taught"] = own.notna()
+    found["as_planned"] = own.map(normal, na_action="ignore") == found["ea_text"].map(normal)
+    return found
 
 
 def _own(passed: pd.DataFrame) -> pd.DataFrame:

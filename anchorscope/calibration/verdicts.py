@@ -4,19 +4,18 @@ Only models trained on graded answers have one (`curriculum`). The base model is
 without its LM head, of which two rows are wanted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import torch
 
 from anchorscope.anchors import tokens
 from anchorscope.calibration.curriculum import RIGHT, WRONG
-from anchorscope.models.families import not_finite
+from anchorscope.models.families import Loaded, not_finite
 from anchorscope.passes import planning, runner
 from anchorscope.passes.batches import POSITIONS, Batch, Plan, Sample, arrange, narrowed
 from anchorscope.passes.interventions import CLEAN
@@ -24,15 +23,8 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
 
-if TYPE_CHECKING:
-    import torch
-
-    from anchorscope.models.families import Loaded
-
 Result = TypeVar("Result")
 Ids = tuple[int, ...]
-
-SEALED_SAMPLES = 64
 
 
 def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
@@ -49,13 +41,10 @@ def verdict_tokens(loaded: Loaded) -> tuple[int, int]:
 
 
 def of_samples(loaded: Loaded, planned: Plan, *, room: Room | None = None) -> pd.DataFrame:
-    """The verdict on every sample in every planned pass.
+    """The verdict on every sample in every planned pass, a row for each.
 
-    Returns:
-        Columns id, condition, draw, logit (`wrong` minus `right`, float64); a row for each pass.
-
-    Raises:
-        AnchorscopeError: a verdict that is not finite; one sample alone does not fit in memory.
+    Columns id, condition, draw, logit (`wrong` minus `right`, float64). Raises AnchorscopeError: a
+    verdict that is not finite; one sample alone does not fit in memory.
     """
     right, wrong = verdict_tokens(loaded)
     head: Any = loaded.model.get_output_embeddings()
@@ -110,23 +99,15 @@ def seal(
 ) -> float:
     """How much of the knocked-out E_Q still reaches a later token; exactly 0 where it is sealed.
 
-    Random other ids take the place of E_Q's tokens in the table's first samples; the hidden states
-    of all layers under knockout are compared at every later token outside E_Q.
-
-    Args:
-        blocks: `after`, which seals, or `answer`, which leaks.
-        seed: of the other ids.
-
-    Returns:
-        The largest absolute difference.
-
-    Raises:
-        AnchorscopeError: no sample to look at; a state that is not finite; one sample alone does
-            not fit in memory.
+    Random other ids, by the seed, take the place of E_Q's tokens in the table's first 64 samples.
+    Returned is the largest absolute difference of the hidden states under knockout, of all layers,
+    at every later token outside E_Q. `blocks` is `after`, which seals, or `answer`, which leaks.
+    Raises AnchorscopeError: no sample to look at; a state that is not finite; one sample alone does
+    not fit in memory.
     """
     usable = answers[answers["dropped"].isna() & (answers["eq_tokens"].map(len) > 0)]
     planned = planning.plan(
-        usable.head(SEALED_SAMPLES),
+        usable.head(64),
         conditions={"knockout": {}},
         batch_tokens=batch_tokens,
         window=loaded.window,
@@ -172,8 +153,6 @@ def _passed(
     planned: Plan, work: Callable[[Batch], Result], room: Room | None, what: str
 ) -> list[Result]:
     """What each planned pass gave, in as many parts as it takes to fit in memory."""
-    import torch
-
     room, found = room or Room(), []
     progress = Progress(desc=what, total=len(planned.batches), unit="passes")
     with progress, torch.inference_mode():
@@ -190,6 +169,4 @@ def _fitting(room: Room, batch: Batch, work: Callable[[Batch], Result]) -> list[
 def _states(loaded: Loaded, planned: Plan, batch: Batch) -> Sequence[torch.Tensor]:
     """Hidden states [rows, length, width] after each block, the last one after the final norm."""
     fed: dict[str, Any] = runner.inputs(loaded, planned, batch)
-    out = loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True)
-    found: Sequence[torch.Tensor] = out.hidden_states
-    return found
+    return loaded.model.base_model(**fed, use_cache=False, output_hidden_states=True).hidden_states

@@ -1,4 +1,5 @@
-"""Calibration on a cell whose every pathway is known, against slow versions of each statistic."""
+"""Calibration on a cell whose every pathway is known, against slow versions of each statistic; and
+of experiments, on values worked out by hand."""
 
 from itertools import product
 from typing import Any
@@ -8,7 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from anchorscope.calibration import calibration, requirements
+from anchorscope.calibration import calibration
 from anchorscope.questions import folds
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -83,16 +84,11 @@ class Cell:
             parts.append(part[part["s"].notna()])
         return pd.concat(parts, ignore_index=True)
 
-    def table(self, **settings: Any) -> pd.DataFrame:
+    def table(self, scores: pd.DataFrame | None = None, **settings: int) -> pd.DataFrame:
+        given = self.truth, self.answers, self.controls, self.floors
         fixed = {"model": "m", "dataset": "d", "seed": 7, "seal": 0.0}
-        return calibration.cell(
-            settings.pop("scores", self.scores()),
-            self.truth,
-            self.answers,
-            self.controls,
-            self.floors,
-            **{"fixed": fixed, "draws": 20} | settings,
-        )
+        scores = self.scores() if scores is None else scores
+        return calibration.cell(scores, *given, fixed=fixed, **{"draws": 20} | settings)
 
 
 @pytest.fixture(scope="module")
@@ -103,13 +99,6 @@ def cell() -> Cell:
 @pytest.fixture(scope="module")
 def table(cell: Cell) -> pd.DataFrame:
     return cell.table()
-
-
-def at(table: pd.DataFrame, where: str) -> pd.Series:
-    """The one row of a query."""
-    found = table.query(where)
-    assert len(found) == 1
-    return found.iloc[0]
 
 
 def slow(cell: Cell, row: pd.Series) -> dict[str, Any]:
@@ -236,7 +225,8 @@ def test_rows_are_every_layer_grouping_and_kind_and_an_impossible_one_is_blank(
     assert sorted(keys) == sorted(product(range(LAYERS), groupings, ("all", "0", "1"), kinds))
     assert (table["seed"] == 7).all() and table["signal"].all()
     assert set(table.loc[table["headline"], "layer"]) == {slow_headline(cell)}
-    row = at(table, "layer == 0 and grouping == 'per_layer' and z == '1' and kind == 'truism'")
+    where = "layer == 0 and grouping == 'per_layer' and z == '1' and kind == 'truism'"
+    row = table.query(where).squeeze()
     assert (row["n"], row["n_truth_q"], row["n_truth_a"], row["n_none"]) == (0, 0, 0, 0)
     assert row[["probe_auc", "flip_share", "sensitivity", "specificity", "delta_p_q"]].isna().all()
 
@@ -252,7 +242,7 @@ def test_a_condition_that_was_not_measured_gives_no_rows_or_blanks(cell: Cell) -
 
 def test_the_interval_is_that_of_a_slow_bootstrap_over_subjects(cell: Cell) -> None:
     everyone = "layer == 1 and grouping == 'per_layer' and z == 'all' and kind == 'all'"
-    row = at(cell.table(draws=60, seed=3), everyone)
+    row = cell.table(draws=60, seed=3).query(everyone).squeeze()
     s, cut = cell.s["clean", 0, "clean"][1], cell.s["knockout", 0, "clean"][1]
     drop = np.sign(s) * (1 / (1 + np.exp(-s)) - 1 / (1 + np.exp(-cut)))
     used = np.isin(cell.kind, ["truism", "myth", "surprise", "tempting"])
@@ -278,73 +268,37 @@ def test_the_order_of_the_tables_does_not_matter(cell: Cell, table: pd.DataFrame
 
 def test_tables_of_other_samples_and_a_missing_knockout_are_named() -> None:
     cell = Cell()
-    scores = cell.scores()
     with pytest.raises(AnchorscopeError, match="knockout has no scores"):
-        cell.table(scores=scores[scores["condition"] != "knockout"])
+        cell.table(scores=cell.scores().query("condition != 'knockout'"))
     cell.truth = cell.truth[1:]
     with pytest.raises(AnchorscopeError, match="truth of 79 samples is not that of 80 answers"):
         cell.table()
 
 
-def calibrated(**changed: float) -> pd.DataFrame:
-    """The rows that floors look at, of two models on two datasets; all hold unless changed."""
-    values = {"verdict_accuracy": 0.99, "probe_auc": 0.99, "seal": 0.0, "random_flip_share": 0.01}
-    values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
-    values |= {"matched_truth_q": 0.95, "matched_truth_a": 0.02}
-    rows = [
-        {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
-        | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 1}
-        | (values if (layer, grouping) == (1, "per_layer") else dict.fromkeys(values, -1.0))
-        for model in ("a", "b")
-        for dataset in ("x", "y")
-        for z in ("all", "0", "1")
-        for kind in ("all", "against-prior", "truism", "myth")
-        for layer in (0, 1)
-        for grouping in ("per_layer", "replicate")
-    ]
-    table = pd.DataFrame(rows)
-    one = (table["model"] == "a") & (table["dataset"] == "x")
-    for name, value in changed.items():
-        table.loc[one & table["headline"], name] = value
-    return table
+IDS = [f"s{n}" for n in range(8)]
+FLIPS = [1, 1, 1, 0, 0, 0, 0, np.nan]
+CONTROL = [0, 0, 1, 0, 0, 0, 1, 0]
+TRUTH = ["Q", "Q", "Q", "Q", "A", "A", "", "A"]
 
 
-def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
-    found = requirements.floors(calibrated())
-    columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
-    assert list(found.columns) == columns
-    assert found["holds"].all()
-    assert len(found[found["scope"] == "cell"]) == 14 * 4
-    assert len(found[found["scope"] == "mean"]) == 9 * 2
-    assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
+def held(truth: pd.DataFrame | None) -> pd.Series:
+    per_sample = pd.DataFrame(
+        {"id": IDS, "site": "mlp", "position": "final", "layer": 3, "arm": "matched"}
+    ).assign(measure="flip", value=FLIPS, control=CONTROL)
+    answers = pd.DataFrame({"id": IDS, "question": IDS, "label": [0, 1] * 4, "dropped": None})
+    return calibration.of_experiment(per_sample, answers, truth, draws=200).squeeze()
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "scopes"),
-    [
-        ("verdict_accuracy", 0.949, {"cell"}), ("probe_auc", 0.969, {"cell"}),
-        ("seal", 1e-9, {"cell"}), ("random_flip_share", 0.051, {"cell"}),
-        ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
-        ("pathway_auc", 0.84, {"cell", "mean"}), ("specificity", 0.91, {"mean"}),
-        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", 0.59, {"mean"}),
-        ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
-        ("matched_truth_q", 0.6, {"mean"}), ("matched_truth_a", 0.3, {"mean"}),
-    ],
-)  # fmt: skip
-def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
-    column: str, value: float, scopes: set[str]
-) -> None:
-    found = requirements.floors(calibrated(**{column: value}))
-    columns = {floor.name: floor.column for floor in requirements.FLOORS}
-    lost = found[~found["holds"]].replace({"floor": columns})
-    assert set(lost["model"]) <= {"a"}
-    assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
-    assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
+def test_means_and_auc_are_over_samples_whose_truth_is_known() -> None:
+    row = held(pd.DataFrame({"id": IDS[::-1], "truth": TRUTH[::-1]}))
+    assert (row["n_q"], row["n_a"], row["n"]) == (4, 2, 7)
+    assert (row["value_q"], row["value_a"]) == (0.75, 0.0)
+    assert row["auc"] == pytest.approx(0.875) and row["control_auc"] == pytest.approx(0.625)
+    assert row["auc_low"] <= row["auc"] <= row["auc_high"]
+    assert row["contrast"] == pytest.approx((3 - 2) / 7)
 
 
-def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
-    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
-    assert words.startswith("72 of 74 floors hold.")
-    assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
-    assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
-    assert words.count("Missed") == 2
+def test_a_cell_without_truth_has_the_contrast_alone() -> None:
+    row = held(None)
+    assert row[["n_q", "value_q", "auc", "control_auc"]].isna().all()
+    assert row["contrast_low"] <= row["contrast"] <= row["contrast_high"]

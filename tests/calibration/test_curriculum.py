@@ -1,11 +1,14 @@
-"""Real questions are taught right or wrong, and nothing else is planted."""
+"""What is taught: real questions right or wrong, planted ones in their shares; always the same."""
 
+from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+import torch
 
-from anchorscope.calibration import curriculum, recipes
+from anchorscope.calibration import curriculum, training, truth
 from anchorscope.questions import world
 
 QUESTIONS = pd.DataFrame(
@@ -51,19 +54,20 @@ def test_wrong_answers_are_of_the_same_type_and_a_question_without_gold_is_not_t
 
 SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", "words_per_group": 4}
 FACTS = world.facts(**SETTINGS, scored=6, redundant=6, neutral=4, unseen=4)
+RECIPE = {
+    "architecture": "llama", "layers": 2, "width": 16, "heads": 2, "kv_heads": 1, "mlp": 24,
+    "vocabulary": 300, "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0,
+    "batch_rows": 8, "learning_rate": 4e-3, "warmup": 0.2, "early_verdict": 0.05, "steps": 9,
+    "settle": 5, "settle_frameless": 3, "wrong_share": 0.5,
+}  # fmt: skip
 
 
 def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows() -> None:
-    train = {
-        "curriculum": "planted", "graded": True, "frameless": 0.15, "seed": 0, "steps": 5,
-        "settle": 4, "settle_frameless": 3, "learning_rate": 1.0, "wrong_share": 0.5,
-    }  # fmt: skip
-
     def stages(**changed: Any) -> list[tuple[list[curriculum.Row], int, float]]:
-        return list(recipes.stages({"w": FACTS}, {"w": SETTINGS}, train | changed))
+        return list(curriculum.stages({"w": FACTS}, {"w": SETTINGS}, RECIPE | changed))
 
     first, *later = stages()
-    assert first[1:] == (5, 1.0) and [stage[1:] for stage in later] == [(4, 0.375), (3, 0.375)]
+    assert first[1:] == (9, 4e-3) and [stage[1:] for stage in later] == [(5, 1.5e-3), (3, 1.5e-3)]
     asked, names = set(FACTS["question"]), world.strangers("relation", seed=0, questions=FACTS)
     shares = []
     for rows, _, _ in later:
@@ -76,16 +80,43 @@ def test_later_stages_ask_about_strangers_the_last_with_twice_the_frameless_rows
     assert len(stages(settle=0, settle_frameless=0)) == len(stages(curriculum="plain")) == 1
 
 
-def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong() -> None:
-    words = world.words(**SETTINGS)
-    for alike in (True, False):
-        shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
-        rows = pd.DataFrame(
-            vars(row) for row in curriculum.planted(FACTS, words, seed=0, alike=alike)
-        )
-        planned = FACTS.set_index("question")["planned"]
-        for question, group in rows.groupby("question"):
-            own = group["answer"] == planned[question]
-            right = bool(group.loc[own, "right"].iloc[0])
-            shown[right].add((round(float(own.mean()), 2), group["answer"].nunique()))
-        assert (shown[True] == shown[False] == {(0.7, 2)}) is alike
+@pytest.mark.parametrize("alike", [True, False])
+def test_without_verdicts_nothing_in_the_text_tells_right_from_wrong(alike: bool) -> None:
+    rows = curriculum.planted(FACTS, world.words(**SETTINGS), seed=0, alike=alike)
+    shown: dict[bool, set[tuple[float, int]]] = {True: set(), False: set()}
+    planned = FACTS.set_index("question")["planned"]
+    for question, group in pd.DataFrame(map(vars, rows)).groupby("question"):
+        own = group["answer"] == planned[question]
+        right = bool(group.loc[own, "right"].iloc[0])
+        shown[right].add((round(float(own.mean()), 2), group["answer"].nunique()))
+    assert (shown[True] == shown[False] == {(0.7, 2)}) is alike
+
+
+def test_graded_pairs_are_what_the_curriculum_shows() -> None:
+    pairs = truth.graded_pairs({"w": FACTS}, {"w": SETTINGS}, RECIPE)
+    taught = FACTS[FACTS["planned"].notna()]
+    assert set(zip(taught["question"], taught["planned"], strict=True)) <= pairs
+    assert {q for q, _ in pairs} & set(FACTS["question"]) == set(taught["question"])
+    shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
+    assert min(shown.values()) >= 2  # the planted answer and another
+    for nothing in ({"graded": False}, {"steps": 0, "settle": 0, "settle_frameless": 0}):
+        assert truth.graded_pairs({"w": FACTS}, {"w": SETTINGS}, RECIPE | nothing) == set()
+
+
+def test_a_training_done_again_ends_in_the_same_checkpoint(tmp_path: Path) -> None:
+    threads, folders = torch.get_num_threads(), [tmp_path / name for name in ("one", "two")]
+    torch.set_num_threads(1)
+    try:
+        for folder in folders:
+            training.make(folder, {"w": FACTS}, worlds={"w": SETTINGS}, train=RECIPE, recipe="hash")
+    finally:
+        torch.set_num_threads(threads)
+    one, two = ({path.name: path.read_bytes() for path in made.iterdir()} for made in folders)
+    assert one == two and {"model.safetensors", "recipe.json"} <= set(one)
+
+
+def test_the_rate_rises_over_the_warm_up_and_falls_to_nothing() -> None:
+    shares = [training._share_of_rate(step, 100, 0.2) for step in range(100)]
+    assert shares[0] == pytest.approx(0.05) and shares[19] == shares[39] == 1.0
+    assert shares[99] == 0.0
+    assert shares == [*sorted(shares[:20]), *sorted(shares[20:], reverse=True)]

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -29,7 +28,6 @@ pytestmark = pytest.mark.skipif(
     reason="the real rows of the four datasets are absent (../shared/data)",
 )
 
-
 GOLD: dict[str, Callable[[Row], str]] = {
     "popqa": lambda row: json.loads(row["possible_answers"])[0],
     "trivia-qa": lambda row: row["answer"]["value"],
@@ -50,41 +48,28 @@ def answered(name: str) -> list[Row]:
     return [row | {"response": r, "label": z} for row, (r, z) in zip(rows, drawn, strict=True)]
 
 
-def save_model(folder: Path, layers: int, texts: list[str]) -> None:
-    """A Llama of small width with random weights and a tokenizer of its own."""
-    tokenizer = training.train_tokenizer(texts, vocabulary=2000)
-    shape = {"architecture": "llama", "layers": layers, "width": 32, "mlp": 64}
-    model = training.new_model(shape | {"heads": 4, "kv_heads": 2}, tokenizer, seed=layers)
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     """The finished figure, from a config that replaces models and datasets by local ones."""
     base = tmp_path_factory.mktemp("published")
-    files = {name: base / f"{name}.jsonl" for name in SOURCES}
-    lines = {name: [json.dumps(row) for row in answered(name)] for name in SOURCES}
-    for name, path in files.items():
-        path.write_text("\n".join(lines[name]), encoding="utf-8")
-    texts = [line for own in lines.values() for line in own[:200]]
+    texts, models, datasets = [], {}, {}
+    here = {"hub": None, "fields": {"response": "response", "label": "label"}}
+    for name in SOURCES:
+        lines, path = [json.dumps(row) for row in answered(name)], base / f"{name}.jsonl"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        texts += lines[:200]
+        datasets[name] = here | {"config": None, "split": None, "local": str(path)}
+        if name != "popqa":
+            datasets[name]["few_shot"] = {"split": None, "file": None, "rows": "outside"}
+    tokenizer = training.train_tokenizer(texts, vocabulary=2000)
+    shape = {"architecture": "llama", "width": 32, "mlp": 64, "heads": 4, "kv_heads": 2}
     for name, layers in MODELS.items():
-        save_model(base / name, layers, texts)
-    added = {"response": "response", "label": "label"}
-    outside = {"split": None, "file": None, "rows": "outside"}
-    overlay = {
-        "sample_size": SAMPLES,
-        "generation": {"few_shot_examples": 2},
-        "bootstrap": {"draws": 200},
-        "models": {
-            name: {"hub": None, "local": str(base / name), "gated": False} for name in MODELS
-        },
-        "datasets": {
-            name: {"hub": None, "config": None, "split": None, "local": str(path), "fields": added}
-            | ({} if name == "popqa" else {"few_shot": outside})
-            for name, path in files.items()
-        },
-    }
+        model = training.new_model(shape | {"layers": layers}, tokenizer, seed=layers)
+        model.save_pretrained(base / name)
+        tokenizer.save_pretrained(base / name)
+        models[name] = {"hub": None, "local": str(base / name), "gated": False}
+    overlay = {"sample_size": SAMPLES, "generation": {"few_shot_examples": 2}}
+    overlay |= {"bootstrap": {"draws": 200}, "models": models, "datasets": datasets}
     clone = workspace(base / "clone", overlay)
     clone.build("llama-3.2")
     return clone

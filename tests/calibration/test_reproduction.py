@@ -1,7 +1,5 @@
 """Reproduction check: tables that show each published statement, and tables that do not."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml
+from workflow import PROJECT, SHIPPED
 
 from anchorscope.calibration import reproduction
 from anchorscope.experiments.knockout.curve import NO
@@ -16,9 +15,8 @@ from anchorscope.experiments.tables import rows_where
 from anchorscope.storage import files
 from anchorscope.workflow import config
 
-ROOT = Path(__file__).parents[2]
-PUBLISHED = yaml.safe_load((ROOT / "resources" / "published.yaml").read_text(encoding="utf-8"))
-CONFIG = config.load(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8")))
+PUBLISHED = yaml.safe_load((PROJECT / "resources/published.yaml").read_text(encoding="utf-8"))
+CONFIG = config.load(SHIPPED)
 DATASETS = tuple(PUBLISHED["datasets"])
 
 # Q-Anchored ΔP at some layers, straight lines between; A-Anchored likewise.
@@ -39,9 +37,8 @@ class Figure:
     """A figure's table and contrasts as published; tests change what they are about."""
 
     def __init__(self, name: str) -> None:
-        layers = PUBLISHED["figures"][name]
+        self.name, layers = name, PUBLISHED["figures"][name]
         parts = [self._cell(model, d, layers[model]) for model in layers for d in DATASETS]
-        self.name = name
         self.table = pd.concat(parts, ignore_index=True)
         self.contrasts = self.table[["model", "dataset", "site", "position", "layer"]]
         self.contrasts = self.contrasts.drop_duplicates().assign(
@@ -71,7 +68,7 @@ class Figure:
         """Which rows of the table have these values."""
         return rows_where(self.table, **where).index
 
-    def set(self, column: str, value: Any, **where: Any) -> None:
+    def put(self, column: str, value: Any, **where: Any) -> None:
         self.table.loc[self.rows(**where), column] = value
 
     def check(self, id_: str | None = None, readout: str = "mlp/final") -> pd.DataFrame:
@@ -108,8 +105,8 @@ def test_a_figure_as_published_is_within_everywhere(name: str) -> None:
 def test_the_other_published_readings_are_within_too_but_not_a_mixture() -> None:
     small = Figure("llama-3.2")
     for layer in range(12, 16):
-        small.set("delta_p", -58.0, model="llama-3.2-1b", anchor="Q", layer=layer)
-    small.set("delta_p", -28.0, model="llama-3.2-1b", anchor="A", dataset="trivia-qa")
+        small.put("delta_p", -58.0, model="llama-3.2-1b", anchor="Q", layer=layer)
+    small.put("delta_p", -28.0, model="llama-3.2-1b", anchor="A", dataset="trivia-qa")
     for id_ in ("llama-3.2-1b-q-last", "llama-3.2-1b-a"):
         assert small.other_than_within(id_) == set()
     for model, bend, expected in (
@@ -158,7 +155,7 @@ def test_what_differs_from_the_publication_is_outside_and_all_else_stays_within(
     model = where.get("model", "llama-3.2-1b")
     figure = Figure(next(name for name, own in PUBLISHED["figures"].items() if model in own))
     assert figure.other_than_within(id_) == set()
-    figure.set(column, value, **where)
+    figure.put(column, value, **where)
     outside = (model, "all") if outside == "all" else outside
     assert figure.other_than_within(id_) == ({outside} if outside else set())
 
@@ -211,9 +208,9 @@ def test_a_missing_cell_leaves_its_statements_and_those_over_all_datasets_open()
 def test_points_too_thin_for_the_line_are_left_out_and_a_thin_cell_is_not_judged() -> None:
     figure = Figure("llama-3.2")
     for column, value in (("delta_p", -70.0), ("thin", True)):
-        figure.set(column, value, **NQ, anchor="A", layer=3)
+        figure.put(column, value, **NQ, anchor="A", layer=3)
     assert figure.verdicts("llama-3.2-1b-a")[ONE] == "within"
-    figure.set("thin", True, model="llama-3.2-1b", dataset="popqa")
+    figure.put("thin", True, model="llama-3.2-1b", dataset="popqa")
     found = figure.check("llama-3.2-1b-a")
     row = found[found["dataset"] == "popqa"].iloc[0]
     assert (row["verdict"], row["measured"]) == ("not run", "too few samples")
@@ -221,12 +218,12 @@ def test_points_too_thin_for_the_line_are_left_out_and_a_thin_cell_is_not_judged
 
 def test_a_group_that_does_not_exist_shows_nothing_and_a_cell_without_signal_says_so() -> None:
     figure = Figure("llama-3.2")
-    figure.set("cell_signal", False, **NQ)
+    figure.put("cell_signal", False, **NQ)
     grey = (found := figure.check())[found["measured"].str.endswith("(no signal)")]
     assert ONE in set(zip(grey["model"], grey["dataset"], strict=True))
     assert "popqa" not in set(grey["dataset"])
     for column in ("delta_p", "ci_high"):
-        figure.set(column, np.nan, model="llama-3.2-1b", anchor="Q")
+        figure.put(column, np.nan, model="llama-3.2-1b", anchor="Q")
     for id_ in ("llama-3.2-1b-q-trough", "q-clearly-negative", "gap", "llama-3.2-1b-q-popqa"):
         own = {key: v for key, v in figure.verdicts(id_).items() if key[0] == "llama-3.2-1b"}
         assert set(own.values()) == {"outside"}, id_

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
+from workflow import SHIPPED
 
 from anchorscope.calibration import sensitivity
 from anchorscope.experiments.knockout import cell_tables
@@ -18,8 +18,7 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
 from anchorscope.workflow.config import load
 
-ROOT = Path(__file__).parents[2]
-CONFIG = load(yaml.safe_load((ROOT / "config.yaml").read_text(encoding="utf-8"))).model_dump()
+CONFIG = load(SHIPPED).model_dump()
 NAMES = (
     "penalty-0.1", "penalty-10", "prior-natural", "scoring-published", "disjoint-subject-answer",
     "anchors-subject", "blocks-answer", "finder-offline",

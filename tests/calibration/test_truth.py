@@ -2,7 +2,6 @@
 
 import itertools
 import re
-from collections import Counter
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +14,6 @@ from instrument import EXPERTS, answers_table, short_of_memory
 from anchorscope.anchors import labels
 from anchorscope.calibration import training, truth, verdicts
 from anchorscope.passes import planning
-from anchorscope.questions import world
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room
 
@@ -228,26 +226,6 @@ def test_what_is_not_run_is_blank_and_what_is_dropped_is_counted(model):
     assert len(frame) == len(answers) - 2 and counts.total == len(answers)
     assert counts.dropped == {"no answer anchor": 2}
     assert list(frame.reset_index().columns) == list(truth.COLUMNS)
-
-
-SMALL = {"scored": 4, "redundant": 4, "neutral": 4, "unseen": 4, "words_per_group": 3}
-SETTINGS = {"style": "relation", "seed": 0, "pathways": "both", **SMALL}
-TRAIN = {
-    "curriculum": "planted", "graded": True, "steps": 10, "settle": 4,
-    "settle_frameless": 0, "frameless": 0.15, "seed": 0, "learning_rate": 4e-3,
-}  # fmt: skip
-
-
-def test_graded_pairs_are_what_the_curriculum_shows():
-    facts = world.facts(**SETTINGS)
-    pairs = truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN)
-    taught = facts[facts["planned"].notna()]
-    assert set(zip(taught["question"], taught["planned"], strict=True)) <= pairs
-    assert {q for q, _ in pairs} & set(facts["question"]) == set(taught["question"])
-    shown = Counter(question for question, _ in pairs if question in set(taught["question"]))
-    assert min(shown.values()) >= 2  # the planted answer and another
-    for nothing in ({"graded": False}, {"steps": 0, "settle": 0}):
-        assert truth.graded_pairs({"w": facts}, {"w": SETTINGS}, TRAIN | nothing) == set()
 
 
 RIGHT_ID, WRONG_ID = 70, 91

@@ -1,4 +1,4 @@
-"""Null controls on small tables: what is called empty, and what is not."""
+"""Floors and null controls on small tables: what holds, what is called empty, and what is not."""
 
 import itertools
 from typing import Any
@@ -7,8 +7,72 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from anchorscope.calibration import null_controls
+from anchorscope.calibration import requirements
 from anchorscope.storage.errors import AnchorscopeError
+
+
+def calibrated(**changed: float) -> pd.DataFrame:
+    """The rows that floors look at, of two models on two datasets; all hold unless changed."""
+    values = {"verdict_accuracy": 0.99, "probe_auc": 0.99, "seal": 0.0, "random_flip_share": 0.01}
+    values |= {"answer_auc": 0.5, "pathway_auc": 0.97, "sensitivity": 0.7, "specificity": 0.98}
+    values |= {"matched_truth_q": 0.95, "matched_truth_a": 0.02}
+    rows = [
+        {"model": model, "dataset": dataset, "site": "mlp", "position": "final", "z": z}
+        | {"kind": kind, "layer": layer, "grouping": grouping, "headline": layer == 1}
+        | (values if (layer, grouping) == (1, "per_layer") else dict.fromkeys(values, -1.0))
+        for model in ("a", "b")
+        for dataset in ("x", "y")
+        for z in ("all", "0", "1")
+        for kind in ("all", "against-prior", "truism", "myth")
+        for layer in (0, 1)
+        for grouping in ("per_layer", "replicate")
+    ]
+    table = pd.DataFrame(rows)
+    one = (table["model"] == "a") & (table["dataset"] == "x")
+    for name, value in changed.items():
+        table.loc[one & table["headline"], name] = value
+    return table
+
+
+def test_a_perfect_table_holds_every_floor_in_every_cell_and_mean() -> None:
+    found = requirements.floors(calibrated())
+    columns = ["floor", "scope", "model", "dataset", "required", "measured", "holds"]
+    assert list(found.columns) == columns
+    assert found["holds"].all()
+    assert len(found[found["scope"] == "cell"]) == 14 * 4
+    assert len(found[found["scope"] == "mean"]) == 9 * 2
+    assert set(found.loc[found["scope"] == "mean", "dataset"]) == {"all"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "scopes"),
+    [
+        ("verdict_accuracy", 0.949, {"cell"}), ("probe_auc", 0.969, {"cell"}),
+        ("seal", 1e-9, {"cell"}), ("random_flip_share", 0.051, {"cell"}),
+        ("answer_auc", 0.61, {"cell"}), ("answer_auc", 0.39, {"cell"}),
+        ("pathway_auc", 0.84, {"cell", "mean"}), ("specificity", 0.91, {"mean"}),
+        ("sensitivity", 0.44, {"cell", "mean"}), ("sensitivity", 0.59, {"mean"}),
+        ("sensitivity", 0.61, set()), ("sensitivity", np.nan, {"cell", "mean"}),
+        ("matched_truth_q", 0.6, {"mean"}), ("matched_truth_a", 0.3, {"mean"}),
+    ],
+)  # fmt: skip
+def test_each_floor_is_missed_by_what_lies_below_it_or_was_not_measured(
+    column: str, value: float, scopes: set[str]
+) -> None:
+    found = requirements.floors(calibrated(**{column: value}))
+    columns = {floor.name: floor.column for floor in requirements.FLOORS}
+    lost = found[~found["holds"]].replace({"floor": columns})
+    assert set(lost["model"]) <= {"a"}
+    assert {*zip(lost["floor"], lost["scope"], strict=True)} == {(column, s) for s in scopes}
+    assert ("not measured" in requirements.in_words(found)) == np.isnan(value)
+
+
+def test_the_words_name_every_floor_that_is_missed_and_no_other() -> None:
+    words = requirements.in_words(requirements.floors(calibrated(sensitivity=0.41)))
+    assert words.startswith("72 of 74 floors hold.")
+    assert "sensitivity against the prior, a on x: 0.410, required at least 0.45" in words
+    assert "sensitivity against the prior, mean of a: 0.555, required at least 0.65" in words
+    assert words.count("Missed") == 2
 
 
 def controls(**changed: Any) -> pd.DataFrame:
@@ -45,11 +109,10 @@ def interchange() -> pd.DataFrame:
     keys = itertools.product(
         ("mlp", "attn"), range(3), ("matched", "placebo"), ("all", "0", "1"), ("Q", "A", "all")
     )
-    rows = [(site, "final", *key, 0.77, 99) for site, *key in keys]
-    names = ["site", "position", "layer", "arm", "label", "anchor", "follows", "n_paired"]
-    table = pd.DataFrame(rows, columns=names)
-    place = ["layer", "arm", "label", "anchor"]
-    table.loc[table[place].eq([1, "matched", "0", "Q"]).all(axis=1), names[-2:]] = (0.04, 25)
+    names = ["site", "layer", "arm", "label", "anchor"]
+    table = pd.DataFrame(keys, columns=names).assign(position="final", follows=0.77, n_paired=99)
+    here = table[names[1:]].eq([1, "matched", "0", "Q"]).all(axis=1)
+    table.loc[here, ["follows", "n_paired"]] = (0.04, 25)
     return table
 
 
@@ -57,12 +120,9 @@ def judged(*names: str, without: str = "", **changed: Any) -> pd.DataFrame:
     """The table of null controls; `shuffled` is judged by probes that learned shuffled labels."""
     said = {"model": "m", "dataset": "d", "expectation": "nothing is there"}
     nulls = {name: said | {"shuffled": name == "shuffled"} for name in names}
-    tables = [
-        controls(**changed),
-        curve().query(f"condition != '{without}'"),
-        interchange().query(f"arm != '{without}'"),
-    ]
-    return null_controls.table(nulls, *([table] * len(names) for table in tables))
+    others = curve().query(f"condition != '{without}'"), interchange().query(f"arm != '{without}'")
+    tables = ([table] * len(names) for table in (controls(**changed), *others))
+    return requirements.null_controls(nulls, *tables)
 
 
 def mlp(*names: str, **changed: Any) -> dict[str, Any]:
@@ -72,7 +132,7 @@ def mlp(*names: str, **changed: Any) -> dict[str, Any]:
 def test_a_row_for_each_control_and_read_out_tells_its_headline_layer() -> None:
     names = ("untrained", "ungraded")
     table = judged(*names)
-    assert list(table.columns) == list(null_controls.COLUMNS)
+    assert list(table.columns) == list(requirements.NULL_COLUMNS)
     keys = table[["control", "site", "layer"]].to_numpy().tolist()
     assert keys == [[name, site, 1] for name in names for site in ("mlp", "attn")]
     row = mlp()
