@@ -1,0 +1,90 @@
+"""The numbers of a small cell stay those of tests/data/cell.
+
+Run as a script, this stores today's; CHANGELOG.md then says why they moved.
+"""
+
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from anchorscope.experiments.knockout import cell_tables
+from anchorscope.probes import draws, floors, scores
+from anchorscope.probes.fitting import Settings
+from anchorscope.storage import files
+
+STORED = Path(__file__).parents[1] / "data" / "cell"
+SETTINGS = Settings(folds=3, inner_folds=3, refits=3, grid=[0.01, 1.0])
+BOOTSTRAP = {"draws": 50, "level": 0.95, "min_n": 10, "min_clusters": 5}
+N = 60
+CUT = ("knockout", "random", "question", "matched", "placebo")
+PASSES = [(name, draw) for name in CUT for draw in range(1 + (name == "random"))]
+
+
+def answers():
+    """Half of the samples need their question; partners are anybody, so that few pairs count."""
+    each, random = np.arange(N), np.random.default_rng(0)
+    texts = {"id": [f"a{i:02}" for i in each], "subject": [f"s{i // 2}" for i in each]}
+    said = {
+        name: [f"{name} {i % k}" for i in each] for name, k in (("ea_text", 7), ("response", 9))
+    }
+    known = {"question": [f"q{i} {'long ' * (i % 5)}" for i in each], "relation": each % 2}
+    others = {f"{arm}_partner": np.roll(texts["id"], k) for k, arm in enumerate(CUT[3:], 5)}
+    found = pd.DataFrame(texts | said | known | others).astype({"relation": str})
+    found["label"], found["popularity"] = random.integers(0, 2, N), random.integers(1, 99, N)
+    found["random_complete"], found["repeats_subject"] = each % 10 > 0, each % 6 == 0
+    return found.assign(dropped=None, partner_source="relations", n_blocked_knockout=2)
+
+
+def activations(readout, condition, draw):
+    """Ids and features [2, N, 8]: the label, which a cut hides in part."""
+    table, noise = answers(), np.random.default_rng(len(readout)).normal(size=(2, N, 8))
+    sign = np.where(table["label"] == 1, 1.0, -1.0)
+    hidden = {"random": 0.1 + 0.1 * draw, "question": 1.8, "clean": 0}.get(condition, 1.5)
+    noise[:, :, 0] += sign * (1.2 - hidden * (np.arange(N) % 2 == 0)) * [[0.5], [1.5]]
+    return table["id"].tolist(), torch.as_tensor(noise, dtype=torch.float32)
+
+
+def scored():
+    """Scores, and those of the probes learned from bootstrap draws."""
+    drawn = scores.drawn(answers(), SETTINGS)
+    frames = []
+    for readout in ("mlp/final", "mlp/prompt_end"):
+        read, extras = partial(activations, readout), readout == "mlp/final"
+        given = (read, answers(), readout, PASSES, SETTINGS)
+        frames.append(scores.score(*given, extras=extras, draws=drawn))
+    return pd.concat(frames, ignore_index=True), drawn
+
+
+@cache
+def tables():
+    """The tables of the stored scores."""
+    read = (files.read_parquet(STORED / f"{name}.parquet") for name in ("scores", "floors"))
+    drawn, probe = draws.read(STORED / "draws.safetensors"), SETTINGS.model_dump()
+    return cell_tables.tables(*read, answers(), drawn, probe=probe, bootstrap=BOOTSTRAP, seed=0)
+
+
+def test_probes_and_floors_score_as_they_did():
+    found = {"scores": scored()[0], "floors": floors.floors(answers(), SETTINGS)}
+    for name, table in found.items():
+        stored = files.read_parquet(STORED / f"{name}.parquet")
+        pd.testing.assert_frame_equal(table, stored, rtol=1e-3, atol=1e-3, check_dtype=False)
+
+
+@pytest.mark.parametrize("name", cell_tables.COLUMNS)
+def test_the_same_scores_give_the_same_table(name, tmp_path):
+    files.write_csv(tables()[name], tmp_path / "found.csv")
+    found, stored = (files.read_csv(p) for p in (tmp_path / "found.csv", STORED / f"{name}.csv"))
+    pd.testing.assert_frame_equal(found, stored, rtol=1e-5)
+
+
+if __name__ == "__main__":
+    table, drawn = scored()
+    files.write_parquet(table, STORED / "scores.parquet")
+    files.write_parquet(floors.floors(answers(), SETTINGS), STORED / "floors.parquet")
+    drawn.write(STORED / "draws.safetensors")
+    for name, frame in tables().items():
+        files.write_csv(frame, STORED / f"{name}.csv")
