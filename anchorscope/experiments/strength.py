@@ -31,10 +31,8 @@ def of_scores(
     """How well scores s [layers, n] tell right from wrong answers, beside the hardest floor.
 
     Args:
-        s, position: the scores, and where they are read.
         answers: as `samples.in_order` returns them.
         floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
-        drawn, level: the bootstrap, and the level of its intervals.
 
     Returns:
         Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the

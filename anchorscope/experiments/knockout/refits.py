@@ -23,7 +23,6 @@ COLUMNS = (
     "draws",
 )  # fmt: skip
 QUANTITIES = ("share", "delta_p_q", "delta_p_all", "probe_auc")
-KNOCKOUT = ("knockout", 0)
 PROBLEMS_AT_ONCE = 250
 
 
@@ -45,11 +44,9 @@ def refit(
 
     Args:
         read, answers: as of `scores.score`; `clean` and `knockout` are read.
-        readout: such as `mlp/final`.
         settings, fitted: of the clean pass's probes, of all layers; their seed is also that of the
             draws.
-        draws: bootstrap draws. One that leaves some probe a single class is not used.
-        device: where probes are fitted.
+        draws: of the bootstrap. One that leaves some probe a single class is not used.
 
     Returns:
         A row for each quantity at one and two thirds of the depth and at the headline layer, with
@@ -62,7 +59,7 @@ def refit(
         AnchorscopeError: a probe cannot be fitted, or no draw is usable.
     """
     plan = fitting.design(samples.kept(answers), settings, readout)
-    passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, KNOCKOUT)]
+    passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, ("knockout", 0))]
     layers = _layers(passes[0], fitted, plan)
     passes, fitted = [features.at(x, layers) for x in passes], fitted.at(layers)
     drawn = _draw(answers, draws, plan)
