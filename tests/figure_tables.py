@@ -31,7 +31,6 @@ def _cells(models: Sequence[Pair], datasets: Sequence[Pair]) -> list[dict[str, A
 
 
 def _band(name: str, value: float, half: float) -> dict[str, float]:
-    """The ends of an interval."""
     return {f"{name}_low": value - half, f"{name}_high": value + half}
 
 
@@ -89,9 +88,8 @@ def interchange_of(
     rows = []
     arms = (("matched", 0.95), ("placebo", 0.03), ("matched-placebo", 0.92))
     for cell, (arm, q), label in product(_cells(models, datasets), arms, ("all", "0", "1")):
-        for (anchor, follows), layer in product(
-            {"Q": q, "A": 0.02, "all": 0.4 * q}.items(), range(layers)
-        ):
+        groups = (("Q", q), ("A", 0.02), ("all", 0.4 * q))
+        for (anchor, follows), layer in product(groups, range(layers)):
             row = cell | AT | {"layer": layer, "arm": arm, "label": label, "anchor": anchor}
             row |= {"n": 120, "n_partner": 100, "n_paired": 90, "coverage": 0.75, "thin": False}
             row |= {"follows": follows, "delta_p": -60 * follows, "source": "relations"}
@@ -105,13 +103,10 @@ def density_of(models: Sequence[Pair], datasets: Sequence[Pair]) -> pd.DataFrame
     rows = []
     for i, cell in enumerate(_cells(models, datasets)):
         for condition, wide, weight in (("knockout", 1.3, 0.4), ("random", 0.35, 0.03)):
-            x = np.linspace(-9, 3, 61)
-            near, far = (
-                np.exp(-0.5 * ((x - at) / wide) ** 2) / wide for at in (0, -5 + 0.4 * (i % 4))
-            )
-            spread = {"x": x, "density": 0.4 * ((1 - weight) * near + weight * far)}
-            fixed = cell | AT | {"condition": condition, "layer": 11 + i % 2}
-            rows.append(pd.DataFrame(spread | fixed))
+            x, middles = np.linspace(-9, 3, 61), (0, -5 + 0.4 * (i % 4))
+            near, far = (np.exp(-0.5 * ((x - at) / wide) ** 2) / wide for at in middles)
+            row = {"x": x, "density": 0.4 * ((1 - weight) * near + weight * far)} | cell | AT
+            rows.append(pd.DataFrame(row | {"condition": condition, "layer": 11 + i % 2}))
     return pd.concat(rows, ignore_index=True)
 
 
@@ -133,9 +128,8 @@ def curve_of(
         at = layer / max(layers - 1, 1)
         fall = -(40 + 4 * k + 3 * (i % 4)) * (1 - math.exp(-5 * at))
         share = (top + 0.03 * (i % 4)) * (1 - math.exp(-8 * (at + 0.03)))
-        for anchor, part, mean in (
-            ("Q", share, fall), ("A", 1 - share, -3.0), ("all", 1.0, share * fall),
-        ):  # fmt: skip
+        groups = (("Q", share, fall), ("A", 1 - share, -3.0), ("all", 1.0, share * fall))
+        for anchor, part, mean in groups:
             mean += rng.normal(0, 1.2)
             q = anchor == "Q"
             row = cell | {"site": site, "position": position, "condition": condition}

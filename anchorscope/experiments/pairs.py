@@ -1,7 +1,5 @@
 """Tables of arms: what a sample does beside its partner, by label and by the knockout's flips."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -25,14 +23,6 @@ class Arm:
     # shares, or a difference of these
     values: Mapping[str, np.ndarray]
 
-    def __sub__(self, other: Arm) -> Arm:
-        """The difference, over the samples that count in both."""
-        return Arm(
-            self.partner & other.partner,
-            self.counted & other.counted,
-            {name: self.values[name] - other.values[name] for name in self.values},
-        )
-
 
 def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
     """Where each sample's partner stands among the answers, int64 [n]; -1 where it has none."""
@@ -49,8 +39,7 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    `source` tells where relations come from, see `partners.Interchange`; for the other arguments
-    see `Analysis.table`.
+    `source`: see `partners.Interchange`; for the other arguments see `Analysis.table`.
     """
     z = analysis.answers["label"].astype(str).to_numpy()
 

@@ -112,7 +112,6 @@ def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
 
 
 def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
-    """An interval's two columns."""
     low, high = intervals.percentile(replicates, level)
     return {f"{name}_low": low, f"{name}_high": high}
 

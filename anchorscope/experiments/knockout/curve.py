@@ -152,7 +152,7 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     says where as many tokens were blocked at random as by the knockout (all, if absent). Raises
     AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
-    answers, beside = analysis.answers, {"signal": analysis.strength["signal"]}
+    answers, signal = analysis.answers, analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
         found = _against_random(readout, answers) | interchange.contrasts(readout, answers)
@@ -165,20 +165,16 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
         spread = spreads["estimate"]
         low, high = spread.interval(0.9)
-        more = {"ci90_low": low, "ci90_high": high, **beside}
-        return more | analysis.band(spread, found["n"] > 0) | {"effect": _effect(found | more)}
+        said = {
+            NOT_INTERPRETABLE: ~signal,
+            NO: (low >= -MARGIN) & (high <= MARGIN),
+            YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
+        }
+        effect = np.select(list(said.values()), list(said), UNCLEAR)
+        more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
+        return more | analysis.band(spread, found["n"] > 0)
 
     return analysis.table(CONTRASTS, groups, ("knockout", "random", *ARMS), describe)
-
-
-def _effect(found: Columns) -> np.ndarray:
-    """What can be said of each layer's contrast, [layers]."""
-    cases = {
-        NOT_INTERPRETABLE: ~found["signal"],
-        NO: (found["ci90_low"] >= -MARGIN) & (found["ci90_high"] <= MARGIN),
-        YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
-    }
-    return np.select(list(cases.values()), list(cases), UNCLEAR)
 
 
 def _against_random(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:

@@ -94,10 +94,8 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
         if follow.empty:
             del panels[1]
         named = {"model": model[1], "dataset": dataset[1]}
-        first = place % across == 0
-        views.append(_column(cell, named, panels, shared, look, labels=first))
-    caption = _caption(rows, pairs, asked)
-    return draw.figure_of(views, across, width, asked.title, caption, look)
+        views.append(_column(cell, named, panels, shared, look, labels=place % across == 0))
+    return draw.figure_of(views, across, width, asked.title, _caption(rows, pairs, asked), look)
 
 
 def auc_axis(least: float) -> Axis:
@@ -184,10 +182,7 @@ def _floor(rows: pd.DataFrame) -> str:
 
 
 def _equivalence(pairs: pd.DataFrame) -> str:
-    """At which layers random tokens leave the mean ΔP alone, and where that is not shown.
-
-    Layers without a signal are left out: there nothing can be said.
-    """
+    """At which layers with a signal random tokens leave the mean ΔP alone, and where not surely."""
     rows = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
     if rows.empty:
         return "Effect of random tokens: not measured."

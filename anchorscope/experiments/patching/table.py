@@ -71,7 +71,8 @@ def arms(readout: Readout, answers: pd.DataFrame, rows: pd.DataFrame) -> dict[st
     random = 1.0 * ((control > 0) != own)
     changed = facts.loc[RANDOM.name]["changed"].reindex(ids).to_numpy(dtype=np.float64)
     found = {}
-    for arm, one in ((arm, one) for arm, one in ARMS.items() if one.name in s):
+    measured = {arm: one for arm, one in ARMS.items() if one.name in s}
+    for arm, one in measured.items():
         flips = 1.0 * ((s[one.name] > 0) != own)
         places = pairs.places(answers, facts.loc[one.name]["partner"].reindex(ids))
         counted = ~np.isnan(s[one.name] + control) & (places >= 0) & (changed > 0)
