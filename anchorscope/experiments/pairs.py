@@ -58,12 +58,8 @@ def table(
 def _group(named: dict[str, object], arm: Arm, whole: np.ndarray) -> Group:
     """Some samples [1, layers, n] in an arm."""
     counted = whole & arm.counted
-    n_paired = count(counted)
-    known = {
-        "n_partner": count(whole & arm.partner),
-        "n_paired": n_paired,
-        "coverage": intervals.ratio(n_paired, count(whole)),
-    }
+    known = {"n_partner": count(whole & arm.partner), "n_paired": count(counted)}
+    known["coverage"] = intervals.ratio(known["n_paired"], count(whole))
     bounds = {"delta_p": ANY, "contrast": (-1.0, 1.0)}
     shares = (-1.0, 1.0) if "-" in str(named["arm"]) else SHARE
     quantities = {

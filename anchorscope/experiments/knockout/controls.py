@@ -137,7 +137,6 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
 
 
 def _flips(analysis: Analysis) -> Columns:
-    """What flips, and how deep."""
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
     found: Columns = {}
     for prefix, condition in (("", "knockout"), ("random_", "random"), ("question_", "question")):

@@ -51,7 +51,8 @@ def answers(**changed: Any) -> pd.DataFrame:
 
 
 def at(table: pd.DataFrame, arm: str, label: str = "all", anchor: str = "all") -> pd.Series:
-    keyed = table[table["layer"] == 0].set_index(["arm", "label", "anchor"], verify_integrity=True)
+    keyed = table[table["layer"] == 0].set_index(["arm", "label", "anchor"])
+    assert keyed.index.is_unique
     return keyed.loc[arm, label, anchor]
 
 

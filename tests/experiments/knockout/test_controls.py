@@ -186,10 +186,8 @@ def test_the_calibration_error_is_that_of_a_slow_loop() -> None:
 
 def test_calibration_is_judged_at_the_natural_prior() -> None:
     fold = np.arange(N) // 2 % 5
-    odds = np.empty(N)
-    for k in range(5):
-        share = LABELS[fold != k].mean()
-        odds[fold == k] = np.log(share / (1 - share))
+    share = np.array([LABELS[fold != k].mean() for k in fold])
+    odds = np.log(share / (1 - share))
     for balanced in (True, False):
         expected = [controls.ece(sigmoid(s + balanced * odds), LABELS) for s in S["clean"]]
         assert table(balanced=balanced)["ece"].to_numpy() == pytest.approx(expected)

@@ -16,17 +16,15 @@ from anchorscope.storage.errors import AnchorscopeError
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
 LAYERS = 4
-Tables = tuple[pd.DataFrame, ...]
+Spec = dict[str, Any]
 
 
-def draw(
-    chart: Callable[..., Any], tables: Sequence[pd.DataFrame], **kwargs: Any
-) -> dict[str, Any]:
+def draw(chart: Callable[..., Any], tables: Sequence[pd.DataFrame], **kwargs: Any) -> Spec:
     settings = {"title": "T", "panels": MODELS, "datasets": DATASETS, "readout": ("mlp", "final")}
     return dict(chart(*tables, **settings | kwargs).to_dict())
 
 
-def tables() -> Tables:
+def tables() -> tuple[pd.DataFrame, ...]:
     """Controls, curve, density."""
     by_layer = (figure_tables.controls_of, figure_tables.curve_of)
     made = (make(MODELS, DATASETS, LAYERS) for make in by_layer)
@@ -38,7 +36,7 @@ def contrasts() -> pd.DataFrame:
 
 
 @lru_cache
-def usual() -> dict[str, Any]:
+def usual() -> Spec:
     return draw(probes_chart, tables())
 
 
@@ -111,14 +109,14 @@ def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: 
     assert "Noise floor: not measured." in caption(without)
 
 
-def panel(spec: dict[str, Any], title: str) -> dict[str, Any]:
+def panel(spec: Spec, title: str) -> Spec:
     """The panel whose y axis has that title."""
-    panels: list[dict[str, Any]] = spec["concat"][0]["vconcat"]
+    panels: list[Spec] = spec["concat"][0]["vconcat"]
     axes = [next(views(view, "line"))["encoding"]["y"]["axis"]["title"] for view in panels]
     return panels[axes.index(title)]
 
 
-def drawn(spec: dict[str, Any], title: str) -> pd.DataFrame:
+def drawn(spec: Spec, title: str) -> pd.DataFrame:
     """The rows of its lines; of the AUC those of the read-out's own."""
     rows = pd.DataFrame(points(spec, panel(spec, title)))
     return rows[~rows["chance"].astype(bool)] if title == "Probe AUC" else rows
