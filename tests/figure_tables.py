@@ -11,33 +11,26 @@ import vl_convert
 
 from anchorscope.experiments.knockout.curve import NO
 
-Pair = tuple[str, str]
+Pairs = Sequence[tuple[str, str]]
 MODELS = [("one", "Model One"), ("two", "Model Two")]
 DATASETS = [("a", "Alpha"), ("b", "Beta"), ("c", "Gamma"), ("d", "Delta")]
 FLOORS = ("answer", "question", "response", "text")
-READOUTS = [
-    (s, p) for s in ("attn", "mlp", "resid") for p in ("final", "before_answer", "last_answer")
-]
+READOUTS = list(product(("attn", "mlp", "resid"), ("final", "before_answer", "last_answer")))
 AT = {"site": "mlp", "position": "final"}
-CONTRASTS = {
-    "knockout": 30.0, "random": 4.0, "knockout-random": 26.0,
-    "matched": 34.0, "placebo": 3.0, "matched-placebo": 31.0,
-}  # fmt: skip
+CONTRASTS = {"knockout": 30.0, "random": 4.0, "knockout-random": 26.0}
+CONTRASTS |= {"matched": 34.0, "placebo": 3.0, "matched-placebo": 31.0}
 FLIPPED = {"knockout": 0.4, "random": 0.05, "matched": 0.38, "placebo": 0.02}
 
 
-def _cells(models: Sequence[Pair], datasets: Sequence[Pair]) -> list[dict[str, Any]]:
+def _cells(models: Pairs, datasets: Pairs) -> list[dict[str, Any]]:
     return [{"model": m, "dataset": d} for (m, _), (d, _) in product(models, datasets)]
 
 
 def _band(name: str, value: float, half: float) -> dict[str, float]:
-    """The ends of an interval."""
     return {f"{name}_low": value - half, f"{name}_high": value + half}
 
 
-def controls_of(
-    models: Sequence[Pair], datasets: Sequence[Pair], layers: int = 16, blind: int = 0
-) -> pd.DataFrame:
+def controls_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0) -> pd.DataFrame:
     """Controls of cells whose probes get better with depth, and whose controls stay low.
 
     The first `blind` layers have no signal.
@@ -66,9 +59,7 @@ def controls_of(
     return pd.DataFrame(rows)
 
 
-def contrasts_of(
-    models: Sequence[Pair], datasets: Sequence[Pair], layers: int = 16, blind: int = 0
-) -> pd.DataFrame:
+def contrasts_of(models: Pairs, datasets: Pairs, layers: int = 16, blind: int = 0) -> pd.DataFrame:
     """Contrasts in which random tokens have no effect; the first `blind` layers say nothing."""
     rows = []
     for cell, (contrast, share) in product(_cells(models, datasets), CONTRASTS.items()):
@@ -82,16 +73,13 @@ def contrasts_of(
     return pd.DataFrame(rows)
 
 
-def interchange_of(
-    models: Sequence[Pair], datasets: Sequence[Pair], layers: int = 16
-) -> pd.DataFrame:
+def interchange_of(models: Pairs, datasets: Pairs, layers: int = 16) -> pd.DataFrame:
     """Interchanges in which Q-Anchored answers follow matched questions, and no placebo."""
     rows = []
     arms = (("matched", 0.95), ("placebo", 0.03), ("matched-placebo", 0.92))
     for cell, (arm, q), label in product(_cells(models, datasets), arms, ("all", "0", "1")):
-        for (anchor, follows), layer in product(
-            {"Q": q, "A": 0.02, "all": 0.4 * q}.items(), range(layers)
-        ):
+        groups = (("Q", q), ("A", 0.02), ("all", 0.4 * q))
+        for (anchor, follows), layer in product(groups, range(layers)):
             row = cell | AT | {"layer": layer, "arm": arm, "label": label, "anchor": anchor}
             row |= {"n": 120, "n_partner": 100, "n_paired": 90, "coverage": 0.75, "thin": False}
             row |= {"follows": follows, "delta_p": -60 * follows, "source": "relations"}
@@ -100,26 +88,23 @@ def interchange_of(
     return pd.DataFrame(rows)
 
 
-def density_of(models: Sequence[Pair], datasets: Sequence[Pair]) -> pd.DataFrame:
+def density_of(models: Pairs, datasets: Pairs) -> pd.DataFrame:
     """Densities of Δlogit: two humps under the knockout, a narrow one under random tokens."""
     rows = []
     for i, cell in enumerate(_cells(models, datasets)):
         for condition, wide, weight in (("knockout", 1.3, 0.4), ("random", 0.35, 0.03)):
-            x = np.linspace(-9, 3, 61)
-            near, far = (
-                np.exp(-0.5 * ((x - at) / wide) ** 2) / wide for at in (0, -5 + 0.4 * (i % 4))
-            )
-            spread = {"x": x, "density": 0.4 * ((1 - weight) * near + weight * far)}
-            fixed = cell | AT | {"condition": condition, "layer": 11 + i % 2}
-            rows.append(pd.DataFrame(spread | fixed))
+            x, middles = np.linspace(-9, 3, 61), (0, -5 + 0.4 * (i % 4))
+            near, far = (np.exp(-0.5 * ((x - at) / wide) ** 2) / wide for at in middles)
+            row = {"x": x, "density": 0.4 * ((1 - weight) * near + weight * far)} | cell | AT
+            rows.append(pd.DataFrame(row | {"condition": condition, "layer": 11 + i % 2}))
     return pd.concat(rows, ignore_index=True)
 
 
 def curve_of(
-    models: Sequence[Pair],
-    datasets: Sequence[Pair],
+    models: Pairs,
+    datasets: Pairs,
     layers: int = 16,
-    readouts: Sequence[Pair] = (("mlp", "final"),),
+    readouts: Pairs = (("mlp", "final"),),
     blind: int = 0,
 ) -> pd.DataFrame:
     """Curves in which Q falls and A stays, at each read-out with a depth of its own.
@@ -133,9 +118,8 @@ def curve_of(
         at = layer / max(layers - 1, 1)
         fall = -(40 + 4 * k + 3 * (i % 4)) * (1 - math.exp(-5 * at))
         share = (top + 0.03 * (i % 4)) * (1 - math.exp(-8 * (at + 0.03)))
-        for anchor, part, mean in (
-            ("Q", share, fall), ("A", 1 - share, -3.0), ("all", 1.0, share * fall),
-        ):  # fmt: skip
+        groups = (("Q", share, fall), ("A", 1 - share, -3.0), ("all", 1.0, share * fall))
+        for anchor, part, mean in groups:
             mean += rng.normal(0, 1.2)
             q = anchor == "Q"
             row = cell | {"site": site, "position": position, "condition": condition}
@@ -162,9 +146,7 @@ def _flipped(condition: str, anchor: str, share: float, i: int) -> dict[str, flo
     return {"flip_share": flips, "n_paired": n} | ends
 
 
-def calibration_of(
-    models: Sequence[Pair], datasets: Sequence[Pair], layers: int = 3
-) -> pd.DataFrame:
+def calibration_of(models: Pairs, datasets: Pairs, layers: int = 3) -> pd.DataFrame:
     """Calibration of cells in which `attn` is poor and `resid` good."""
     rng, rows = np.random.default_rng(2), []
     kinds = (("all", "all"), ("truism", "0"), ("all", "1"))

@@ -41,9 +41,6 @@ class Group:
     averages: Mapping[str, Means] = field(default_factory=dict)  # the same, without an interval
 
 
-Describe = Callable[[Columns, Mapping[str, Spread]], Columns]
-
-
 @dataclass(frozen=True)
 class Analysis:
     """One read-out of a cell, and how its intervals are made."""
@@ -69,30 +66,25 @@ class Analysis:
 
     @cached_property
     def cell_strength(self) -> Strength:
-        """Of the read-out as a whole, each sample scored at its own fold's layer.
-
-        No sample has a say in the choice of the layer that scores it.
-        """
+        """Of the read-out as a whole; no sample has a say in the choice of its own layer."""
         return self._strength(self.readout.own[None])
 
     def _strength(self, s: np.ndarray) -> Strength:
-        given = (self.answers, self.floors, self.drawn, self.level)
-        return of_scores(s, self.readout.position, *given)
+        where = self.readout.position
+        return of_scores(s, where, self.answers, self.floors, self.drawn, self.level)
 
     def table(
         self,
         columns: Sequence[str],
         groups: Callable[[Readout], Sequence[Group]],
         refitted: Sequence[str] = (),
-        describe: Describe = lambda *_: {},
+        describe: Callable[[Columns, Mapping[str, Spread]], Columns] = lambda *_: {},
     ) -> pd.DataFrame:
         """A row for each group and layer.
 
-        Args:
-            columns: of the table, in order.
-            groups: of a read-out; formed anew as the probes of each refit see it.
-            refitted: the conditions that `groups` reads; none: intervals hold the probes fixed.
-            describe: further columns of a group, from those it has and its quantities.
+        `groups` are formed anew as the probes of each refit see the read-out; `refitted` are the
+        conditions that they read (none: intervals hold the probes fixed). `describe` gives further
+        columns of a group, from those it has and its quantities.
         """
         refits = None
         if self.refits is not None and refitted:
@@ -114,14 +106,15 @@ class Analysis:
     def _columns(self, group: Group, spreads: Mapping[str, Spread]) -> Columns:
         """What the rows of every table may hold."""
         layers, n = np.arange(len(self.readout.clean)), count(group.members)
-        few = self._clusters(group.support) < self.min_clusters
+        held, known = (self.drawn.clusters_in(some) for some in (group.members, group.support))
+        few = _mean_of_ways(known) < self.min_clusters
         found: Columns = {
             **self.readout.key,
             **group.columns,
             "layer": layers,
             "headline": layers == self.readout.headline,
             "n": n,
-            "n_clusters": self._clusters(group.members),
+            "n_clusters": _mean_of_ways(held),
             "thin": (count(group.support) < self.min_n) | few,
         }
         for name, quantity in group.quantities.items():
@@ -130,9 +123,6 @@ class Analysis:
             found |= {name: spreads[name].estimate}
             found |= {f"{quantity.ends}_low": low, f"{quantity.ends}_high": high}
         return found | {name: means.estimate() for name, means in group.averages.items()}
-
-    def _clusters(self, members: np.ndarray) -> np.ndarray:
-        return _mean_of_ways(self.drawn.clusters_in(members))
 
     def band(self, spread: Spread, used: np.ndarray) -> Columns:
         """Max-t band over the layers `used` [layers], and how much refits widened it."""
@@ -150,15 +140,10 @@ def analyses(
 ) -> Iterator[Analysis]:
     """The read-outs of a cell, one after another, so that the effects of one are held at once.
 
-    Args:
-        scores: the table of `anchorscope.probes.scores.score`.
-        answers: the samples: id, question, subject, label; dropped rows are left out. Nothing
-            depends on the order of rows.
-        draws, seed: of the bootstrap, over subjects where known, else questions.
-        settings: of each `Analysis`.
-
-    Raises:
-        AnchorscopeError: scores and answers are not of the same samples.
+    Of the table of `anchorscope.probes.scores.score`, and the samples: id, question, subject,
+    label; dropped ones are left out, and nothing depends on the order of rows. Draws are of
+    subjects where known, else questions; `settings` are of each `Analysis`. Raises
+    AnchorscopeError: scores and answers are not of the same samples.
     """
     ordered = samples.in_order(answers)
     drawn = samples.bootstrap(ordered, draws, seed)

@@ -1,9 +1,7 @@
 """Tables of arms: what a sample does beside its partner, by label and by the knockout's flips."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -14,29 +12,16 @@ from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
 
-LABELS = ("all", "0", "1")
-
 
 @dataclass(frozen=True)
 class Arm:
-    """What an arm does to each sample at each layer.
-
-    `values` and `averages` (told without an interval) are what is averaged over the pairs that
-    count, [layers, n]: percentage points of `delta_p`, else 0 or 1, or a difference of these.
-    """
+    """What an arm does to each sample at each layer."""
 
     partner: np.ndarray  # whether the sample has a partner, bool [n]
     counted: np.ndarray  # whether the pair counts, bool [layers, n]
+    # averaged over the pairs that count, [layers, n] or [n]: percentage points of `delta_p`, else
+    # shares, or a difference of these
     values: Mapping[str, np.ndarray]
-    averages: Mapping[str, np.ndarray] = field(default_factory=dict)
-
-    def __sub__(self, other: Arm) -> Arm:
-        """The difference, over the samples that count in both."""
-        return Arm(
-            self.partner & other.partner,
-            self.counted & other.counted,
-            {name: self.values[name] - other.values[name] for name in self.values},
-        )
 
 
 def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarray:
@@ -54,15 +39,14 @@ def table(
 ) -> pd.DataFrame:
     """A row for each layer, arm, label (`all`, `0` right, `1` wrong) and anchor.
 
-    `source` tells where relations come from, see `partners.Interchange`; for the other arguments
-    see `Analysis.table`.
+    `source`: see `partners.Interchange`; for the other arguments see `Analysis.table`.
     """
     z = analysis.answers["label"].astype(str).to_numpy()
 
     def groups(readout: Readout) -> list[Group]:
         flips = anchored(readout.effects["knockout"].flip[0])
         found = []
-        for (name, arm), label, anchor in product(arms(readout).items(), LABELS, flips):
+        for (name, arm), label, anchor in product(arms(readout).items(), ("all", "0", "1"), flips):
             whole = ((label == "all") | (z == label)) & flips[anchor]
             named = {"arm": name, "label": label, "anchor": anchor, "source": source}
             found.append(_group(named, arm, whole[None]))
@@ -74,17 +58,12 @@ def table(
 def _group(named: dict[str, object], arm: Arm, whole: np.ndarray) -> Group:
     """Some samples [1, layers, n] in an arm."""
     counted = whole & arm.counted
-    n_paired = count(counted)
-    known = {
-        "n_partner": count(whole & arm.partner),
-        "n_paired": n_paired,
-        "coverage": intervals.ratio(n_paired, count(whole)),
-    }
+    known = {"n_partner": count(whole & arm.partner), "n_paired": count(counted)}
+    known["coverage"] = intervals.ratio(known["n_paired"], count(whole))
     bounds = {"delta_p": ANY, "contrast": (-1.0, 1.0)}
     shares = (-1.0, 1.0) if "-" in str(named["arm"]) else SHARE
     quantities = {
         column: Quantity(Means(values[None], counted), column, bounds.get(column, shares))
         for column, values in arm.values.items()
     }
-    averages = {column: Means(values, counted) for column, values in arm.averages.items()}
-    return Group(named | known, whole, counted, quantities, averages)
+    return Group(named | known, whole, counted, quantities)

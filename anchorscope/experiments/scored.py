@@ -37,25 +37,20 @@ class Cell:
     @property
     def samples(self) -> dict[str, Sample]:
         """Id → sample, as it was passed."""
-        found = (sample_of(record) for record in self.answers.to_dict("records"))
-        return {sample.id: sample for sample in found}
+        return {one.id: one for one in map(sample_of, self.answers.to_dict("records"))}
 
     @property
     def folds(self) -> dict[str, int]:
         """Id → outer fold of the probes."""
-        ids = map(str, self.probes.ids)
-        return dict(zip(ids, map(int, self.probes.fold), strict=True))
+        return dict(zip(map(str, self.probes.ids), map(int, self.probes.fold), strict=True))
 
     def score(
         self, samples: Sequence[Sample], interventions: Sequence[Intervention]
     ) -> pd.DataFrame:
-        """Pass samples under some interventions, and clean, and score every layer.
+        """Pass samples under some interventions, and clean, and score every layer: `COLUMNS`.
 
         A sample that has no prompt that an intervention wants, or one that the model cannot take,
-        is passed without that intervention.
-
-        Returns:
-            `COLUMNS`: s is the calibrated logit of the probe of the sample's fold, float64.
+        is passed without that intervention. s is the calibrated logit of its fold's probe, float64.
         """
         planned = arrange(
             [self._within(sample) for sample in samples],

@@ -13,9 +13,8 @@ from anchorscope.storage.errors import AnchorscopeError
 N = 200
 RANDOM = np.random.default_rng(0)
 Z = RANDOM.integers(0, 2, N)
-ANSWERS = pd.DataFrame(
-    {"id": [f"i{i:03}" for i in range(N)], "question": [f"q{i}" for i in range(N)], "label": Z}
-)
+TEXTS = {"id": [f"i{i:03}" for i in range(N)], "question": [f"q{i}" for i in range(N)]}
+ANSWERS = pd.DataFrame({**TEXTS, "label": Z})
 DRAWN = samples.bootstrap(ANSWERS, 400, 0)
 
 

@@ -27,11 +27,10 @@ DIFFERENCE = "-".join(ARMS)
 
 
 def report(analysis: Analysis) -> pd.DataFrame:
-    """Whether the probe follows when an answer is put behind another question.
+    """A row for each layer, arm, label and anchor: `INTERCHANGE`, see docs/products.md.
 
-    The answers have `<arm>_partner` and `partner_source`, where the interchange was run. A row for
-    each layer, arm, label and anchor, with the columns `INTERCHANGE`, see docs/products.md; blanks
-    where no pair counts. No rows where no sample has a partner. Raises AnchorscopeError: scores and
+    The answers have `<arm>_partner` and `partner_source`, where the interchange was run. Blanks
+    where no pair counts, no rows where no sample has a partner. Raises AnchorscopeError: scores and
     partners are not of the same samples.
     """
     answers = analysis.answers
@@ -49,7 +48,9 @@ def arms(readout: Readout, answers: pd.DataFrame) -> dict[str, Arm]:
     found = {name: _arm(readout, answers, name) for name in ARMS if name in readout.effects}
     if len(found) == len(ARMS):
         matched, placebo = found.values()
-        found[DIFFERENCE] = matched - placebo
+        both = {name: matched.values[name] - placebo.values[name] for name in matched.values}
+        partner, counted = matched.partner & placebo.partner, matched.counted & placebo.counted
+        found[DIFFERENCE] = Arm(partner, counted, both)
     return found
 
 

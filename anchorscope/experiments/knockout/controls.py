@@ -26,29 +26,20 @@ CONTROLS = (
 CELL = {"probe_auc": "cell_auc", "auc_low": "cell_low", "auc_high": "cell_high"}
 """Columns of a strength that a cell's name otherwise than with `cell_` before them."""
 DENSITY = ("site", "position", "condition", "layer", "x", "density")
-SHUFFLES = 100
 BINS = 10
-POINTS = 101
 
 
 def controls(
-    analysis: Analysis, scores: pd.DataFrame, answers: pd.DataFrame, *, balanced: bool = True
+    analysis: Analysis, scores: pd.DataFrame, answers: pd.DataFrame, *, balanced: bool
 ) -> pd.DataFrame:
     """What flips by itself, and what the probes know, of one read-out.
 
     A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not measured.
     Shares are fractions of the samples that the condition measured, ΔP percentage points; random
-    draws are averaged.
-
-    Args:
-        analysis: its seed is also that of the permutations, and must be that of the run (for the
-            shuffled labels).
-        scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
-        answers: in the order in which they were scored (for the shuffled labels alone).
-        balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
-
-    Raises:
-        AnchorscopeError: scores, answers and floors are not of the same samples.
+    draws are averaged. `scores` are of all read-outs and probes; `balanced` tells whether s is at
+    balanced classes (`scoring: calibrated`, `prior: balanced`). For the shuffled labels `answers`
+    are in the order in which they were scored, and the seed of `analysis` is that of the run.
+    Raises AnchorscopeError: scores, answers and floors are not of the same samples.
     """
     readout, whole = analysis.readout, analysis.cell_strength
     layers = np.arange(len(readout.clean))
@@ -121,7 +112,6 @@ def _quality(analysis: Analysis, answers: pd.DataFrame) -> Columns:
 
 
 def _ends(name: str, replicates: np.ndarray, level: float) -> Columns:
-    """An interval's two columns."""
     low, high = intervals.percentile(replicates, level)
     return {f"{name}_low": low, f"{name}_high": high}
 
@@ -147,14 +137,11 @@ def _before_the_answer(analysis: Analysis, scores: pd.DataFrame) -> Columns:
 
 
 def _flips(analysis: Analysis) -> Columns:
-    """What flips, and how deep."""
     readout, answers, effects = analysis.readout, analysis.answers, analysis.readout.effects
     found: Columns = {}
     for prefix, condition in (("", "knockout"), ("random_", "random"), ("question_", "question")):
-        if condition in effects:
-            one = effects[condition]
+        if one := effects.get(condition):
             found[f"{prefix}flip_share"] = _share(one)
-            # of each draw first
             found[f"{prefix}delta_p_q"] = intervals.mean_members(one.delta_p, one.flip)
         if ("offset", condition) in readout.others:
             flips = (readout.others["offset", condition] > 0) != (readout.clean > 0)
@@ -178,11 +165,11 @@ def _share(effects: Effects, among: np.ndarray | bool = True) -> np.ndarray:
 
 
 def _null(readout: Readout, seed: int) -> Columns:
-    """Flips, and mean ΔP among them, when Δlogit is dealt out among the samples."""
+    """Flips, and mean ΔP among them, when Δlogit is dealt out among the samples, 100 times."""
     if "knockout" not in readout.effects:
         return {}
     generator, n = np.random.default_rng(seed), readout.clean.shape[1]
-    dealt = np.stack([generator.permutation(n) for _ in range(SHUFFLES)])
+    dealt = np.stack([generator.permutation(n) for _ in range(100)])
     moved = readout.effects["knockout"].delta_logit[0]
     shares, depths = [], []
     for clean, delta_logit in zip(readout.clean, moved, strict=True):
@@ -205,22 +192,19 @@ def density(analysis: Analysis) -> pd.DataFrame:
     """
     readout = analysis.readout
     layer = int(np.argmax(np.nan_to_num(readout.auc)))
-    found = {
-        name: effects.delta_logit[:, layer].ravel()
-        for name, effects in readout.effects.items()
-        if name in ("knockout", "random")
-    }
+    run = [name for name in ("knockout", "random") if name in readout.effects]
+    found = {name: readout.effects[name].delta_logit[:, layer].ravel() for name in run}
     if not found:
         return pd.DataFrame(columns=list(DENSITY))
     low, high = np.quantile(np.concatenate([*found.values()]), [0.01, 0.99])
-    x = np.linspace(low, high, POINTS) if low < high else np.linspace(low - 1, high + 1, POINTS)
+    x = np.linspace(low, high, 101) if low < high else np.linspace(low - 1, high + 1, 101)
     frames = []
     for name, values in found.items():
         quartiles = np.quantile(values, [0.25, 0.75])
         spread = min(values.std(), np.ptp(quartiles) / 1.34) or values.std()
         # narrower than two points lie apart, a kernel would make a spike and no line
         width = max(0.9 * spread * len(values) ** -0.2, x[1] - x[0])
-        columns = {"condition": name, "layer": layer, "x": x}
+        columns = readout.key | {"condition": name, "layer": layer, "x": x}
         columns["density"] = norm.pdf(x[:, None], values, width).mean(1)
-        frames.append(pd.DataFrame(readout.key | columns)[list(DENSITY)])
+        frames.append(pd.DataFrame(columns)[list(DENSITY)])
     return pd.concat(frames, ignore_index=True)

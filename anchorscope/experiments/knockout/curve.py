@@ -58,9 +58,7 @@ def _of_condition(analysis: Analysis, condition: str) -> pd.DataFrame:
     right = (answers["label"] == 0).to_numpy()
     paired = right if condition in ARMS else complete(analysis.readout, answers)
     beside = {**analysis.strength, "cell_signal": analysis.cell_strength["signal"][0]}
-
-    def groups(readout: Readout) -> list[Group]:
-        return _groups(readout, answers, condition, paired)
+    groups = partial(_groups, answers=answers, condition=condition, paired=paired)
 
     def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
         return beside | analysis.band(spreads["delta_p"], ~found["thin"])
@@ -73,37 +71,29 @@ def _groups(
 ) -> list[Group]:
     """The groups of a condition, by every grouping for which it has what that needs."""
     means = partial(Means, placements=len(readout.effects[condition].flip))
+    known = {"popularity": _known(answers, "popularity")}
+    known["answer_accuracy"] = (answers["label"] == 0).to_numpy()
+    uncut = condition in (*ARMS, "noop")
+    blocked = np.zeros(len(answers)) if uncut else _known(answers, f"n_blocked_{condition}")
     found = []
     for grouping in GROUPINGS:
         if grouping == "replicate" and condition not in readout.replicate:
             continue
         flips, effects = _grouped(readout, answers, condition, grouping)
-        averages = {
-            "answer_accuracy": (answers["label"] == 0).to_numpy(),
-            "n_blocked": _blocked(answers, condition),
-            "delta_logit": effects.delta_logit,
-            "popularity": _known(answers, "popularity"),
-        }
+        averaged = known | {"n_blocked": blocked, "delta_logit": effects.delta_logit}
         for anchor, everyone in anchored(flips).items():
             members = everyone & effects.measured
             counted = members & paired
-            share = means(members, np.ones_like(members))
-            key = {"condition": condition, "grouping": grouping, "anchor": anchor}
-            group = Group(
-                columns=key | {"n_paired": count(counted)},
-                members=members,
-                support=counted if condition in ARMS else members,
-                quantities={
-                    "delta_p": Quantity(means(effects.delta_p, members), "ci"),
-                    "share": Quantity(share, "share_ci", SHARE),
-                    "flip_share": Quantity(means(effects.flip, counted), "flip", SHARE),
-                },
-                averages={
-                    name: Means(values, members & ~np.isnan(values))
-                    for name, values in averages.items()
-                },
-            )
-            found.append(group)
+            support = counted if condition in ARMS else members
+            key: Columns = {"condition": condition, "grouping": grouping, "anchor": anchor}
+            key |= {"n_paired": count(counted)}
+            quantities = {
+                "delta_p": Quantity(means(effects.delta_p, members), "ci"),
+                "share": Quantity(means(members, np.ones_like(members)), "share_ci", SHARE),
+                "flip_share": Quantity(means(effects.flip, counted), "flip", SHARE),
+            }
+            averages = {name: Means(of, members & ~np.isnan(of)) for name, of in averaged.items()}
+            found.append(Group(key, members, support, quantities, averages))
     return found
 
 
@@ -140,13 +130,6 @@ def _crossed(first: Effects, second: Effects) -> tuple[np.ndarray, Effects]:
     return both(second.flip, first.flip), effects
 
 
-def _blocked(answers: pd.DataFrame, condition: str) -> np.ndarray:
-    """Blocked tokens of each sample, float64 [n]; NaN where unknown."""
-    if condition in (*ARMS, "noop"):
-        return np.zeros(len(answers))
-    return _known(answers, f"n_blocked_{condition}")
-
-
 def _known(answers: pd.DataFrame, column: str) -> np.ndarray:
     """A column of numbers, float64 [n]; NaN where unknown."""
     values = pd.to_numeric(answers[column]) if column in answers else pd.Series(index=answers.index)
@@ -164,13 +147,12 @@ def complete(readout: Readout, answers: pd.DataFrame) -> np.ndarray:
 def contrasts(analysis: Analysis) -> pd.DataFrame:
     """Knockout against random control, and matched against placebo partners, paired.
 
-    A row for each `contrast`, `quantity` and layer, with the columns `CONTRASTS`, see
-    docs/products.md, in percentage points; random draws are averaged within a sample. No rows of
-    what was not run. `random_complete` in the answers says where as many tokens were blocked at
-    random as by the knockout (all, if absent). Raises AnchorscopeError: floors or partners are not
-    of the same samples as the scores.
+    A row for each `contrast`, `quantity` and layer measured: `CONTRASTS`, see docs/products.md, in
+    percentage points; random draws are averaged within a sample. `random_complete` in the answers
+    says where as many tokens were blocked at random as by the knockout (all, if absent). Raises
+    AnchorscopeError: floors or partners are not of the same samples as the scores.
     """
-    answers, beside = analysis.answers, {"signal": analysis.strength["signal"]}
+    answers, signal = analysis.answers, analysis.strength["signal"]
 
     def groups(readout: Readout) -> list[Group]:
         found = _against_random(readout, answers) | interchange.contrasts(readout, answers)
@@ -183,20 +165,16 @@ def contrasts(analysis: Analysis) -> pd.DataFrame:
     def describe(found: Columns, spreads: Mapping[str, Spread]) -> Columns:
         spread = spreads["estimate"]
         low, high = spread.interval(0.9)
-        more = {"ci90_low": low, "ci90_high": high, **beside}
-        return more | analysis.band(spread, found["n"] > 0) | {"effect": _effect(found | more)}
+        said = {
+            NOT_INTERPRETABLE: ~signal,
+            NO: (low >= -MARGIN) & (high <= MARGIN),
+            YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
+        }
+        effect = np.select(list(said.values()), list(said), UNCLEAR)
+        more = {"ci90_low": low, "ci90_high": high, "signal": signal, "effect": effect}
+        return more | analysis.band(spread, found["n"] > 0)
 
     return analysis.table(CONTRASTS, groups, ("knockout", "random", *ARMS), describe)
-
-
-def _effect(found: Columns) -> np.ndarray:
-    """What can be said of each layer's contrast, [layers]."""
-    cases = {
-        NOT_INTERPRETABLE: ~found["signal"],
-        NO: (found["ci90_low"] >= -MARGIN) & (found["ci90_high"] <= MARGIN),
-        YES: (found["ci_low"] > 0) | (found["ci_high"] < 0),
-    }
-    return np.select(list(cases.values()), list(cases), UNCLEAR)
 
 
 def _against_random(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, str], Means]:
@@ -206,10 +184,8 @@ def _against_random(readout: Readout, answers: pd.DataFrame) -> dict[tuple[str, 
         return {}
     placements, found = len(control.flip), {}
     members = np.broadcast_to(complete(readout, answers), control.flip.shape)
-    for quantity, cut, spared in (
-        ("share", 100.0 * exact.flip, 100.0 * control.flip),
-        ("delta_p", exact.delta_p, control.delta_p),
-    ):
+    for quantity, factor, column in (("share", 100.0, "flip"), ("delta_p", 1.0, "delta_p")):
+        cut, spared = (factor * getattr(effects, column) for effects in (exact, control))
         found["knockout-random", quantity] = Means(cut - spared, members, placements)
         found["knockout", quantity] = Means(cut, members[:1])
         found["random", quantity] = Means(spared, members, placements)

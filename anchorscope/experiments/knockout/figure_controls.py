@@ -46,8 +46,7 @@ PERMUTED = (
     "drawn at random."
 )
 NEEDED = (
-    "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
-    "flip_share"
+    "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high"
 )
 CONTRAST = (
     "model dataset site position contrast quantity layer n estimate ci_low ci_high effect signal"
@@ -66,23 +65,18 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
     probe, at the prompt's end, of probes on shuffled labels and of the hardest floor. What was not
     measured has no line; layers without a signal are hollow and grey.
 
-    Args:
-        controls, contrasts: rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`.
-        asked: `grouping` tells nothing here.
-
-    Raises:
-        AnchorscopeError: missing columns, or nothing measured at this read-out.
+    Of the rows of `results/tables/<figure>.controls.csv` and `.contrasts.csv`; `grouping` tells
+    nothing here. Raises AnchorscopeError: missing columns, or nothing measured at this read-out.
     """
-    data.require(controls, NEEDED)
+    data.require(controls, f"{NEEDED} flip_share")
     data.require(contrasts, CONTRAST)
     rows = data.at_readout(controls, asked.readout)
     pairs = data.rows_at(contrasts, asked.readout)
     follow = pairs[(pairs["quantity"] == "share") & pairs["contrast"].isin(FOLLOWS)]
     side_by_side = len(asked.datasets) if len(asked.datasets) > 1 else len(asked.panels)
     across = draw.columns_across(side_by_side, 2 * asked.look.columns)
-    panel_width = asked.look.panel_width // (2 if across > 2 else 1)
-    panel_height = round(0.45 * asked.look.panel_height)
-    sizes = {"panel_width": panel_width, "panel_height": panel_height}
+    sizes = {"panel_width": asked.look.panel_width // (2 if across > 2 else 1)}
+    sizes |= {"panel_height": round(0.45 * asked.look.panel_height)}
     look = asked.look.model_copy(update=sizes)
     width = across * (look.panel_width + 0.7 * look.spacing) + 4 * look.label_size
     known = {name for name in rows if rows[name].notna().any()} | {*follow["contrast"]}
@@ -100,10 +94,8 @@ def controls_chart(controls: pd.DataFrame, contrasts: pd.DataFrame, asked: Asked
         if follow.empty:
             del panels[1]
         named = {"model": model[1], "dataset": dataset[1]}
-        first = place % across == 0
-        views.append(_column(cell, named, panels, shared, look, labels=first))
-    caption = _caption(rows, pairs, asked)
-    return draw.figure_of(views, across, width, asked.title, caption, look)
+        views.append(_column(cell, named, panels, shared, look, labels=place % across == 0))
+    return draw.figure_of(views, across, width, asked.title, _caption(rows, pairs, asked), look)
 
 
 def auc_axis(least: float) -> Axis:
@@ -190,10 +182,7 @@ def _floor(rows: pd.DataFrame) -> str:
 
 
 def _equivalence(pairs: pd.DataFrame) -> str:
-    """At which layers random tokens leave the mean ΔP alone, and where that is not shown.
-
-    Layers without a signal are left out: there nothing can be said.
-    """
+    """At which layers with a signal random tokens leave the mean ΔP alone, and where not surely."""
     rows = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
     if rows.empty:
         return "Effect of random tokens: not measured."

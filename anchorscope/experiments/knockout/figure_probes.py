@@ -7,7 +7,7 @@ from itertools import product
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.knockout.figure_controls import SIZE, auc_axis
+from anchorscope.experiments.knockout.figure_controls import NEEDED, SIZE, auc_axis
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
@@ -15,10 +15,7 @@ from anchorscope.figures.figure_page import Axis
 from anchorscope.figures.figure_style import Figure, Style
 from anchorscope.figures.figures import GROUPINGS, SHARES
 
-CONTROLS = (
-    "model dataset site position layer n headline signal cell_signal probe_auc auc_low auc_high "
-    "floor_auc prompt_end_auc added_auc added_low added_high ece"
-)
+CONTROLS = f"{NEEDED} floor_auc prompt_end_auc added_auc added_low added_high ece"
 DENSITY = "model dataset site position condition layer x density"
 TIPS = {"series": ("line", ""), "measure": ("of", ""), "value": ("value", ".3~f")}
 # dotted beside the read-out's own AUC: column → what it is; the floor has no markers
@@ -50,8 +47,6 @@ GROUPS = {
 HUMP: dict[str, data.Source] = {"value": ("density", 1, 5), "x": ("x", 1, 4)}
 Line = tuple[str, str, str, Mapping[str, data.Source], pd.DataFrame]
 """Measure, condition, group, numbers, and the rows of the table."""
-Rows = dict[str, list[Row]]
-"""Measure → the rows that one model's panel draws."""
 
 
 @fitted
@@ -60,13 +55,9 @@ def probes_chart(
 ) -> Figure:
     """A column per model: AUC, the groups' answer accuracy and popularity, calibration, Δlogit.
 
-    Args:
-        controls, curve, density: rows of `results/tables/<figure>.controls.csv`, `.csv` and
-            `.density.csv`; panels of which the tables have nothing are left out.
-        asked: as of `anchorscope.figures.figures.chart`.
-
-    Raises:
-        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    Of the rows of `results/tables/<figure>.controls.csv`, `.csv` and `.density.csv`; panels of
+    which these have nothing are left out. Raises AnchorscopeError: missing columns, or nothing
+    measured at this read-out or grouping.
     """
     look = asked.look
     data.require(controls, CONTROLS)
@@ -129,9 +120,11 @@ def _added(cells: Mapping[str, pd.DataFrame]) -> list[str]:
     return [f"{where}: {data.few(said, 8)}."] if said else []
 
 
-def _rows(tables: Sequence[pd.DataFrame], model: Pair, datasets: Sequence[Pair]) -> Rows:
-    """One model's rows of the three tables."""
-    found: Rows = {name: [] for name in MEASURES}
+def _rows(
+    tables: Sequence[pd.DataFrame], model: Pair, datasets: Sequence[Pair]
+) -> dict[str, list[Row]]:
+    """Measure → the rows that one model's panel draws of the three tables."""
+    found: dict[str, list[Row]] = {name: [] for name in MEASURES}
     for i, (key, name) in enumerate(datasets):
         cell, groups, humps = (data.cell_of(table, model[0], key) for table in tables)
         common: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}

@@ -20,7 +20,6 @@ STRATA = (
 CONDITIONS = ("knockout", "random")
 CLASSES = ("right", "wrong")
 TERCILES = ("low", "middle", "high")
-LENGTHS = ("shorter", "longer")
 OTHERS = "other relations"
 
 
@@ -44,8 +43,7 @@ def report(analysis: Analysis) -> pd.DataFrame:
     def groups(readout: Readout) -> list[Group]:
         found = []
         for condition, effects in readout.effects.items():
-            everyone = np.ones(len(answers), dtype=bool)
-            some = complete(readout, answers) if condition == "random" else everyone
+            some = complete(readout, answers) if condition == "random" else True
             for stratum, of in strata.items():
                 values = of.remove_unused_categories().categories
                 for value in values if len(values) > 1 else ():
@@ -83,7 +81,7 @@ def _strata(
         found["popularity"] = _terciles(pd.to_numeric(answers["popularity"]))
     if "relation" in answers:
         found["relation"] = _relations(answers["relation"], min_n)
-    return found | {"length": _categories(words > np.median(words), LENGTHS)}
+    return found | {"length": _categories(words > np.median(words), ("shorter", "longer"))}
 
 
 def _categories(codes: pd.Series | np.ndarray, values: Sequence[str]) -> pd.Categorical[str]:

@@ -11,8 +11,7 @@ from anchorscope.figures.figure_data import at_readout
 from anchorscope.figures.figure_page import Choice
 from anchorscope.figures.figure_readouts import readouts_chart
 from anchorscope.figures.figure_style import Figure
-from anchorscope.figures.figures import chart, choices
-from anchorscope.passes.interventions import BY_NAME
+from anchorscope.figures.figures import CUTS, chart, choices
 
 # view → its title, what draws it, and of which tables
 CHARTS: dict[str, tuple[str, Callable[..., Figure], tuple[str, ...]]] = {
@@ -36,7 +35,7 @@ def view(
     if name in CHARTS:
         title, draw, needed = CHARTS[name]
         return draw(*(tables[table] for table in needed), title=title, **asked), []
-    asked |= {"title": f"ΔP when {BY_NAME['knockout'].when}", "readout": tuple(name.split("-"))}
+    asked |= {"title": CUTS["knockout"], "readout": tuple(name.split("-"))}
     # the figure's own page switches between all read-outs
     here = at_readout(tables["curve"], asked["readout"])
     return chart(here, **asked), choices(here, **asked)

@@ -25,7 +25,6 @@ ARMS = {
     for arm in ("matched", "published", "placebo")
 }
 
-
 EXPERIMENT = Experiment(
     name="patching",
     about="The exact question tokens (E_Q) are replaced by those of another sample of the same "

@@ -17,11 +17,9 @@ def measure(cell: Cell) -> pd.DataFrame:
 
     A partner is of the sample's own relation and fold (see `partners.interchange`), and its E_Q has
     as many spans as the sample's: the first replaces the first, and so on, whatever their lengths.
-
-    Returns:
-        `scored.COLUMNS` of `clean`, the arms and the control, and with them `partner`, the id of
-        the sample whose tokens were put in; `changed`, the share of the control's replaced ids that
-        are not what they were; `source`, see `partners.Interchange`.
+    `scored.COLUMNS` of `clean`, the arms and the control, and with them `partner`, the id of the
+    sample whose tokens were put in; `changed`, the share of the control's replaced ids that are
+    not what they were; `source`, see `partners.Interchange`.
     """
     found = partners.interchange(cell.answers, cell.seed, cell.folds, tuple(ARMS))
     samples, donors = cell.samples, _donors(cell)
@@ -53,10 +51,7 @@ def exact(sample: Sample, partner: Sample) -> Sample:
 
 
 def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
-    """A sample with as many tokens outside E_Q replaced, one by one, by such tokens of a donor.
-
-    Returns the sample, and the share of replaced ids that really changed.
-    """
+    """A sample with as many tokens outside E_Q replaced by a donor's; the share that changed."""
     places = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
     first = seeded(key).randrange(len(outside))

@@ -23,20 +23,15 @@ def table(
 ) -> pd.DataFrame:
     """How often replaced tokens flip what the probes predict.
 
-    A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`. Intervals
-    hold the probes fixed.
-
-    Args:
-        scores: of the main run, which form the groups.
-        answers: of the cell; those without scores were not measured.
-        rows: what `measure` found.
-        settings: of `analyses`.
+    A row for each read-out, layer, arm, label and anchor, with the columns `COLUMNS`; intervals
+    hold the probes fixed. The main run's scores form the groups, `rows` are what `measure` found,
+    `settings` are of `analyses`; answers without scores were not measured.
     """
     source = next(iter(rows["source"].dropna()), None)
-    frames = []
-    for analysis in _analyses(scores, answers, rows, **settings):
-        found = partial(arms, answers=analysis.answers, rows=rows)
-        frames.append(pairs.table(analysis, COLUMNS, found, source))
+    frames = [
+        pairs.table(one, COLUMNS, partial(arms, answers=one.answers, rows=rows), source)
+        for one in _analyses(scores, answers, rows, **settings)
+    ]
     return stacked(frames, COLUMNS)
 
 
@@ -76,14 +71,13 @@ def arms(readout: Readout, answers: pd.DataFrame, rows: pd.DataFrame) -> dict[st
     random = 1.0 * ((control > 0) != own)
     changed = facts.loc[RANDOM.name]["changed"].reindex(ids).to_numpy(dtype=np.float64)
     found = {}
-    for arm, one in ARMS.items():
-        if one.name not in s:
-            continue
+    measured = {arm: one for arm, one in ARMS.items() if one.name in s}
+    for arm, one in measured.items():
         flips = 1.0 * ((s[one.name] > 0) != own)
         places = pairs.places(answers, facts.loc[one.name]["partner"].reindex(ids))
         counted = ~np.isnan(s[one.name] + control) & (places >= 0) & (changed > 0)
         # of `published`, right answers that the probe calls right
         counted &= ~own if arm == "published" else wrong == wrong[:, places]
         values = {"flips": flips, "random": random, "contrast": flips - random}
-        found[arm] = Arm(places >= 0, counted, values, {"changed": np.nan_to_num(changed)})
+        found[arm] = Arm(places >= 0, counted, values | {"changed": np.nan_to_num(changed)})
     return found

@@ -51,10 +51,9 @@ def answers(**changed: Any) -> pd.DataFrame:
 
 
 def at(table: pd.DataFrame, arm: str, label: str = "all", anchor: str = "all") -> pd.Series:
-    found = table[(table["arm"] == arm) & (table["label"] == label) & (table["layer"] == 0)]
-    found = found[found["anchor"] == anchor]
-    assert len(found) == 1
-    return found.iloc[0]
+    keyed = table[table["layer"] == 0].set_index(["arm", "label", "anchor"])
+    assert keyed.index.is_unique
+    return keyed.loc[arm, label, anchor]
 
 
 def test_only_pairs_whose_partner_is_classified_alike_are_counted() -> None:
@@ -152,10 +151,8 @@ def test_the_contrast_is_over_right_answers_that_count_in_both_arms() -> None:
     arms = ["matched", "placebo", "matched-placebo"]
     assert found["estimate"]["share"][arms].tolist() == pytest.approx([100, 0, 100])
     assert found["estimate"]["delta_p"][arms].tolist() == pytest.approx([-40, -10, -30])
-    alone = analysis.table(
-        curve.contrasts, scores("placebo"), answers(placebo_partner=None), draws=20
-    )
-    assert alone.empty
+    alone = scores("placebo"), answers(placebo_partner=None)
+    assert analysis.table(curve.contrasts, *alone, draws=20).empty
 
 
 def test_an_arm_that_was_not_measured_has_no_rows() -> None:

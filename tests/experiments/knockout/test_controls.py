@@ -38,8 +38,7 @@ def rows(
 def simulated() -> dict[str, np.ndarray]:
     """Scores of a cell at two layers, float64 [layers, samples]; the knockout moves a third."""
     random = np.random.default_rng(0)
-    z = LABELS
-    clean = (2 * z - 1) * np.array([[0.3], [1.5]]) + random.normal(size=(2, N))
+    clean = (2 * LABELS - 1) * np.array([[0.3], [1.5]]) + random.normal(size=(2, N))
     third = np.arange(N) // 2 % 3 == 0
     knockout = clean - np.where(third, 2.5, 0.2) * np.sign(clean)
     found = {"clean": clean, "knockout": knockout, "question": knockout - 0.5}
@@ -68,29 +67,23 @@ def scores() -> pd.DataFrame:
 
 
 def answers() -> pd.DataFrame:
-    subjects = [f"s{i // 2}" for i in range(N)]
-    repeats = np.arange(N) % 4 == 0
+    subjects, repeats = [f"s{i // 2}" for i in range(N)], np.arange(N) % 4 == 0
     columns = {"id": IDS, "question": IDS, "subject": subjects, "label": LABELS}
     return pd.DataFrame({**columns, "repeats_subject": repeats})
 
 
 def floors() -> pd.DataFrame:
-    random = np.random.default_rng(2)
-    names = ("answer", "question", "response", "text")
-    parts = [
-        pd.DataFrame({"id": IDS, "floor": name, "s": random.normal(size=N) + 0.4 * LABELS})
-        for name in names
-    ]
-    return pd.concat(parts)
-
-
-def table(**changed: Any) -> pd.DataFrame:
-    given = {"scores": scores(), "floors": floors(), "answers": answers()} | changed
-    balanced = given.pop("balanced", True)
-    make = partial(
-        controls.controls, scores=given["scores"], answers=given["answers"], balanced=balanced
+    random, names = np.random.default_rng(2), ("answer", "question", "response", "text")
+    found = {name: random.normal(size=N) + 0.4 * LABELS for name in names}
+    return pd.concat(
+        [pd.DataFrame({"id": IDS, "floor": name, "s": s}) for name, s in found.items()]
     )
-    return analysis.table(make, **given, draws=60, seed=SEED)
+
+
+def table(*, balanced: bool = True, **changed: Any) -> pd.DataFrame:
+    given = {"scores": scores(), "floors": floors(), "answers": answers()} | changed
+    own = {name: given[name] for name in ("scores", "answers")} | {"balanced": balanced}
+    return analysis.table(partial(controls.controls, **own), **given, draws=60, seed=SEED)
 
 
 def test_columns_and_rows_are_those_of_the_contract() -> None:
@@ -125,8 +118,7 @@ def test_aucs_are_of_the_probe_and_condition_that_they_name() -> None:
     assert found["auc_shuffled"].tolist() == [auc(s, dealt) for s in OTHERS["shuffled", "clean"]]
     for name in ("auc", "auc_refit", "auc_shuffled"):
         at = found["probe_auc" if name == "auc" else name]
-        assert (found[f"{name}_low"] < at).all()
-        assert (at < found[f"{name}_high"]).all()
+        assert at.between(found[f"{name}_low"], found[f"{name}_high"], inclusive="neither").all()
 
 
 def test_flips_are_counted_by_hand() -> None:
@@ -194,16 +186,11 @@ def test_the_calibration_error_is_that_of_a_slow_loop() -> None:
 
 def test_calibration_is_judged_at_the_natural_prior() -> None:
     fold = np.arange(N) // 2 % 5
-    odds = np.empty(N)
-    for k in range(5):
-        share = LABELS[fold != k].mean()
-        odds[fold == k] = np.log(share / (1 - share))
+    share = np.array([LABELS[fold != k].mean() for k in fold])
+    odds = np.log(share / (1 - share))
     for balanced in (True, False):
         expected = [controls.ece(sigmoid(s + balanced * odds), LABELS) for s in S["clean"]]
         assert table(balanced=balanced)["ece"].to_numpy() == pytest.approx(expected)
-
-
-BEFORE = ("prompt_end", "added")
 
 
 def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() -> None:
@@ -215,17 +202,16 @@ def test_what_the_answer_adds_is_told_beside_the_same_site_at_the_prompts_end() 
         assert after["prompt_end_auc"].tolist() == aucs
         assert after["added_auc"].tolist() == (after["probe_auc"] - aucs).tolist()
         # unpaired, the interval would be wider; of a probe that orders alike there is none
-        width = {x: after[f"{x}_high"].iloc[0] - after[f"{x}_low"].iloc[0] for x in BEFORE}
-        assert width["added"] < 0.7 * width["prompt_end"]
-        assert (width["added"] == 0) == (after["added_auc"].iloc[0] == 0)
+        first = after.iloc[0]
+        added, end = (first[f"{x}_high"] - first[f"{x}_low"] for x in ("added", "prompt_end"))
+        assert added < 0.7 * end and (added == 0) == (first["added_auc"] == 0)
     assert found.loc["prompt_end", "added_auc"].isna().all()
     assert found.loc["prompt_end", "floor"].eq("question").all()
 
 
 def test_what_was_not_measured_is_blank() -> None:
-    found = table(
-        scores=rows(S["clean"]), floors=None, answers=answers().drop(columns="repeats_subject")
-    )
+    bare = answers().drop(columns="repeats_subject")
+    found = table(scores=rows(S["clean"]), floors=None, answers=bare)
     measured = found.columns[found.notna().all()]
     expected = "site position layer n n_clusters share_wrong headline probe_auc auc_low auc_high"
     more = "ece c t signal floor cell_signal cell_auc cell_low cell_high cell_floor"
@@ -236,9 +222,8 @@ def test_densities_are_kernels_over_what_both_conditions_span() -> None:
     found = analysis.table(controls.density, scores(), answers())
     assert list(found.columns) == list(controls.DENSITY) and (found["layer"] == 1).all()
     sign = np.sign(S["clean"][1])
-    moved = {"knockout": sign * (S["knockout"] - S["clean"])[1]}
-    both = [sign * (S[name] - S["clean"])[1] for name in ("random", "second random")]
-    moved["random"] = np.concatenate(both)
+    own, *both = (sign * (S[x] - S["clean"])[1] for x in ("knockout", "random", "second random"))
+    moved = {"knockout": own, "random": np.concatenate(both)}
     x = np.linspace(*np.quantile(np.concatenate(list(moved.values())), [0.01, 0.99]), 101)
     for name, values in moved.items():
         part = found[found["condition"] == name]

@@ -52,8 +52,8 @@ def at(table: pd.DataFrame, **where: Any) -> pd.Series:
     return table.iloc[0]
 
 
-def made(**settings: Any) -> pd.DataFrame:
-    return analysis.table(curve.curve, scores(), answers(), **settings)
+def made() -> pd.DataFrame:
+    return analysis.table(curve.curve, scores(), answers())
 
 
 def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
@@ -66,19 +66,17 @@ def test_groups_shares_and_delta_p_are_those_worked_out_by_hand() -> None:
         "all": [4, 1.0, -20.0, 0.5, 5.0, 14 / 3],
     }
     names = ["n", "share", "delta_p", "answer_accuracy", "n_blocked", "popularity"]
+    by_anchor = {x: at(table, condition="knockout", anchor=x, layer=0) for x in expected}
     for anchor, values in expected.items():
-        row = at(table, condition="knockout", anchor=anchor, layer=0)
-        assert row[names].tolist() == pytest.approx(values)
+        assert by_anchor[anchor][names].tolist() == pytest.approx(values)
     assert list(table.columns) == list(curve.CURVE)
     assert list(dict.fromkeys(table["condition"])) == ["knockout", "random", "noop"]
     # layer 0: wrong a, d at .9, .4 against right b, c at .6, .2: three of four pairs in order
     assert (table.loc[table["layer"] == 0, "probe_auc"] == 0.75).all()
-    row = at(table, condition="knockout", anchor="Q", layer=0)
     logit = {p: np.log(p / (1 - p)) for p in (0.9, 0.3, 0.4, 0.8)}
     by_hand = ((logit[0.3] - logit[0.9]) + (logit[0.4] - logit[0.8])) / 2
-    assert row["delta_logit"] == pytest.approx(by_hand)
-    assert at(table, condition="knockout", anchor="A", layer=0)["n_clusters"] == 2
-    assert at(table, condition="knockout", anchor="all", layer=0)["n_clusters"] == 3
+    assert by_anchor["Q"]["delta_logit"] == pytest.approx(by_hand)
+    assert by_anchor["A"]["n_clusters"] == 2 and by_anchor["all"]["n_clusters"] == 3
     row = at(table, condition="knockout", anchor="Q", layer=1)
     assert (row["n"], row["share"], row["thin"]) == (0, 0, True)
     assert row[["ci_low", "ci_high", "delta_logit", *names[2:]]].isna().all()
@@ -106,14 +104,11 @@ def test_noop_is_a_share_of_the_cells_samples_though_it_measures_some() -> None:
 
 def test_a_reference_layer_decides_for_all_layers() -> None:
     # layer 1 has the best AUC and no flips under knockout
-    table = made()
-    table = table[table["grouping"] == "reference_layer"]
-    knockout = table[(table["condition"] == "knockout") & (table["anchor"] == "Q")]
-    assert (knockout["n"] == 0).all()
+    table = made()[lambda table: table["grouping"] == "reference_layer"]
+    assert (table.query("condition == 'knockout' and anchor == 'Q'")["n"] == 0).all()
     # noop flips a at layer 1 and neither at layer 0, where it moves b by −5
     for anchor, points in (("Q", 0), ("A", -5)):
-        found = {"condition": "noop", "anchor": anchor, "layer": 0, "grouping": "reference_layer"}
-        row = at(table, **found)
+        row = at(table, condition="noop", anchor=anchor, layer=0, grouping="reference_layer")
         assert (row["n"], row["delta_p"]) == (1, pytest.approx(points))
 
 
@@ -144,14 +139,13 @@ def test_a_replicate_groups_by_one_prompt_and_measures_the_other() -> None:
     table = analysis.table(curve.curve, replicated(), answers())
     expected = {"Q": (1.5, -5.0), "A": (1.5, (-60 - 40) / 2), "all": (3, (-40 / 3 - 100 / 3) / 2)}
     for anchor, (n, points) in expected.items():
-        found = {"condition": "knockout", "grouping": "replicate", "anchor": anchor, "layer": 0}
-        row = at(table, **found)
+        row = at(table, condition="knockout", grouping="replicate", anchor=anchor, layer=0)
         assert (row["n"], row["share"]) == (n, n / 4)
         assert row["delta_p"] == pytest.approx(points)
     # The second prompt's random control flips b (−40); draw 0 flips a, draw 1 b of the first.
     # Q: b at draw 0 (−9.99) and 1 (−40); second prompt: a (0) and b (−40).
-    found = {"condition": "random", "grouping": "replicate", "anchor": "Q", "layer": 0}
-    assert at(table, **found)["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
+    row = at(table, condition="random", grouping="replicate", anchor="Q", layer=0)
+    assert row["delta_p"] == pytest.approx((-9.99 - 40 + 0 - 40) / 4)
 
 
 def test_only_what_was_measured_behind_both_prompts_has_a_replicate_grouping() -> None:
@@ -178,19 +172,14 @@ def cell(n: int = 240, seed: int = 0) -> tuple[pd.DataFrame, pd.DataFrame]:
     }
     probability = {name: (1 / (1 + np.exp(-s))).tolist() for name, s in moved.items()}
     parts = [rows(name, p, ids=ids) for name, p in probability.items()]
-    subjects = [f"s{i // 2}" for i in range(n)]
-    table = pd.DataFrame({"id": ids, "question": ids, "subject": subjects, "label": z})
-    return pd.concat(parts, ignore_index=True), table
+    texts = {"id": ids, "question": ids, "subject": [f"s{i // 2}" for i in range(n)]}
+    return pd.concat(parts, ignore_index=True), pd.DataFrame(texts | {"label": z})
 
 
 def test_intervals_are_those_of_a_slow_bootstrap_that_regroups() -> None:
     measured, table = cell(60)
-    found = at(
-        analysis.table(curve.curve, measured, table, draws=200, seed=4),
-        condition="knockout",
-        anchor="Q",
-        layer=0,
-    )
+    found = analysis.table(curve.curve, measured, table, draws=200, seed=4)
+    found = at(found, condition="knockout", anchor="Q", layer=0)
     wide = measured[measured["layer"] == 0].pivot(index="id", columns="condition", values="p")
     wide = wide.loc[table["id"]]
     sign = np.where(wide["clean"] > 0.5, 1, -1)
@@ -221,8 +210,7 @@ def test_contrasts_are_paired_over_samples_with_a_complete_control() -> None:
     # ΔP: knockout −60, +10, −40; random (−50 + 0)/2, (−9.99 − 40)/2, 0.
     table = analysis.table(curve.contrasts, scores(), answers())
     shares = at(table, contrast="knockout-random", quantity="share", layer=0)
-    assert shares["n"] == 3
-    assert shares["estimate"] == pytest.approx(100 * (2 - 1) / 3)
+    assert (shares["n"], shares["estimate"]) == (3, pytest.approx(100 * (2 - 1) / 3))
     points = at(table, contrast="knockout-random", quantity="delta_p", layer=0)
     assert points["estimate"] == pytest.approx((-90 - (-25 - 24.995)) / 3)
     alone = at(table, contrast="random", quantity="delta_p", layer=0)
@@ -236,8 +224,7 @@ def test_without_a_complete_control_contrasts_are_blank_and_without_control_abse
     assert blank[["estimate", "ci_low", "ci90_high", "band_low"]].isna().all(axis=None)
     assert (blank["effect"] == curve.UNCLEAR).all()
     absent = analysis.table(curve.contrasts, measured[measured["condition"] != "random"], table)
-    assert absent.empty
-    assert list(absent.columns) == list(curve.CONTRASTS)
+    assert absent.empty and list(absent.columns) == list(curve.CONTRASTS)
 
 
 @pytest.mark.parametrize(
@@ -272,15 +259,12 @@ def test_flips_select_as_do_halves_of_the_data_and_groups_of_a_second_prompt_do_
 
 def test_flips_are_counted_among_the_paired_samples_as_in_the_contrasts() -> None:
     # a, b and d have a complete control. Knockout flips a and d at layer 0; random a, then b.
-    table = analysis.table(curve.curve, scores(), answers())
+    table, contrasts = made(), analysis.table(curve.contrasts, scores(), answers())
     for condition, share in (("knockout", 2 / 3), ("random", 1 / 3)):
         row = at(table, condition=condition, anchor="all", layer=0)
         assert row["flip_share"] == pytest.approx(share)
         assert row["n_paired"] == 3 < row["n"] == 4
-    contrasts = analysis.table(curve.contrasts, scores(), answers())
-    for name in ("knockout", "random"):
-        row = at(table, condition=name, anchor="all", layer=0)
-        same = at(contrasts, contrast=name, quantity="share", layer=0)
+        same = at(contrasts, contrast=condition, quantity="share", layer=0)
         for ours, theirs in (("flip_share", "estimate"), ("flip_low", "ci_low")):
             assert 100 * row[ours] == pytest.approx(same[theirs])
     alone = analysis.table(curve.curve, scores()[lambda s: s["condition"] != "random"], answers())

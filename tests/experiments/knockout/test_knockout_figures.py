@@ -16,24 +16,19 @@ from anchorscope.storage.errors import AnchorscopeError
 MODELS = [("m", "Model")]
 DATASETS = [("a", "Alpha"), ("b", "Beta")]
 LAYERS = 4
-Tables = tuple[pd.DataFrame, ...]
+Spec = dict[str, Any]
 
 
-def draw(
-    chart: Callable[..., Any], tables: Sequence[pd.DataFrame], **kwargs: Any
-) -> dict[str, Any]:
+def draw(chart: Callable[..., Any], tables: Sequence[pd.DataFrame], **kwargs: Any) -> Spec:
     settings = {"title": "T", "panels": MODELS, "datasets": DATASETS, "readout": ("mlp", "final")}
     return dict(chart(*tables, **settings | kwargs).to_dict())
 
 
-def tables() -> Tables:
+def tables() -> tuple[pd.DataFrame, ...]:
     """Controls, curve, density."""
-    cells = (MODELS, DATASETS)
-    return (
-        figure_tables.controls_of(*cells, LAYERS),
-        figure_tables.curve_of(*cells, LAYERS),
-        figure_tables.density_of(*cells),
-    )
+    by_layer = (figure_tables.controls_of, figure_tables.curve_of)
+    made = (make(MODELS, DATASETS, LAYERS) for make in by_layer)
+    return *made, figure_tables.density_of(MODELS, DATASETS)
 
 
 def contrasts() -> pd.DataFrame:
@@ -41,7 +36,7 @@ def contrasts() -> pd.DataFrame:
 
 
 @lru_cache
-def usual() -> dict[str, Any]:
+def usual() -> Spec:
     return draw(probes_chart, tables())
 
 
@@ -76,9 +71,8 @@ def test_panels_and_one_legend_hold_what_was_measured_and_nothing_else() -> None
     svg = drawing(spec)
     assert svg.count('aria-roledescription="legend"') == 1
     assert ">Flips: question<" in svg and ">AUC: hardest floor<" in svg
-    assert not any(
-        f">{gone}" in svg for gone in ("Flips: replicate", "Flips: Δlogit permuted", "Follow")
-    )
+    gone = ("Flips: replicate", "Flips: Δlogit permuted", "Follow")
+    assert not any(f">{name}" in svg for name in gone)
 
 
 QUIET = "layer not in [1, 2] or dataset != 'b' or contrast != 'random'"
@@ -115,23 +109,21 @@ def test_the_caption_claims_what_the_tables_show_and_no_more(change: Any, said: 
     assert "Noise floor: not measured." in caption(without)
 
 
-def panel(spec: dict[str, Any], title: str) -> dict[str, Any]:
+def panel(spec: Spec, title: str) -> Spec:
     """The panel whose y axis has that title."""
-    for view in spec["concat"][0]["vconcat"]:
-        axis = next(views(view, "line"))["encoding"]["y"]["axis"]
-        if axis["title"] == title:
-            return dict(view)
-    raise AssertionError(title)
+    panels: list[Spec] = spec["concat"][0]["vconcat"]
+    axes = [next(views(view, "line"))["encoding"]["y"]["axis"]["title"] for view in panels]
+    return panels[axes.index(title)]
 
 
-def drawn(spec: dict[str, Any], title: str) -> pd.DataFrame:
+def drawn(spec: Spec, title: str) -> pd.DataFrame:
     """The rows of its lines; of the AUC those of the read-out's own."""
     rows = pd.DataFrame(points(spec, panel(spec, title)))
     return rows[~rows["chance"].astype(bool)] if title == "Probe AUC" else rows
 
 
 def test_auc_and_its_band_are_the_tables() -> None:
-    controls, _, _ = tables()
+    controls, *_ = tables()
     got = drawn(usual(), "Probe AUC")
     for name, column in (("value", "probe_auc"), ("low", "auc_low"), ("high", "auc_high")):
         assert list(got[name]) == pytest.approx(list(controls[column]), abs=6e-5)
@@ -195,16 +187,14 @@ def test_no_signal_is_grey_and_named_and_a_missing_model_says_so() -> None:
     assert "Not measured: Other on Alpha; Other on Beta." in said
     assert "prompt's end" not in said and "adds" not in said and "hardest floor" in said
     notes = [one["mark"].get("text") for one in views(spec["concat"][1], "text")]
-    notes = [words for words in notes if words]
-    assert notes == ["not measured"] * 4
+    assert list(filter(None, notes)) == ["not measured"] * 4
     axis = next(views(panel(spec, "Error"), "line"))["encoding"]["y"]
     assert axis["scale"]["domain"][1] >= 0.37 >= axis["axis"]["values"][-1] > 0
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_a_table_that_lacks_a_column_is_refused(place: int) -> None:
-    given = [
-        table.drop(columns="layer") if i == place else table for i, table in enumerate(tables())
-    ]
+    given = list(tables())
+    given[place] = given[place].drop(columns="layer")
     with pytest.raises(AnchorscopeError, match="lacks the columns layer"):
         draw(probes_chart, given)

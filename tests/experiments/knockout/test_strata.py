@@ -82,8 +82,7 @@ def members(stratum: str, value: str) -> np.ndarray:
 def test_each_stratum_is_what_its_samples_do_one_by_one() -> None:
     table = report()
     assert list(table.columns) == list(strata.STRATA)
-    expected_strata = "label predicted popularity relation length".split()
-    assert [*table["stratum"].unique()] == expected_strata
+    assert [*table["stratum"].unique()] == "label predicted popularity relation length".split()
     assert set(table["condition"]) == {"knockout", "random"}
     complete = answers()["random_complete"].to_numpy()
     for row in table.to_dict("records"):
