@@ -14,7 +14,7 @@ from report_run import CELLS, HOSTILE, SAMPLES, finished, question
 
 from anchorscope.config.settings import Config
 from anchorscope.experiments.knockout import curve
-from anchorscope.report import cell_words, report, report_samples, run_facts
+from anchorscope.report import cell_summary, report, report_samples, run_facts
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import write_csv
 
@@ -144,7 +144,7 @@ def test_the_summary_says_what_flips_and_what_follows(page: Page) -> None:
 def test_no_signal_is_said_with_its_reason(value: float, low: float, why: str) -> None:
     auc = {"value": 0.62, "low": 0.55, "high": 0.69}
     found = {"signal": False, "probe_auc": auc, "floor": {"name": "question", "auc": 0.91}}
-    words = cell_words.templates(autoescape=False).get_template("cell.txt").module
+    words = cell_summary.templates(autoescape=False).get_template("cell.txt").module
     said = words.signal(found | {"gain": {"value": value, "low": low, "high": 1}})
     assert said.startswith("No signal: AUC 0.62\u00a0[0.55,\u00a00.69], ") and why in said
 
