@@ -121,12 +121,6 @@ def minor_ticks(x: alt.X, height: float) -> list[alt.Chart]:
     return [ticks.encode(x, **ends)] if last < 30 else []
 
 
-def zero_rule(y: alt.Y) -> alt.Chart:
-    """A horizontal line at 0 of the y channel."""
-    rule = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=SOFT, strokeWidth=0.8)
-    return rule.encode(y)
-
-
 def empty_note(text: str, width: float, height: float, look: Style) -> alt.Chart:
     """Words in the middle of a panel without data."""
     note = alt.Chart(alt.Data(values=[{}]))

@@ -30,10 +30,8 @@ def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
     """
     look, datasets = asked.look, asked.datasets
     rows, grouping = data.select(curve, None, asked.grouping)
-    sites, across = (
-        [name for name in known if name in set(rows[column])]
-        for column, known in (("site", SITES), ("position", POSITIONS))
-    )
+    sites = [site for site in SITES if site in set(rows["site"])]
+    across = [at for at in POSITIONS if at in set(rows["position"])]
     grid = {f"{site}/{at}": data.rows_at(rows, (site, at)) for site in sites for at in across}
     sizes = {
         "panel_width": round(0.6 * look.panel_width),

@@ -212,17 +212,11 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
     """The title with the caption's sentences below it, each balanced over lines that fit."""
     wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
     lines = [line for part in caption for line in balanced(part, wrap)]
-    return alt.TitleParams(
-        wrapped(text, width, 0.6 * look.title_size),
-        subtitle=lines,
-        anchor="middle",
-        fontSize=look.title_size,
-        subtitleFontSize=look.caption_size,
-        subtitleColor="#555555",
-        subtitleLineHeight=1.3 * look.caption_size,
-        subtitlePadding=5,
-        offset=14,
-    )
+    shown = wrapped(text, width, 0.6 * look.title_size)
+    title: Any = {"fontSize": look.title_size, "anchor": "middle", "offset": 14}
+    below: Any = {"subtitleFontSize": look.caption_size, "subtitleColor": "#555555"}
+    below |= {"subtitleLineHeight": 1.3 * look.caption_size, "subtitlePadding": 5}
+    return alt.TitleParams(shown, subtitle=lines, **title, **below)
 
 
 def config_of(look: Style) -> dict[str, Any]:

@@ -95,14 +95,15 @@ def column(
     `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is that of ΔP.
     """
     views: list[alt.LayerChart] = []
+    zero = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=draw.SOFT, strokeWidth=0.8)
     for (title, *_, tips), rows, x, heading in zip(PARTS, parts, xs, headings, strict=False):
         first, said = not views, title if labels else None
         domain, ticks = axis if first else SHARES
         y = figure_panel.value_axis("value", said, domain, ticks, look, labels=labels)
-        zero = [figure_panel.zero_rule(y), *figure_panel.minor_ticks(x, look.panel_height)]
         own: Row = {"height": look.share_height, "chance": True}
         if first:
-            own = {"height": look.panel_height, "weight": 1, "under": zero}
+            under = [zero.encode(y), *figure_panel.minor_ticks(x, look.panel_height)]
+            own = {"height": look.panel_height, "weight": 1, "under": under}
         view = figure_panel.line_panel(rows, x, y, shared, look, tips, crosses=True, **own)
         views.append(view.properties(title=heading) if heading else view)
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())

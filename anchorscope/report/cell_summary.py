@@ -56,6 +56,7 @@ def summary(
     require(contrasts, "effect")
     headline = controls[true(controls["headline"])].to_dict("records")[0]
     layer = int(headline["layer"])
+    floor = "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"]
     return {
         "model": model,
         "dataset": dataset,
@@ -67,10 +68,7 @@ def summary(
         "share_wrong": _number(headline["share_wrong"]),
         "signal": bool(headline["cell_signal"]),
         "probe_auc": _interval(headline, "cell_auc", "cell_low", "cell_high"),
-        "floor": {
-            "name": "" if pd.isna(headline["cell_floor"]) else headline["cell_floor"],
-            "auc": _number(headline["cell_floor_auc"]),
-        },
+        "floor": {"name": floor, "auc": _number(headline["cell_floor_auc"])},
         "gain": _interval(headline, "cell_gain", "cell_gain_low", "cell_gain_high"),
         "layer_signal": bool(headline["signal"]),
         "layers_without_signal": [int(k) for k in controls["layer"][~true(controls["signal"])]],
