@@ -50,10 +50,8 @@ def pixels(png: bytes) -> np.ndarray:
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:
-    """Share of pixels that differ by more than a quarter of the range in any channel.
-
-    Sizes may differ by a pixel or two, which a font may cause.
-    """
+    """Share of pixels that differ by more than a quarter of the range in any channel."""
+    # a font may change a size by a pixel or two
     if max(abs(a - b) for a, b in zip(one.shape[:2], other.shape[:2], strict=True)) > 2:
         return 1.0
     height, width = np.minimum(one.shape[:2], other.shape[:2])
