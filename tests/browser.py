@@ -5,10 +5,9 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
@@ -16,27 +15,18 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 CHROMIUM = shutil.which("chromium") if find_spec("playwright") else None
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None, reason="chromium or playwright is not on this machine"
-)
+ABSENT = "chromium or playwright is not on this machine"
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason=ABSENT)
 FAULTS = ("error", "warning")
-PATIENCE = 300_000
-"""Milliseconds: a busy machine takes long to draw a page."""
+PATIENCE = 300_000  # milliseconds: a busy machine takes long to draw a page
 
 
-@dataclass(frozen=True)
-class Opened:
-    """A page, and what it did since it was opened.
-
-    Attributes:
-        page: Playwright's page.
-        wrong: what the console said that is an error or a warning, and uncaught errors.
-        asked: addresses that were requested, those of the page's own file left out.
-    """
+class Opened(NamedTuple):
+    """A page, and what it did since it was opened."""
 
     page: Page
-    wrong: list[str] = field(default_factory=list)
-    asked: list[str] = field(default_factory=list)
+    wrong: list[str]  # what the console said that is an error or a warning, and uncaught errors
+    asked: list[str]  # addresses that were requested, those of the page's own file left out
 
 
 @contextmanager
@@ -49,12 +39,12 @@ def driven(path: Path, width: int = 1400) -> Iterator[Opened]:
         chromium = driver.chromium.launch(
             executable_path=CHROMIUM, args=["--no-sandbox"], timeout=PATIENCE
         )
-        opened = Opened(chromium.new_page(viewport={"width": width, "height": 1200}))
-        page, wrong, asked = opened.page, opened.wrong, opened.asked
+        page = chromium.new_page(viewport={"width": width, "height": 1200})
+        opened = Opened(page, [], [])
         page.set_default_timeout(PATIENCE)
-        page.on("console", lambda said: said.type in FAULTS and wrong.append(said.text))
-        page.on("pageerror", lambda error: wrong.append(str(error)))
-        page.on("request", lambda one: one.url.startswith(own) or asked.append(one.url))
+        page.on("console", lambda said: said.type in FAULTS and opened.wrong.append(said.text))
+        page.on("pageerror", lambda error: opened.wrong.append(str(error)))
+        page.on("request", lambda one: one.url.startswith(own) or opened.asked.append(one.url))
         page.goto(own[0])
         yield opened
         chromium.close()

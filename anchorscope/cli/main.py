@@ -108,7 +108,7 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """What was found in one cell, from its tables."""
-    from anchorscope.report import cell_summary, cell_words
+    from anchorscope.report import cell_summary
 
     chosen = read(config_files)
     for name, catalogue in ((model, chosen.models), (dataset, chosen.datasets)):
@@ -117,7 +117,7 @@ def show(
             raise UsageError(f"there is no `{name}` in the catalogue", None, do, see="config")
     files = [str(path) for path in config_files or []]
     found = cell_summary.summary(chosen, model, dataset, readout=readout, files=files)
-    typer.echo(_json(found) if as_json else cell_words.text(found))
+    typer.echo(_json(found) if as_json else cell_summary.text(found))
 
 
 @app.command("add-model")

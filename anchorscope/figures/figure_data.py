@@ -65,24 +65,16 @@ def distinct(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def require(table: pd.DataFrame, columns: str) -> None:
-    """Refuse a table that lacks one of the columns, named in one string.
-
-    Raises AnchorscopeError: which it lacks.
-    """
-    absent = [name for name in columns.split() if name not in table]
-    if absent:
+    """Raises AnchorscopeError: which of the columns, named in one string, the table lacks."""
+    if absent := [name for name in columns.split() if name not in table]:
         what = f"the table lacks the columns {', '.join(absent)}"
+        where = f"its columns: {', '.join(map(str, table.columns))}"
         do = "delete the table and run snakemake again"
-        raise AnchorscopeError(
-            what, f"its columns: {', '.join(map(str, table.columns))}", do, see="stale-product"
-        )
+        raise AnchorscopeError(what, where, do, see="stale-product")
 
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:
-    """The table's rows at the read-out.
-
-    Raises AnchorscopeError: nothing measured there.
-    """
+    """The table's rows at the read-out. Raises AnchorscopeError: nothing measured there."""
     held = table["site"] + "/" + table["position"]
     return _measured(rows_at(table, readout), f"read-out {'/'.join(readout)}", held)
 
@@ -122,11 +114,10 @@ def select(
     require(table, f"{KEYS} {NUMBERS}")
     rows, chosen = at_grouping(at_readout(table, readout) if readout else table, grouping)
     thin = (true(rows["thin"]) | (rows["n"].fillna(0) == 0)) & (rows["anchor"] != "all")
-    rows = rows.assign(thin=thin)
     cut = rows[rows["condition"] == "knockout"]
     place = ["model", "dataset", "site", "position", "anchor", "layer"]
     right = cut[place].assign(of=(cut["n"] * cut["answer_accuracy"]).round())
-    return rows.merge(right, on=place, how="left"), chosen
+    return rows.assign(thin=thin).merge(right, on=place, how="left"), chosen
 
 
 def layer_count(rows: pd.DataFrame) -> int:
@@ -153,15 +144,9 @@ def panel_rows(
     lines = mine[mine[list(keys)].isin(keys).all(axis=1)]
     i, j, k = (lines[name].map(known.index).astype(int) for name, known in keys.items())
     group, label = lines["anchor"].replace("all", "Q"), lines["dataset"].map(labels)
-    shown: Row = {
-        "model": model[1],
-        "dataset": label,
-        "anchor": group + "-Anchored",
-        "series": group + "-Anchored (" + label + ")",
-        "marker": i.map(marker_of),
-        "condition": lines["condition"],
-        "chance": j > 0,
-    }
+    shown: Row = {"model": model[1], "dataset": label, "anchor": group + "-Anchored"}
+    shown |= {"series": group + "-Anchored (" + label + ")", "marker": i.map(marker_of)}
+    shown |= {"condition": lines["condition"], "chance": j > 0}
     line = (i * len(conditions) + j) * len(anchors) + k
     lines = lines.assign(**shown, line=line, offset=i + k * (step // 2))
     return _in_runs(lines, list(shown), numbers, step)
@@ -178,13 +163,8 @@ def line_rows(
 ) -> list[Row]:
     """One line of a panel, as `panel_rows`; none if it is all blank or the table lacks its column.
 
-    Args:
-        frame: the line's rows of the table.
-        numbers: what a row holds, the line's height first.
-        shown: what all rows share.
-        layers: of the model.
-        offset: of the markers, so that those of several lines do not meet.
-        probe: whether it tells of the read-out's probe; what does not is never grey.
+    `numbers` is what a row holds, the line's height first; `shown` what all rows share; `offset`
+    keeps the markers of several lines apart; what tells nothing of the `probe` is never grey.
     """
     if next(iter(numbers.values()))[0] not in frame:
         return []
@@ -238,15 +218,8 @@ def marker_step(layers: int) -> int:
     return max(1, math.ceil(layers / 8))
 
 
-def number(value: Any, digits: int) -> float | None:
-    """Rounded; 0 digits make an integer; a blank stays one."""
-    return None if pd.isna(value) else round(float(value), digits or None)
-
-
 def true(column: pd.Series) -> pd.Series:
     """A column of booleans as a CSV gives it back; a blank is false."""
-    if column.dtype == bool:
-        return column
     return column.astype(str).str.lower().isin(["true", "1", "1.0"])
 
 
@@ -309,8 +282,7 @@ def cells_of(
     """Rows of every cell, by its name in a caption."""
     return {
         f"{label} on {name}": cell_of(rows, model, dataset)
-        for model, label in panels
-        for dataset, name in datasets
+        for (model, label), (dataset, name) in product(panels, datasets)
     }
 
 

@@ -24,8 +24,7 @@ VERSION = ".".join(alt.SCHEMA_VERSION.split(".")[:2]).removeprefix("v")
 def as_svg(spec: Mapping[str, Any]) -> str:
     """The picture of a specification, without marks that nobody sees.
 
-    Its size is in millimetres where the specification names its width in them. Raises ValueError:
-    it cannot be drawn.
+    In millimetres where the specification asks for them. Raises ValueError: it cannot be drawn.
     """
     import vl_convert
 
@@ -49,8 +48,8 @@ def printed_width(spec: Mapping[str, Any]) -> float:
 
 def size_of(svg: str) -> tuple[float, float]:
     """Width and height of an SVG picture, in CSS pixels."""
-    width, height = (float(found) for found in re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0])
-    return width, height
+    width, height = re.findall(r'viewBox="0 0 (\S+) (\S+)"', svg)[0]
+    return float(width), float(height)
 
 
 def _resized(svg: str, wide: float, unit: str) -> str:
@@ -117,8 +116,7 @@ def _fit(draw: Callable[[Style], Figure], look: Style, width_mm: float) -> Figur
         more = round((width_mm * PX_PER_MM - width) / slope)
         panel, before = max(NARROWEST, panel + more), (panel, width)
         if panel < READABLE and look.columns > 1:
-            fewer = look.model_copy(update={"columns": look.columns - 1})
-            return _fit(draw, fewer, width_mm)
+            return _fit(draw, look.model_copy(update={"columns": look.columns - 1}), width_mm)
         if panel == before[0]:
             break
     return figure

@@ -17,7 +17,6 @@ from anchorscope.figures.figure_fit import VERSION, size_of
 from anchorscope.figures.figure_style import balanced
 from anchorscope.passes.interventions import REGISTRY
 
-Row = dict[str, Any]
 Spec = dict[str, Any]
 Axis = tuple[tuple[float, float], list[float]]
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "figure" / "page.html"
@@ -41,11 +40,7 @@ ABSENT = "This combination was not measured: choose another."
 
 @dataclass(frozen=True)
 class Choice:
-    """One view of a figure.
-
-    `rows` are by model and panel, `axes`, ends and ticks of ΔP, by model, in the order drawn;
-    `colours` those of the legend.
-    """
+    """One view of a figure."""
 
     readout: str
     condition: str
@@ -53,12 +48,12 @@ class Choice:
     title: str
     caption: list[str]
     note: str
-    rows: list[list[pd.DataFrame]]
-    axes: list[Axis]
-    colours: list[str]
+    rows: list[list[pd.DataFrame]]  # by model and panel, in the order drawn
+    axes: list[Axis]  # ends and ticks of ΔP, by model in that order
+    colours: list[str]  # of the legend
 
 
-def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str:
+def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice]) -> str:
     """The figure as one HTML file, from its specification and its picture, which tells the width.
 
     `name` is that of the files that a reader exports; `choices` what a reader can switch to, the
@@ -66,8 +61,8 @@ def page(spec: Spec, svg: str, name: str, choices: Sequence[Choice] = ()) -> str
     """
     live = interactive(spec, choices, size_of(svg)[0])
     template = jinja2.Template(TEMPLATE.read_text(encoding="utf-8"), autoescape=True)
-    title = _words(spec.get("title"))
-    return template.render(title=title or name, name=name, spec=live, runtime=_runtime())
+    title = _words(spec.get("title")) or name
+    return template.render(title=title, name=name, spec=live, runtime=_runtime())
 
 
 def _words(title: Any) -> str:
@@ -173,16 +168,11 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
     """The panels draw the rows of the chosen view; title, caption and axes follow."""
     title = live.get("title", {"fontSize": 1, "subtitleFontSize": 1, "text": "", "subtitle": []})
     most = width / (0.6 * title["fontSize"]), width / (0.5 * title["subtitleFontSize"])
-    texts = [
-        {
-            "title": balanced(one.title, int(most[0])),
-            "caption": [line for part in one.caption for line in balanced(part, int(most[1]))],
-            "note": one.note,
-            "axes": one.axes,
-            "colours": one.colours,
-        }
-        for one in choices
-    ]
+    texts = []
+    for one in choices:
+        caption = [line for part in one.caption for line in balanced(part, int(most[1]))]
+        text = {"title": balanced(one.title, int(most[0])), "caption": caption, "note": one.note}
+        texts.append(text | {"axes": one.axes, "colours": one.colours})
     texts[0] |= {"title": title["text"], "caption": title["subtitle"]}
     keys = ["|".join((one.readout, one.condition, one.grouping)) for one in choices]
     chosen = " + '|' + ".join(SWITCHES)
@@ -203,7 +193,7 @@ def _switch(live: Spec, panels: Sequence[Spec], choices: Sequence[Choice], width
             panel["title"]["text"] = {"expr": "shown.note"}
 
 
-def _select(choices: Sequence[Choice], name: str) -> Row:
+def _select(choices: Sequence[Choice], name: str) -> Spec:
     """A switch among the values that the choices have; a mere value where there is but one."""
     values = list(dict.fromkeys(getattr(one, name) for one in choices))
     labels = [NAMES.get(value, value) for value in values]
@@ -241,5 +231,5 @@ def _switch_scales(panel: Spec, axis: str) -> None:
         for channel in {"color", "fill"} & set(encoding):
             found = encoding[channel]
             if scale := found.get("condition", found).get("scale"):
-                places = range(len(scale["range"]))
-                scale["range"] = [{"expr": f"shown.colours[{k}]"} for k in places]
+                many = len(scale["range"])
+                scale["range"] = [{"expr": f"shown.colours[{k}]"} for k in range(many)]

@@ -13,11 +13,9 @@ def layer_axis(layers: int, title: str | None, *, labels: bool = True) -> alt.X:
     """The x channel of a panel: a tick every 5 layers up to 30, every 10 up to 50, then 20."""
     step = 5 if layers <= 30 else 10 if layers <= 50 else 20
     ticks = list(range(0, max(layers, 1), step))
-    axis = alt.Axis(
-        values=ticks, tickCount=len(ticks), title=title, format="d", grid=False, labels=labels
-    )
-    scale = alt.Scale(domain=[0, max(layers - 1, 1)], nice=False)
-    return alt.X("layer:Q", scale=scale, axis=axis)
+    fixed: dict[str, Any] = {"tickCount": len(ticks), "format": "d", "grid": False}
+    axis = alt.Axis(values=ticks, title=title, labels=labels, **fixed)
+    return alt.X("layer:Q", scale=alt.Scale(domain=[0, max(layers - 1, 1)], nice=False), axis=axis)
 
 
 def value_axis(
@@ -77,17 +75,10 @@ def line_panel(
 ) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
-    Args:
-        rows: of `figure_data.line_rows`.
-        x, y: the axes.
-        shared: channels of all panels.
-        look: sizes.
-        tips: what a tooltip tells, see `tooltips`.
-        under: layers below all others.
-        height: of the panel, if not the look's own.
-        weight: of lines and markers, beside the look's own.
-        chance: whether rows may be of `chance`, which are dotted, with small hollow markers.
-        crosses: whether rows may be `thin`, which are crosses, with their n but for flips.
+    `rows` are of `figure_data.line_rows`; `tips` is what a tooltip tells, see `tooltips`; `under`
+    lies below all else; `height` and `weight` (of lines and markers) are beside the look's own;
+    `chance`: rows may be of `chance`, which are dotted, with small hollow markers; `crosses`: rows
+    may be `thin`, which are crosses, with their n but for flips.
     """
     width, height = look.panel_width, height or look.panel_height
     stroke, size = weight * look.line_width, weight**2 * look.marker_size
@@ -125,16 +116,9 @@ def line_panel(
 def minor_ticks(x: alt.X, height: float) -> list[alt.Chart]:
     """A small tick at every layer, up to 30; Vega-Lite's axes have major ticks only."""
     last = x["scale"]["domain"][1]
-    data = alt.Chart(alt.sequence(0, last + 1, as_="layer"))
-    ticks = data.mark_rule(color=SOFT, strokeWidth=0.7)
+    ticks = alt.Chart(alt.sequence(0, last + 1, as_="layer")).mark_rule(color=SOFT, strokeWidth=0.7)
     ends = {"y": alt.value(height), "y2": alt.value(height + 3)}
     return [ticks.encode(x, **ends)] if last < 30 else []
-
-
-def zero_rule(y: alt.Y) -> alt.Chart:
-    """A horizontal line at 0 of the y channel."""
-    rule = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=SOFT, strokeWidth=0.8)
-    return rule.encode(y)
 
 
 def empty_note(text: str, width: float, height: float, look: Style) -> alt.Chart:

@@ -23,32 +23,25 @@ POSITIONS = {
 def readouts_chart(curve: pd.DataFrame, asked: Asked) -> Figure:
     """Every read-out in the table at once: ΔP above flips, as in the main figure.
 
-    A model's panels have one range of ΔP, so that read-outs can be compared by eye.
-
-    Args:
-        curve: rows of `results/tables/<figure>.csv`, of any number of read-outs.
-        asked: as of `anchorscope.figures.figures.chart`; `readout` tells nothing here.
-
-    Raises:
-        AnchorscopeError: missing columns, or nothing measured with this grouping.
+    A model's panels have one range of ΔP, so that read-outs can be compared by eye. `curve` holds
+    rows of `results/tables/<figure>.csv`, of any number of read-outs; `asked` is as of
+    `anchorscope.figures.figures.chart`, but its `readout` tells nothing here.
+    Raises AnchorscopeError: missing columns, or nothing measured with this grouping.
     """
     look, datasets = asked.look, asked.datasets
     rows, grouping = data.select(curve, None, asked.grouping)
-    sites, across = (
-        [name for name in known if name in set(rows[column])]
-        for column, known in (("site", SITES), ("position", POSITIONS))
-    )
+    sites = [site for site in SITES if site in set(rows["site"])]
+    across = [at for at in POSITIONS if at in set(rows["position"])]
     grid = {f"{site}/{at}": data.rows_at(rows, (site, at)) for site in sites for at in across}
-    small = look.model_copy(
-        update={
-            "panel_width": round(0.6 * look.panel_width),
-            "panel_height": round(0.5 * look.panel_height),
-            "share_height": round(0.5 * look.share_height),
-            "marker_size": 0.6 * look.marker_size,
-            "line_width": 0.75 * look.line_width,
-            "panel_title_size": look.label_size,
-        }
-    )
+    sizes = {
+        "panel_width": round(0.6 * look.panel_width),
+        "panel_height": round(0.5 * look.panel_height),
+        "share_height": round(0.5 * look.share_height),
+        "marker_size": 0.6 * look.marker_size,
+        "line_width": 0.75 * look.line_width,
+        "panel_title_size": look.label_size,
+    }
+    small = look.model_copy(update=sizes)
     width = len(across) * (small.panel_width + 0.7 * look.spacing) + 5 * look.label_size
     found: list[dict[str, list[pd.DataFrame]]] = []
     cells: dict[str, pd.DataFrame] = {}

@@ -36,9 +36,9 @@ CORNERS = {
     "triangle-right": "0.25,0 -0.25,0.25 -0.25,-0.25",
     "triangle-left": "-0.25,0 0.25,-0.25 0.25,0.25",
 }
+# marker in Vega's names → its outline around (0, 0), an SVG path
 MARKERS = {"circle": "M-0.25,0" + "A0.25,0.25,0,1,1,0.25,0A0.25,0.25,0,1,1,-0.25,0" * ROUNDS + "Z"}
 MARKERS |= {name: f"M{'L'.join(path.split() * ROUNDS)}Z" for name, path in CORNERS.items()}
-"""Marker in Vega's names → its outline around (0, 0), an SVG path."""
 
 NO_SIGNAL = "#bdbdbd"
 Figure = alt.ConcatChart
@@ -186,23 +186,15 @@ def row_heading(text: str, look: Style, *, shown: bool = True) -> alt.TitleParam
     size = 0.88 * look.label_size
     lines = wrapped(text, look.panel_width + look.spacing, 0.5 * size)
     blank = " " if isinstance(lines, str) else [" "] * len(lines)
-    return alt.TitleParams(
-        lines if shown else blank,
-        fontSize=size,
-        fontWeight="normal",
-        anchor="start",
-        frame="group",
-        offset=4,
-    )
+    fixed: Any = {"fontWeight": "normal", "anchor": "start", "frame": "group", "offset": 4}
+    return alt.TitleParams(lines if shown else blank, fontSize=size, **fixed)
 
 
 def tooltips(**fields: tuple[str, str]) -> list[alt.Tooltip]:
     """Model, dataset and layer, then each field as (title, number format or "")."""
     every = {"model": ("model", ""), "dataset": ("dataset", ""), "layer": ("layer", "d")} | fields
     return [
-        alt.Tooltip(f"{name}:Q", title=title, format=number)
-        if number
-        else alt.Tooltip(f"{name}:N", title=title)
+        alt.Tooltip(f"{name}:{'Q' if number else 'N'}", title=title, format=number or alt.Undefined)
         for name, (title, number) in every.items()
     ]
 
@@ -220,17 +212,11 @@ def title_of(text: str, caption: Sequence[str], look: Style, width: float) -> al
     """The title with the caption's sentences below it, each balanced over lines that fit."""
     wrap = look.wrap or max(30, int(width / (0.5 * look.caption_size)))
     lines = [line for part in caption for line in balanced(part, wrap)]
-    return alt.TitleParams(
-        wrapped(text, width, 0.6 * look.title_size),
-        subtitle=lines,
-        anchor="middle",
-        fontSize=look.title_size,
-        subtitleFontSize=look.caption_size,
-        subtitleColor="#555555",
-        subtitleLineHeight=1.3 * look.caption_size,
-        subtitlePadding=5,
-        offset=14,
-    )
+    shown = wrapped(text, width, 0.6 * look.title_size)
+    title: Any = {"fontSize": look.title_size, "anchor": "middle", "offset": 14}
+    below: Any = {"subtitleFontSize": look.caption_size, "subtitleColor": "#555555"}
+    below |= {"subtitleLineHeight": 1.3 * look.caption_size, "subtitlePadding": 5}
+    return alt.TitleParams(shown, subtitle=lines, **title, **below)
 
 
 def config_of(look: Style) -> dict[str, Any]:

@@ -57,13 +57,10 @@ PARTS = (
 def chart(table: pd.DataFrame, asked: Asked) -> Figure:
     """The figure of one read-out: a column per model, ΔP above flips and what follows.
 
-    Args:
-        table: rows of `results/tables/<figure>.csv`. Points marked `thin` are crosses beside the
-            line; layers without `signal` are hollow and grey; both are named in the caption.
-        asked: given as the keywords of `Asked`, see `fitted`.
-
-    Raises:
-        AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
+    `table` holds rows of `results/tables/<figure>.csv`. Points marked `thin` are crosses beside the
+    line; layers without `signal` are hollow and grey; both are named in the caption. `asked` is
+    given as the keywords of `Asked`, see `fitted`.
+    Raises AnchorscopeError: missing columns, or nothing measured at this read-out or grouping.
     """
     look = asked.look
     rows, grouping = data.select(table, asked.readout, asked.grouping)
@@ -95,30 +92,19 @@ def column(
 ) -> alt.VConcatChart:
     """ΔP above flips above what follows, as many of them as there are headings.
 
-    `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is range and ticks of ΔP;
-    `labels` whether the value axes are labelled.
+    `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is that of ΔP.
     """
     views: list[alt.LayerChart] = []
+    zero = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=draw.SOFT, strokeWidth=0.8)
     for (title, *_, tips), rows, x, heading in zip(PARTS, parts, xs, headings, strict=False):
-        first = not views
+        first, said = not views, title if labels else None
         domain, ticks = axis if first else SHARES
-        y = figure_panel.value_axis(
-            "value", title if labels else None, domain, ticks, look, labels=labels
-        )
-        zero = [figure_panel.zero_rule(y), *figure_panel.minor_ticks(x, look.panel_height)]
-        view = figure_panel.line_panel(
-            rows,
-            x,
-            y,
-            shared,
-            look,
-            tips,
-            under=zero if first else (),
-            height=look.panel_height if first else look.share_height,
-            weight=1 if first else 0.75,
-            chance=not first,
-            crosses=True,
-        )
+        y = figure_panel.value_axis("value", said, domain, ticks, look, labels=labels)
+        own: Row = {"height": look.share_height, "chance": True}
+        if first:
+            under = [zero.encode(y), *figure_panel.minor_ticks(x, look.panel_height)]
+            own = {"height": look.panel_height, "weight": 1, "under": under}
+        view = figure_panel.line_panel(rows, x, y, shared, look, tips, crosses=True, **own)
         views.append(view.properties(title=heading) if heading else view)
     return alt.VConcatChart(vconcat=views, spacing=10, resolve=draw.one_legend())
 
@@ -139,11 +125,8 @@ def keywords(params: Any) -> Row:
 def choices(table: pd.DataFrame, **keywords: Any) -> list[Choice]:
     """All that the figure's page can switch to: every read-out, control and grouping measured.
 
-    The figure itself comes first, conditions follow in the order of the registry.
-
-    Args: as of `chart`, whose figure this goes with.
-
-    Raises AnchorscopeError: as `chart` does.
+    The figure itself comes first, conditions follow in the order of the registry. Arguments and
+    errors are those of `chart`, whose figure this goes with.
     """
     asked = asked_of(**keywords)
     table = table.filter(f"{data.KEYS} {data.NUMBERS} inflation".split())
@@ -185,11 +168,10 @@ def panel_parts(
 ) -> list[pd.DataFrame]:
     """Rows of a model's panels: ΔP of the groups, flips of all samples, and what follows."""
     beside = list(dict.fromkeys((condition, BY_NAME[condition].control or condition)))
+    drawn = zip(PARTS, ([condition], beside, ARMS), strict=True)
     return [
         data.panel_rows(rows, model, datasets, anchors, conditions, numbers)
-        for (_, anchors, numbers, _), conditions in zip(
-            PARTS, ([condition], beside, ARMS), strict=True
-        )
+        for (_, anchors, numbers, _), conditions in drawn
     ]
 
 
@@ -227,9 +209,8 @@ def told(
 
     `cells` are rows as `data.select` returns them, by the cell's name; empty where not measured.
     """
-    groups = GROUPINGS.get(grouping, grouping)
-    if condition in ARMS:
-        groups = f"{BY_ARM}; lower row: right answers"
+    by_arm = f"{BY_ARM}; lower row: right answers"
+    groups = by_arm if condition in ARMS else GROUPINGS.get(grouping, grouping)
     sizes = [data.sample_size(cell, condition) for cell in cells.values() if len(cell)]
     whole = pd.concat(list(cells.values()))
     everyone = whole[(whole["condition"] == condition) & (whole["anchor"] == "all")]
@@ -259,22 +240,18 @@ def _followed(rows: pd.DataFrame) -> list[str]:
     head = rows[data.true(rows["headline"])].dropna(subset=["n_paired", "of"])
     if head.empty:
         return [f"{FOLLOWED}."]
-    return [
-        f"{FOLLOWED}; headline layer: {data.size_note(head['n_paired'])} pairs, "
-        f"{data.span((head['n_paired'] / head['of']).dropna(), 100)}\u00a0% of the Q-Anchored "
-        "right answers."
-    ]
+    covered = data.span((head["n_paired"] / head["of"]).dropna(), 100)
+    said = f"headline layer: {data.size_note(head['n_paired'])} pairs, {covered}\u00a0%"
+    return [f"{FOLLOWED}; {said} of the Q-Anchored right answers."]
 
 
 def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = ()) -> list[Path]:
     """Write the figure beside `stem` as .vl.json, .html, .svg, .pdf and .png; return the paths.
 
-    `views` is what a reader of the HTML can switch to, see `choices`.
-
-    The HTML holds its own copy of the Vega runtime and asks nothing of a network; the PNG has two
-    pixels a CSS pixel, for print 300 to an inch. Each file appears whole or not at all. The same
-    table and settings give the same bytes of the specification. Raises AnchorscopeError: the chart
-    cannot be drawn.
+    `views` is what a reader of the HTML can switch to, see `choices`. The HTML holds its own copy
+    of the Vega runtime and asks nothing of a network; the PNG has two pixels a CSS pixel, for print
+    300 to an inch. Each file appears whole or not at all. The same table and settings give the same
+    bytes of the specification. Raises AnchorscopeError: the chart cannot be drawn.
     """
     import vl_convert
 
@@ -283,9 +260,8 @@ def save(figure: alt.TopLevelMixin, stem: str | Path, views: Sequence[Choice] = 
     try:
         svg = as_svg(spec)
     except ValueError as error:
-        raise AnchorscopeError(
-            f"cannot draw the figure: {error}", f"{stem}.vl.json", see="drawing"
-        ) from error
+        what = f"cannot draw the figure: {error}"
+        raise AnchorscopeError(what, f"{stem}.vl.json", see="drawing") from error
     printed = printed_width(spec)
     made = {
         ".vl.json": text.encode(),

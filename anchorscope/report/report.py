@@ -22,21 +22,15 @@ from anchorscope.figures.figure_data import rows_at, span, true
 from anchorscope.figures.figure_fit import size_of
 from anchorscope.figures.figures import GROUPINGS
 from anchorscope.report import report_samples, run_facts
-from anchorscope.report.cell_summary import summary
-from anchorscope.report.cell_words import RESOURCES, templates
+from anchorscope.report.cell_summary import RESOURCES, summary, templates
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_csv
 
-MOST = 10_000_000
-"""Bytes that a page stays below."""
-
-PICTURES = 4_500_000
-"""Bytes of embedded pictures; those beyond are linked."""
-
+MOST = 10_000_000  # bytes that a page stays below
+PICTURES = 4_500_000  # bytes of embedded pictures; those beyond are linked
+# most samples of a cell, fewer where the page would get too large
 CAPS = (200, 100, 50, 25, 10, 1)
-"""Most samples of a cell, fewer where the page would get too large."""
-
 SCRIPTS = ("tables.js", "samples.js")
 TABLES = ("contrasts", "controls", "curve", "interchange", "refits")
 FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
@@ -45,20 +39,15 @@ FLAGS = ("signal", "cell_signal", "headline", "thin", "empty", "holds")
 def build(config: Config, *, options: str = "") -> tuple[str, dict[str, Any]]:
     """The page of a finished run, and what it holds, for its provenance.
 
-    Args:
-        config: the checked config; its targets are shown, from the products under its root.
-        options: what the run was called with, for the commands shown.
+    It shows the config's targets, from the products under its root; `options` is what the run was
+    called with, for the commands shown.
 
     Raises:
         AnchorscopeError: products that do not belong together, or more of them than fit a page.
         FileNotFoundError: a target's products are not built.
     """
-    found = [
-        summary(config, model, dataset, readout=readout)
-        for model, dataset, readout in run_facts.cells(config)
-    ]
-    template = _environment().get_template("page.html")
-    content = _content(config, found, options)
+    found = [summary(config, *cell, readout=readout) for *cell, readout in run_facts.cells(config)]
+    template, content = _environment().get_template("page.html"), _content(config, found, options)
     for cap in CAPS:
         shown = [report_samples.cell(config, cell, cap=cap) for cell in found]
         html = template.render(content, explored=shown)
@@ -147,17 +136,15 @@ def _pictures(config: Config, cells: Sequence[Mapping[str, Any]]) -> list[dict[s
         drawn: str = config.figures[figure].readout
         counts = [sizes[cell] for cell in config.cells(figure)]
         shared = {"figure": figure, "grouping": GROUPINGS[config.grouping], "counts": counts}
+        shared |= {"readout": drawn, "about": ""}
         views = dict.fromkeys(("", "controls", "probes"), drawn)
         views["readouts"] = ", ".join(config.answer_readouts)
         views |= {name.replace("/", "-"): name for name in config.readouts}
-        found += [
-            shared | {"view": view, "readout": readout, "about": ""}
-            for view, readout in views.items()
-        ]
+        found += [shared | {"view": view, "readout": at} for view, at in views.items()]
         for experiment in EXPERIMENTS.values():
             for view, stem in experiment.stems().items():
                 said = {"title": experiment.views[view], "about": experiment.about}
-                found.append(shared | said | {"view": stem, "readout": drawn})
+                found.append(shared | said | {"view": stem})
     found.append({"figure": "calibration", "view": ""})
     embedded, left = [], PICTURES
     for one in found:

@@ -14,7 +14,7 @@ from anchorscope.storage.files import read_parquet
 
 LONGEST = 1200
 MOST_GOLDS = 12
-READ = ("id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s")
+READ = ["id", "layer", "readout", "condition", "draw", "probe", "fold", "inner_auc", "s"]
 
 
 def cell(config: Config, found: Mapping[str, Any], *, cap: int) -> dict[str, Any]:
@@ -36,13 +36,12 @@ def cell(config: Config, found: Mapping[str, Any], *, cap: int) -> dict[str, Any
     scores = _scores(f"{config.root}/scores/{model}/{dataset}.parquet", found["readout"])
     readout = next(iter(samples.readouts(scores, answers)))
     layer, moved = readout.headline, readout.effects
-    label = answers["label"].to_numpy(dtype=np.int64)
-    flips = moved["knockout"].flip[0, layer]
-    groups = [f"{'Q' if flip else 'A'}{z}" for flip, z in zip(flips, label, strict=True)]
+    cut = moved["knockout"]
+    flips = zip(cut.flip[0, layer], answers["label"].astype(int), strict=True)
+    groups = [f"{'Q' if flip else 'A'}{z}" for flip, z in flips]
     chosen = np.array(evenly(groups, cap, config.seed), dtype=np.int64)
-    fall = moved["knockout"].delta_p[0, layer]
-    chosen = chosen[np.argsort(fall[chosen], kind="stable")]
-    states = {"c": readout.clean, "x": moved["knockout"].s[0]}
+    chosen = chosen[np.argsort(cut.delta_p[0, layer][chosen], kind="stable")]
+    states = {"c": readout.clean, "x": cut.s[0]}
     states |= {"r": moved["random"].s[0]} if "random" in moved else {}
     lines = {mark: thousandths(s) for mark, s in states.items()}
     return {
@@ -96,15 +95,14 @@ def _scores(path: str, readout: str) -> pd.DataFrame:
         ("condition", "in", ["clean", "knockout", "random"]),
         ("draw", "==", 0),
     ]
-    return pq.read_table(path, columns=list(READ), filters=wanted).to_pandas()
+    return pq.read_table(path, columns=READ, filters=wanted).to_pandas()
 
 
 def _sample(row: Mapping[Any, Any], prompt: pd.Series, group: str) -> dict[str, Any]:
     golds = [str(gold) for gold in (row.get("golds") or [])]
     start, end = int(prompt["question_start"]), int(prompt["question_end"])
-    spans = [
-        (a - start, b - start) for a, b in zip(prompt["eq_start"], prompt["eq_end"], strict=True)
-    ]
+    marked = zip(prompt["eq_start"], prompt["eq_end"], strict=True)
+    spans = [(first - start, last - start) for first, last in marked]
     answer, kind = str(row["answer"]), row.get("kind")
     return {
         "id": str(row["id"]),

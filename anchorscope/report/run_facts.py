@@ -15,15 +15,11 @@ from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json
 from anchorscope.storage.funnel import funnel as funnel_of
 
+# rule of a stage → what its samples are called
 STAGES = {
-    "dataset": "questions",
-    "prompts": "prompts",
-    "answers": "answers",
-    "activations": "measured",
-    "scores": "scored",
-}
-"""Rule of a stage → what its samples are called."""
-
+    "dataset": "questions", "prompts": "prompts", "answers": "answers",
+    "activations": "measured", "scores": "scored",
+}  # fmt: skip
 RUNNING_ORDER = (
     "dataset", "train", "model", "prompts", "answers", "activations", "scores", "delta_p",
     "table", "figure", "view", "refits", "refits_table", "truth", "calibration",
@@ -41,10 +37,7 @@ def cells(config: Config) -> list[tuple[str, str, str]]:
 
 
 def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
-    """The settings of a run as plain data, with the catalogue entries that it uses.
-
-    `calibration`: whether that is shown, and with it the entries of its cells.
-    """
+    """The settings of a run as plain data, with the catalogue entries used; `calibration`'s too."""
     used = [(model, dataset) for model, dataset, _ in cells(config)]
     known = config.calibration
     if calibration:
@@ -85,10 +78,9 @@ def _typed(value: Any) -> str:
 def funnel(root: str | Path, model: str, dataset: str) -> dict[str, Any]:
     """Where the samples of a cell went.
 
-    Returns:
-        `rows` of the dataset; `kept`, stage → samples left after it, empty without a provenance;
-        `dropped`, (stage, reason, how many), each sample where it was lost; `noted`, what was done
-        to rows that stayed → how many. Rows less dropped are what the last stage kept.
+    `rows` are those of the dataset; `kept`, stage → samples left after it, empty without a
+    provenance; `dropped`, (stage, reason, how many), each sample where it was lost; `noted`, what
+    was done to rows that stayed → how many. Rows less dropped are what the last stage kept.
     """
     product = Path(root) / "delta_p" / model / f"{dataset}.csv"
     lost = funnel_of(product) if provenance.beside(product).is_file() else []
@@ -144,12 +136,10 @@ def _source(entry: Model | Dataset) -> str:
 def timings(root: str | Path) -> list[dict[Any, Any]]:
     """How long the jobs under a root took, from Snakemake's benchmarks.
 
-    Returns:
-        A record for each stage, in running order: stage, jobs, seconds (of all jobs), longest
-        (seconds), longest_job, memory_mb (largest resident set; NaN where not known).
+    A record for each stage, in running order: stage, jobs, seconds (of all jobs), longest
+    (seconds), longest_job, memory_mb (largest resident set; NaN where not known).
     """
-    folder = Path(root) / "benchmarks"
-    jobs = []
+    folder, jobs = Path(root) / "benchmarks", []
     # a crash leaves empty ones
     for path in sorted(path for path in folder.rglob("*.tsv") if path.stat().st_size):
         rows = pd.read_csv(path, sep="\t", na_values=["-", "NA"])
@@ -164,5 +154,4 @@ def timings(root: str | Path) -> list[dict[Any, Any]]:
         memory_mb=("memory", "max"),
         seconds=("seconds", "sum"),
     ).to_dict("records")
-    order = {stage: i for i, stage in enumerate(RUNNING_ORDER)}
-    return sorted(records, key=lambda one: order.get(one["stage"], len(order)))
+    return sorted(records, key=lambda one: [*RUNNING_ORDER, one["stage"]].index(one["stage"]))

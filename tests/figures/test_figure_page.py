@@ -33,17 +33,11 @@ def live() -> dict[str, Any]:
     return interactive(chart(table(), **LOOKS).to_dict(), choices(table(), **LOOKS), 800)
 
 
-def value(name: str) -> Any:
-    return next(one["value"] for one in live()["params"] if one["name"] == name)
-
-
 def rows_of(panel: int, view: int) -> pd.DataFrame:
     """What a panel draws of a view, flattened as Vega-Lite does."""
-    (_, flatten), lines = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"], []
-    for line in live()["datasets"][f"rows{panel}"]:
-        if line["view"] == view:
-            lines.append(pd.DataFrame([line]).explode(flatten["flatten"]))
-    return pd.concat(lines)
+    _, flatten = live()["concat"][panel // 3]["vconcat"][panel % 3]["transform"]
+    lines = pd.DataFrame(live()["datasets"][f"rows{panel}"])
+    return lines[lines["view"] == view].explode(flatten["flatten"])
 
 
 def test_every_view_holds_its_own_numbers_of_the_table() -> None:
@@ -53,9 +47,9 @@ def test_every_view_holds_its_own_numbers_of_the_table() -> None:
     named = [(*one.readout.split("/"), one.condition, one.grouping) for one in found]
     assert sorted(named) == sorted(wanted)
     assert named[0] == ("mlp", "final", "knockout", "per_layer")
-    for view, one in enumerate(named):
+    texts = next(one["value"] for one in live()["params"] if one["name"] == "texts")
+    for view, (one, text) in enumerate(zip(named, texts, strict=False)):
         here = table()[(table()[keys] == list(one)).all(axis=1)]
-        text = value("texts")[view]
         for k, (model, _) in enumerate(MODELS):
             cell = here[here["model"] == model]
             rows = rows_of(3 * k, view)
@@ -93,10 +87,9 @@ def test_a_reader_switches_points_singles_out_and_zooms(tmp_path: Path) -> None:
         words.filter(has_text="Read-out attn/final").wait_for()
         page.select_option("[name=grouping]", "reference_layer")
         words.filter(has_text="not measured").wait_for()
-        for name, first in (
-            ("grouping", "per_layer"), ("readout", "mlp/final"), ("condition", "knockout")
-        ):  # fmt: skip
-            page.select_option(f"[name={name}]", first)
+        first = {"grouping": "per_layer", "readout": "mlp/final", "condition": "knockout"}
+        for name, value in first.items():
+            page.select_option(f"[name={name}]", value)
         words.filter(has_text=re.compile("^T$")).wait_for()
 
         entry = words.filter(has_text="A-Anchored (Beta)").bounding_box()

@@ -19,17 +19,17 @@ from anchorscope.figures.figures import chart, delta_axis
 STORED = Path(__file__).parents[1] / "data" / "figure.png"
 MANY = [(f"d{i}", f"Data {i}") for i in range(8)]
 TITLE = "ΔP when attention to the exact question tokens is cut"
-LOOKS: Any = {"title": TITLE, "panels": MODELS, "datasets": DATASETS[:2]}
+LOOKS: Any = {"title": TITLE, "panels": MODELS, "datasets": DATASETS[:2], "readout": READOUTS[3]}
 PAPER = {"theme": "paper"}
 
 
 @lru_cache
-def table(layers: int = 4) -> pd.DataFrame:
-    return curve_of(MODELS, DATASETS[:2], layers)
+def table() -> pd.DataFrame:
+    return curve_of(MODELS, DATASETS[:2], 4)
 
 
 def draw(**kwargs: Any) -> dict[str, Any]:
-    return chart(table(), **(LOOKS | {"readout": READOUTS[3]} | kwargs)).to_dict()
+    return chart(table(), **(LOOKS | kwargs)).to_dict()
 
 
 def pixels(png: bytes) -> np.ndarray:
@@ -50,10 +50,8 @@ def pixels(png: bytes) -> np.ndarray:
 
 
 def difference(one: np.ndarray, other: np.ndarray) -> float:
-    """Share of pixels that differ by more than a quarter of the range in any channel.
-
-    Sizes may differ by a pixel or two, which a font may cause.
-    """
+    """Share of pixels that differ by more than a quarter of the range in any channel."""
+    # a font may change a size by a pixel or two
     if max(abs(a - b) for a, b in zip(one.shape[:2], other.shape[:2], strict=True)) > 2:
         return 1.0
     height, width = np.minimum(one.shape[:2], other.shape[:2])
@@ -63,7 +61,7 @@ def difference(one: np.ndarray, other: np.ndarray) -> float:
 
 def test_the_picture_is_the_stored_one(tmp_path: Path) -> None:
     style = {"panel_width": 230, "panel_height": 150, "share_height": 44, "font": "Liberation Sans"}
-    looks = LOOKS | {"datasets": DATASETS, "readout": READOUTS[3], "style": style}
+    looks = LOOKS | {"datasets": DATASETS, "style": style}
     spec = chart(curve_of(MODELS, DATASETS, 12, blind=2), **looks).to_dict()
     new = tmp_path / "figure.png"
     new.write_bytes(vl_convert.svg_to_png(as_svg(spec), scale=1))
@@ -106,7 +104,7 @@ def test_a_panel_width_of_ones_own_leaves_the_figures_width_open() -> None:
 
 @pytest.mark.parametrize("layers", [2, 16, 80])
 def test_dash_and_marker_tell_all_series_apart_at_any_depth(layers: int) -> None:
-    looks = LOOKS | {"panels": MODELS[:1], "datasets": MANY, "readout": READOUTS[3]}
+    looks = LOOKS | {"panels": MODELS[:1], "datasets": MANY}
     spec = chart(curve_of(MODELS[:1], MANY, layers), **looks).to_dict()
     key = next(v["encoding"] for v in views(spec, "point") if "strokeDash" in v["encoding"])
     dashes, shapes = (key[name]["scale"]["range"] for name in ("strokeDash", "shape"))
@@ -132,13 +130,11 @@ def test_long_titles_and_names_wrap_and_widen_nothing() -> None:
 
 
 def test_panel_titles_stand_in_line_whatever_their_ranges() -> None:
-    raised = table().copy()
-    first = raised["model"] == "one"
-    raised.loc[first, "ci_high"] = raised.loc[first, "ci_high"].clip(lower=19.5)
-    svg = as_svg(chart(raised, **LOOKS, readout=READOUTS[3]).to_dict())
-    tops = re.findall(
-        r'concat_\d_concat_0_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)', svg
-    )
+    high = table()["ci_high"]
+    raised = table().assign(ci_high=high.mask(table()["model"] == "one", high.clip(lower=19.5)))
+    svg = as_svg(chart(raised, **LOOKS).to_dict())
+    moved = r'concat_\d_concat_0_group"[^>]*><g transform="translate\([^,]*,([^)]*)\)'
+    tops = re.findall(moved, svg)
     assert len(tops) == 2 and len(set(tops)) == 1
     curves = [{"value": 0, "low": -3, "high": top, "thin": False} for top in (14, 19.5, 20, 39, -1)]
     assert all(delta_axis(pd.DataFrame([row]))[0][1] % 20 for row in curves)

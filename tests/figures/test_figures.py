@@ -21,28 +21,22 @@ from anchorscope.storage.errors import AnchorscopeError
 DATASETS = [("popqa", "PopQA"), ("trivia-qa", "TriviaQA"), ("hotpotqa", "HotpotQA"), ("nq", "NQ")]
 LLAMA = [("llama-3.2-1b", "Llama-3.2-1B"), ("llama-3.2-3b", "Llama-3.2-3B")]
 LEGEND = [f"{a}-Anchored ({label})" for _, label in DATASETS for a in "QA"]
-CATEGORY10 = "1f77b4 ff7f0e 2ca02c d62728 9467bd 8c564b e377c2 7f7f7f"
-CYCLE = [f"#{code}" for code in CATEGORY10.split()]
+CYCLE = "#1f77b4 #ff7f0e #2ca02c #d62728 #9467bd #8c564b #e377c2 #7f7f7f".split()
 
 
 def table_of(follow: bool = False) -> pd.DataFrame:
     """Two models of 16 and 28 layers on four datasets."""
-    curve = pd.concat(
-        [curve_of([model], DATASETS, layers) for model, layers in zip(LLAMA, (16, 28), strict=True)]
-    )
+    curve = pd.concat([curve_of(LLAMA[:1], DATASETS, 16), curve_of(LLAMA[1:], DATASETS, 28)])
     return curve if follow else curve[~curve["condition"].isin(["matched", "placebo"])]
 
 
 def draw(table: pd.DataFrame, **kwargs: Any) -> dict[str, Any]:
-    """The specification of the figure of `table`."""
-    settings: dict[str, Any] = {"title": "ΔP under attention knockout", "panels": LLAMA}
-    settings |= {"datasets": DATASETS, "readout": ("mlp", "final")} | kwargs
-    return chart(table, **settings).to_dict()
+    settings = {"title": "ΔP under attention knockout", "panels": LLAMA, "datasets": DATASETS}
+    return chart(table, **(settings | kwargs)).to_dict()
 
 
 @lru_cache
 def usual() -> dict[str, Any]:
-    """The specification of the figure of `table_of()`."""
     return draw(table_of())
 
 
@@ -82,14 +76,10 @@ def test_panels_are_models_titled_by_label_with_axes_of_their_own() -> None:
         rows = [row for row in points(spec, panel) if row["value"] is not None]
         assert low <= min(row["low"] for row in rows)
         assert max(row["high"] for row in rows) <= high <= 20
-        assert (
-            y["axis"]["values"] == list(range(low, high + 1, 20))
-            and y["axis"]["title"] == "ΔP (points)"
-        )
-        extents = {
-            (v["minExtent"], v["maxExtent"]) for v in (y["axis"], line_of(share)["y"]["axis"])
-        }
-        assert len(extents) == 1, "panels above one another stand in line"
+        axis, below = y["axis"], line_of(share)["y"]["axis"]
+        assert (axis["values"], axis["title"]) == (list(range(low, high + 1, 20)), "ΔP (points)")
+        for extent in ("minExtent", "maxExtent"):
+            assert axis[extent] == below[extent], "panels above one another stand in line"
 
 
 @pytest.mark.parametrize(
@@ -145,9 +135,8 @@ def test_missing_groups_cells_and_models_are_named_and_keep_their_place() -> Non
     table = table[(table["dataset"] != "nq") | (table["model"] != "llama-3.2-3b")]
     spec = draw(table, panels=[*LLAMA, ("other", "Other")])
     assert "Q-Anchored (PopQA)" not in {r["series"] for r in points(spec, columns(spec)[0][0])}
-    assert caption(spec).endswith(
-        "Not measured: Llama-3.2-3B on NQ; Other on PopQA; Other on TriviaQA; and 2 more."
-    )
+    named = "Llama-3.2-3B on NQ; Other on PopQA; Other on TriviaQA; and 2 more."
+    assert caption(spec).endswith(f"Not measured: {named}")
     *_, note = views(columns(spec)[2][0], "text")
     assert note["mark"]["text"] == "not measured"
     assert re.findall(r">([QA]-Anchored \([^<]*\))<", drawing(spec)) == LEGEND
@@ -281,11 +270,8 @@ def test_five_files_are_written_offline_and_the_spec_is_reproducible(tmp_path: P
     odd = '</script><img src=x onerror=alert(1)> & "it\'s" `${x}` {y} ∆ 问'
     table = curve_of([("m", odd)], [("d", odd)], 4)
     looks: Any = {"title": odd, "panels": [("m", odd)], "datasets": [("d", odd)]}
-    looks |= {"readout": ("mlp", "final")}
     paths = save(chart(table, **looks), tmp_path / "f")
-    assert [p.name for p in paths] == [
-        f"f{e}" for e in (".vl.json", ".html", ".svg", ".pdf", ".png")
-    ]
+    assert [p.name for p in paths] == "f.vl.json f.html f.svg f.pdf f.png".split()
     assert sorted(tmp_path.iterdir()) == sorted(paths)
     spec, page, svg, pdf, png = (p.read_bytes() for p in paths)
     assert pdf.startswith(b"%PDF") and png.startswith(b"\x89PNG") and b"<img" not in svg
@@ -324,11 +310,9 @@ def test_unknown_readout_grouping_column_and_style_are_refused_by_name() -> None
 def test_only_the_chosen_rows_are_drawn() -> None:
     table = table_of()
     other = table.assign(grouping="replicate", delta_p=1.0)
-    further = [
-        table.assign(site="attn", delta_p=2.0),
-        table.assign(condition="noop", delta_p=-99.0),
-    ]
-    assert draw(pd.concat([other, *further, table])) == usual()
+    elsewhere = table.assign(site="attn", delta_p=2.0)
+    uncut = table.assign(condition="noop", delta_p=-99.0)
+    assert draw(pd.concat([other, elsewhere, uncut, table])) == usual()
     spec = draw(pd.concat([other, table]), grouping="replicate")
     drawn = {r["value"] for r in points(spec, columns(spec)[0][0])} - {None}
     assert drawn == {1.0} and "second prompt" in caption(spec)
@@ -363,7 +347,7 @@ MODEL, ALPHA = [("m", "Model at home")], [("a", "Alpha")]
 
 
 def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> None:
-    some = [*READOUTS[:3], READOUTS[3]]
+    some = READOUTS[:4]
     curve = curve_of(MODEL, ALPHA, 3, some)
     curve.loc[curve["site"] == "attn", ["signal", "cell_signal"]] = False
     spec = readouts_chart(curve, title="T", panels=MODEL, datasets=ALPHA).to_dict()
@@ -374,8 +358,7 @@ def test_the_overview_has_a_panel_of_one_range_for_each_readout_measured() -> No
     for cell, (site, position) in zip(model["concat"], some, strict=False):
         here = curve[(curve["site"] == site) & (curve["position"] == position)]
         wanted = here[(here["condition"] == "knockout") & (here["anchor"] != "all")]
-        rows = [row for row in points(spec, cell["vconcat"][0]) if not row["edge"]]
-        got = [row["value"] for row in rows]
+        got = [row["value"] for row in points(spec, cell["vconcat"][0]) if not row["edge"]]
         assert sorted(got) == pytest.approx(sorted(wanted["delta_p"]), abs=0.006)
     ranges = {tuple(line_of(c["vconcat"][0])["y"]["scale"]["domain"]) for c in model["concat"]}
     assert len(ranges) == 1
