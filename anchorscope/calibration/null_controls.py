@@ -7,7 +7,7 @@ import pandas as pd
 
 from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import stale
 
 COLUMNS = (
     "control", "expectation", "model", "dataset", "site", "position", "layer", "n", "probe_auc",
@@ -74,13 +74,8 @@ def table(
             unknown = "the probe's AUC has no interval"
             unknown += ": no labels were shuffled" * null["shuffled"]
             what = "a read-out has no headline layer" if headless else unknown
-            do = "delete the cell's tables of ΔP and run snakemake again"
-            raise AnchorscopeError(
-                what,
-                f"null control {name}, {null['model']} on {null['dataset']}",
-                do,
-                see="stale-product",
-            )
+            where = f"null control {name}, {null['model']} on {null['dataset']}"
+            raise stale(what, where, "the cell's tables of ΔP")
         said = {key: null[key] for key in ("expectation", "model", "dataset")}
         frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(COLUMNS))

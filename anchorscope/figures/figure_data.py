@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_style import ANCHORS, marker_of
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
 
 KEYS = "model dataset site position condition grouping anchor layer"
 NUMBERS = (
@@ -72,10 +72,7 @@ def require(table: pd.DataFrame, columns: str) -> None:
     absent = [name for name in columns.split() if name not in table]
     if absent:
         what = f"the table lacks the columns {', '.join(absent)}"
-        do = "delete the table and run snakemake again"
-        raise AnchorscopeError(
-            what, f"its columns: {', '.join(map(str, table.columns))}", do, see="stale-product"
-        )
+        raise stale(what, f"its columns: {', '.join(map(str, table.columns))}", "the table")
 
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from anchorscope.passes import interventions
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.files import check_ids
 
 MARGIN = 0.01
@@ -157,10 +157,9 @@ def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     return known.get_indexer(ids)
 
 
-def mismatch(what: str, where: str, stale: str = "scores") -> AnchorscopeError:
-    """Products of a cell that do not belong together, of which one is to be made anew."""
-    do = f"delete the cell's {stale} and run snakemake again"
-    return AnchorscopeError(what, where, do, see="stale-product")
+def mismatch(what: str, where: str, product: str = "scores") -> AnchorscopeError:
+    """Products of one cell do not belong together."""
+    return stale(what, where, f"the cell's {product}")
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:

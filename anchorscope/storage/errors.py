@@ -33,6 +33,12 @@ class AnchorscopeError(Exception):
         super().__init__("\n".join([what, *said]))
 
 
+def stale(what: str, where: object, product: str) -> AnchorscopeError:
+    """Products that do not belong together: `product` is to be made anew."""
+    do = f"delete {product} and run snakemake again"
+    return AnchorscopeError(what, where, do, see="stale-product")
+
+
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 CLOSED = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
 

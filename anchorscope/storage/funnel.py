@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.provenance import beside, read
 
 ORDER = (
@@ -85,8 +85,7 @@ def _own(stage: dict[str, Any], before: Mapping[str, Any] | None) -> dict[str, A
     passed = Counter({why: n for why, n in before["dropped"].items() if dropped[why] >= n})
     if stage["in"] != before["kept"] + passed.total():
         what = f"{stage['in']} samples came in where {before['kept']} were kept before"
-        do = "delete the product and run snakemake again"
-        raise AnchorscopeError(what, beside(stage["product"]), do, see="stale-product")
+        raise stale(what, beside(stage["product"]), "the product")
     return {**stage, "in": before["kept"], "dropped": dict(dropped - passed)}
 
 
