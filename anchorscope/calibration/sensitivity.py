@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage.agreement import check_settings, settings_of
 from anchorscope.storage.errors import AnchorscopeError, stale
+from anchorscope.storage.records import check_settings, settings_of
 
 BASE = "base"
 COMPARED = ["probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all"]

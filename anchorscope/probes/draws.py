@@ -16,14 +16,12 @@ from anchorscope.storage.files import read_arrays, write_arrays
 
 @dataclass(frozen=True)
 class Draws:
-    """Samples drawn with replacement, and the scores of the probes learned from them.
-
-    Scores are by `<read-out>/<condition>/<draw of the condition>`: s out of fold, float32 [draws,
-    layers, n]; NaN where a sample was not measured.
-    """
+    """Samples drawn with replacement, and the scores of the probes learned from them."""
 
     ids: np.ndarray  # of the samples, [n]
     weights: np.ndarray  # how often each was drawn, int64 [draws, n]
+    # `<read-out>/<condition>/<draw of the condition>` → s out of fold, float32 [draws, layers, n];
+    # NaN where a sample was not measured
     scores: dict[str, np.ndarray] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -39,7 +37,6 @@ class Draws:
         self.scores[f"{readout}/{name}/{draw}"] = whole
 
     def write(self, path: str | Path) -> None:
-        """Write weights and scores."""
         write_arrays(path, self.ids, {"weights": self.weights, **self.scores})
 
     def refits(
@@ -47,7 +44,7 @@ class Draws:
     ) -> Refits | None:
         """The read-out as the probes of each draw see it; None where there is no draw of it.
 
-        With the effects of those conditions that it has. The answers are `samples.in_order`. Raises
+        With the effects of those conditions that it has; the answers are `samples.in_order`. Raises
         AnchorscopeError: draws and answers are not of the same samples.
         """
         places = samples.places(pd.DataFrame({"id": self.ids}), answers)

@@ -88,18 +88,17 @@ def fit(
     c: Tensor | np.ndarray,
     *,
     device: str | torch.device = "cpu",
-    budget_bytes: int | None = None,
 ) -> Probes:
     """Fit every problem at every layer, on `device`.
+
+    As many layers, or problems of one layer, are solved at once as fit into `CPU_BYTES` or
+    `GPU_BYTES`. What does not fit after all is halved.
 
     Args:
         x: features, float [layers, n, width]; only the layers being solved are asked for.
         z: labels 0 or 1, [n].
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
         c: inverse penalty of each problem, [problems] or [layers, problems].
-        device: where to solve.
-        budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
-            `CPU_BYTES` or `GPU_BYTES`. What does not fit after all is halved.
 
     Raises:
         AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
@@ -109,7 +108,7 @@ def fit(
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
     c = c.expand(len(x), len(masks))
     _check(z, masks)
-    layers, problems = _at_once(x.shape, len(masks), budget_bytes or _budget(device))
+    layers, problems = _at_once(x.shape, len(masks), device)
     whole, todo = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
     parts: list[Probes] = []
     while todo:
@@ -168,15 +167,11 @@ def _blocks(
         yield here, block
 
 
-def _budget(device: torch.device) -> int:
-    if device.type == "cpu":
-        return CPU_BYTES
-    return min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
-
-
-def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int]:
+def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:
     """How many layers, and how many problems of each, fit; at least one of either."""
-    _, n, width = shape
+    budget, (_, n, width) = CPU_BYTES, shape
+    if device.type != "cpu":
+        budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
     read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
@@ -198,10 +193,6 @@ def _check(z: Tensor, masks: Tensor) -> None:
     bad = ((wrong == 0) | (wrong == rows)).nonzero()
     if len(bad):
         what = "a probe cannot be fitted: its training rows are all right or all wrong answers"
+        where = f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows"
         do = "sample more questions, or use fewer folds"
-        raise AnchorscopeError(
-            what,
-            f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows",
-            do,
-            see="one-class",
-        )
+        raise AnchorscopeError(what, where, do, see="one-class")

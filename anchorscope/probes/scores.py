@@ -67,11 +67,9 @@ def frames(
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: written into the table.
         conditions: (condition, draw) to score; `clean` comes first in any case.
-        settings: of the probes.
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
         draws: takes the scores of probes learned from each of its draws.
         fitted: takes the probes of the clean pass, by read-out.
-        device: where probes are fitted.
 
     Yields:
         For each condition and probe a row for each sample and layer with the columns `COLUMNS`, see
@@ -139,12 +137,11 @@ def of_everyone(activations: Activations, condition: tuple[str, int], plan: Desi
 
 def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
     """What some work finds for all layers, done while a block of them is held."""
-    parts = [work(block) for block in blocks(x)]
-    return {
-        name: (fitting.join([part[name][0] for part in parts]),
-               np.concatenate([part[name][1] for part in parts]))
-        for name in parts[0]
-    }  # fmt: skip
+    parts, found = [work(block) for block in blocks(x)], {}
+    for name in parts[0]:
+        fitted, s = zip(*(part[name] for part in parts), strict=True)
+        found[name] = fitting.join(fitted), np.concatenate(s)
+    return found
 
 
 def _learn(

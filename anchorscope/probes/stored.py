@@ -37,10 +37,9 @@ class Stored:
         places = pd.Index(self.ids).get_indexer(pd.Index(list(ids)))
         unknown = [one for one, place in zip(ids, places, strict=True) if place < 0]
         if unknown or readout not in self.fitted:
-            raise mismatch(
-                f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes",
-                f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}",
-            )
+            what = f"no probe was fitted to sample {unknown[0]}" if unknown else "no such probes"
+            where = f"stored probes of {', '.join(self.fitted) or 'no read-out'}; wanted: {readout}"
+            raise mismatch(what, where)
         return out_of_fold(self.fitted[readout], states, self.fold[places])
 
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from anchorscope.config.settings import Config
 from anchorscope.storage.files import read_csv
-from anchorscope.storage.funnel import funnel
 from anchorscope.storage.provenance import beside
+from anchorscope.storage.records import funnel
 
 
 def last_lines(config: Config, figures: Iterable[str]) -> Iterator[str]:

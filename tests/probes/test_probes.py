@@ -110,7 +110,8 @@ def test_little_memory_gives_the_same_probes(
     blocks.clear()
     monkeypatch.setattr(standardising, "COLUMNS", 7)
     inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
-    found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
+    monkeypatch.setattr(probes, "CPU_BYTES", 20_000)
+    found = probes.fit(*inputs).logits(inputs[0])
     solved = [len(block.size) for block in blocks]
     assert max(solved) < len(c) and sum(solved) == 2 * len(c)
     assert torch.allclose(found, expected, atol=2e-3)

@@ -32,7 +32,7 @@ def job(root: Path, rule: str = "activations", **params: object) -> SimpleNamesp
 
 def test_a_batch_comes_back_bit_for_bit_with_its_notes(tmp_path: Path) -> None:
     path = batch(tmp_path)
-    found = partial.read(path)
+    found = partial.once(path, dict, OF)
     assert found.keys() == STATES.keys()
     assert all(torch.equal(found[name], STATES[name]) for name in STATES)
     assert {tensor.dtype for tensor in found.values()} == {torch.float32, torch.bfloat16}
