@@ -134,7 +134,6 @@ def fit(
 
     Args:
         x: activations, float [layers, n, width], in the order of `plan`.
-        plan: who learns and is scored where.
         c: penalties known already, [layers, folds]; None chooses them.
         weights: how often each sample was drawn, [draws, n]; None for each once.
         across: whether slope and offset fit the out-of-fold logits of the other outer folds in

@@ -37,6 +37,8 @@ GPU_BYTES = 16 << 30
 """Most that the layers solved at once take: among more, all wait for the slowest. Of a GPU at most
 half of all its memory, free or not: how many layers are solved at once shows in the last digits."""
 
+Array = Tensor | np.ndarray
+
 log = logging.getLogger(__name__)
 
 
@@ -57,9 +59,8 @@ class Probes:
 
     def part(self, layers: Sequence[int] | slice, problems: slice = slice(None)) -> Probes:
         """The probes of some layers, and of those some problems."""
-        return replace(
-            self, weights=self.weights[layers, problems], bias=self.bias[layers, problems]
-        )
+        some = layers, problems
+        return replace(self, weights=self.weights[some], bias=self.bias[some])
 
     def logits_at(self, layer: int, rows: Tensor) -> Tensor:
         """Logits of z = 1 at one layer, float64 [problems, n], of features [n, width]."""
@@ -82,12 +83,7 @@ def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
 
 
 def fit(
-    x: Features,
-    z: Tensor | np.ndarray,
-    train_masks: Tensor | np.ndarray,
-    c: Tensor | np.ndarray,
-    *,
-    device: str | torch.device = "cpu",
+    x: Features, z: Array, train_masks: Array, c: Array, *, device: str | torch.device = "cpu"
 ) -> Probes:
     """Fit every problem at every layer, on `device`.
 

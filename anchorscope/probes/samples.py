@@ -136,9 +136,8 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
     if rows is None:
         raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
     values = table[column].to_numpy(dtype=np.float64)[rows]
-    if not np.isfinite(values).all():
-        strange = answers["id"][~np.isfinite(values)].iloc[0]
-        raise mismatch("a score is not finite", f"{where}, id {strange}")
+    if len(strange := answers["id"][~np.isfinite(values)]):
+        raise mismatch("a score is not finite", f"{where}, id {strange.iloc[0]}")
     return values
 
 

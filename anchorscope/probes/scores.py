@@ -17,15 +17,12 @@ import torch
 
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
-from anchorscope.probes.draws import Draws
 from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
+from anchorscope.probes.stored import Draws
 from anchorscope.storage.errors import AnchorscopeError
 
-COLUMNS = (
-    "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset",
-    "inner_auc", "s", "p",
-)  # fmt: skip
+COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc s p".split())
 LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
 CLEAN = ("clean", 0)
@@ -141,30 +138,29 @@ class _Measured:
     places: np.ndarray  # of the samples among the plan's, int64 [rows]
     x: Features  # [layers, rows, width]
 
+    def mismatch(self, found: str) -> AnchorscopeError:
+        what = f"activations and answers are not of the same samples: {found}"
+        where = f"read-out {self.plan.where}, condition {self.condition[0]}"
+        return mismatch(what, where, "folder of activations")
+
 
 def _measured(activations: Activations, condition: tuple[str, int], plan: Design) -> _Measured:
     ids, x = activations(*condition)
     places = pd.Index(plan.ids).get_indexer(pd.Index([str(i) for i in ids], dtype=object))
+    some = _Measured(condition, plan, places, x)
     if strange := [i for i, place in zip(ids, places, strict=True) if place < 0]:
-        raise _other_samples(f"id {strange[0]} has no answer", plan, condition)
-    return _Measured(condition, plan, places, x)
+        raise some.mismatch(f"id {strange[0]} has no answer")
+    return some
 
 
 def _complete(some: _Measured) -> _Measured:
     """The same in the order of the plan's samples, of which none may be missing."""
     n, order = len(some.plan.ids), np.argsort(some.places)
     if missing := n - len(order):
-        found = f"{missing} of {n} samples have no {some.condition[0]} activations"
-        raise _other_samples(found, some.plan, some.condition)
+        raise some.mismatch(f"{missing} of {n} samples have no {some.condition[0]} activations")
     if (order == np.arange(n)).all():
         return some
     return replace(some, places=np.arange(n), x=Reordered(some.x, torch.as_tensor(order)))
-
-
-def _other_samples(found: str, plan: Design, condition: tuple[str, int]) -> AnchorscopeError:
-    what = f"activations and answers are not of the same samples: {found}"
-    where = f"read-out {plan.where}, condition {condition[0]}"
-    return mismatch(what, where, "folder of activations")
 
 
 def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:

@@ -47,10 +47,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Say of a file that a library cannot read which one it is, and what (`table`), and what to do.
-
-    Raises AnchorscopeError: the block cannot read it.
-    """
+    """Raises AnchorscopeError: the block cannot read a file; `what` it holds, such as `table`."""
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
