@@ -46,11 +46,11 @@ def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
 
 
 def scored(
-    settings: Settings, conditions: Sequence[tuple[str, int]] = (), *, extras: bool = False
+    settings: Settings, conditions: Sequence[tuple[str, int]] = (), read: Any = None, **more: Any
 ) -> pd.DataFrame:
     answers, x = cell()
-    read = source(answers, x)
-    return scores.score(read, answers, "mlp/final", conditions, settings, extras=extras)
+    given = read or source(answers, x), answers, "mlp/final", conditions, settings
+    return scores.score(*given, **{"extras": False, **more})
 
 
 def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
@@ -150,11 +150,10 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
 
 
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
-    answers, x = cell()
+    answers, _ = cell()
     settings, path = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
     made = scores.drawn(answers, settings)
-    given = source(answers, x), answers, "mlp/final", [("noop", 0)], settings
-    table = scores.score(*given, extras=False, draws=made)
+    table = scored(settings, [("noop", 0)], draws=made)
     made.write(path)
     back = stored.Draws.read(path)
     assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
@@ -260,9 +259,9 @@ def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None
     def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
         return (ids[::-1], moved.flip(1)) if condition == "knockout" else (ids, x)
 
-    given = answers, "mlp/final", [("knockout", 0)], Settings(grid=[0.1])
-    found = part(scores.score(read, *given), "knockout", "refit")
-    alone = part(scores.score(source(answers, moved), *given), "clean")
+    given = Settings(grid=[0.1]), [("knockout", 0)]
+    found = part(scored(*given, read, extras=True), "knockout", "refit")
+    alone = part(scored(*given, source(answers, moved)), "clean")
     assert found["id"].tolist() == alone["id"].tolist()
     assert np.allclose(found["s"], alone["s"], atol=1e-4)
 
@@ -351,8 +350,8 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         ids, states = whole(condition, draw)
         return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
-    given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
-    found, expected = scores.score(read, *given), scores.score(whole, *given)
+    given = Settings(grid=[0.01, 1.0]), [*CONDITIONS[:2], ("noop", 0)]
+    found, expected = (scored(*given, one, extras=True) for one in (read, whole))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert len(asked) == 4
     for layers in asked.values():
