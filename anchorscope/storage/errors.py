@@ -16,10 +16,9 @@ SHORTEST = 8
 class AnchorscopeError(Exception):
     """Something the user can put right: what happened, where, and what to do next.
 
-    Stages raise it instead of a traceback; `stage` prints it and exits non-zero. The
-    user's hub token is taken out of all that it says, and what a terminal would obey is spelled.
-    `where` is the file, key, row, sample or layer, `do` what to do next, and `see` the anchor of
-    `docs/what-goes-wrong.md` that says more.
+    Stages raise it instead of a traceback; `stage` prints it and exits non-zero. The user's hub
+    token is taken out of all that it says, and what a terminal would obey is spelled. `where` is
+    the file, key, row, sample or layer, `see` the anchor of `docs/what-goes-wrong.md`.
     """
 
     def __init__(
