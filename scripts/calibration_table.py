@@ -3,8 +3,8 @@
 import pandas as pd
 
 from anchorscope.storage import provenance
-from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.storage.records import check_settings
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):

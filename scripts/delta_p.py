@@ -7,14 +7,14 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments.knockout.cell_tables import tables
-    from anchorscope.probes import draws
+    from anchorscope.probes.stored import Draws
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     made = tables(
         read_parquet(given.scores),
         read_parquet(given.floors),
         measured(read_parquet(given.answers), given.activations),
-        draws.read(given.draws),
+        Draws.read(given.draws),
         probe=chosen.probe,
         bootstrap=chosen.bootstrap,
         seed=chosen.seed,

@@ -3,8 +3,8 @@
 from anchorscope.experiments.registry import EXPERIMENTS
 from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
-from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_parquet, write_csv
+from anchorscope.storage.records import check_settings
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):

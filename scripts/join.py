@@ -2,8 +2,8 @@
 
 from anchorscope.experiments.tables import join
 from anchorscope.storage import provenance
-from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.storage.records import check_settings
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):

@@ -1,8 +1,8 @@
 """Say whether the cells that must come out empty do."""
 
 from anchorscope.storage import provenance
-from anchorscope.storage.agreement import check_settings
 from anchorscope.storage.files import read_csv, write_csv
+from anchorscope.storage.records import check_settings
 from anchorscope.workflow.stage import stage
 
 with stage(snakemake):

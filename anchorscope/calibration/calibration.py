@@ -15,7 +15,7 @@ from anchorscope.probes import intervals, samples
 from anchorscope.probes.intervals import Bootstrap, auc
 from anchorscope.probes.samples import Effects, Readout
 from anchorscope.questions import world
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import stale
 
 COLUMNS = (
     "model", "dataset", "seed", "site", "position", "layer", "grouping", "z", "kind", "n",
@@ -128,8 +128,7 @@ def _known(answers: pd.DataFrame, truth: pd.DataFrame, floors: pd.DataFrame) -> 
     rows = samples.places(truth, answers)
     if rows is None:
         what = f"the truth of {len(truth)} samples is not that of {len(answers)} answers"
-        do = "delete the cell's truth and run snakemake again"
-        raise AnchorscopeError(what, "truth", do, see="stale-product")
+        raise stale(what, "truth", "the cell's truth")
     truth = truth.iloc[rows].reset_index(drop=True).astype({"kind": object, "truth": object})
     verdict, cut = truth["verdict"].astype(float), truth["verdict_knockout"].astype(float)
     z, told = answers["label"].astype(np.int64), truth["truth"].notna()

@@ -11,7 +11,7 @@ import pandas as pd
 from anchorscope.calibration.calibration import AGAINST_PRIOR, DEFAULT_READOUT
 from anchorscope.experiments.strength import LEAST_AUC
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import stale
 
 
 @dataclass(frozen=True)
@@ -163,8 +163,7 @@ def null_controls(
             unknown += ": no labels were shuffled" * null["shuffled"]
             what = "a read-out has no headline layer" if headless else unknown
             where = f"null control {name}, {null['model']} on {null['dataset']}"
-            do = "delete the cell's tables of ΔP and run snakemake again"
-            raise AnchorscopeError(what, where, do, see="stale-product")
+            raise stale(what, where, "the cell's tables of ΔP")
         said = {key: null[key] for key in ("expectation", "model", "dataset")}
         frames.append(found.assign(control=name, empty=~found["signal"].astype(bool), **said))
     return pd.concat(frames, ignore_index=True).reindex(columns=list(NULL_COLUMNS))

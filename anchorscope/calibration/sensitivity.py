@@ -6,8 +6,8 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.experiments.tables import rows_where
-from anchorscope.storage.agreement import check_settings, settings_of
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
+from anchorscope.storage.records import check_settings, settings_of
 
 BASE = "base"
 COMPARED = ["probe_auc", "flip_share", "random_flip_share", "contrast", "delta_p_q", "delta_p_all"]
@@ -77,8 +77,7 @@ def check_study(name: str, products: Sequence[str], base: Sequence[str]) -> None
     # `prior-natural` changes `probe.prior`.
     if name != BASE and {key.rpartition(".")[2] for key in apart} != {name.partition("-")[0]}:
         what = f"variant {name} differs from the main study in {', '.join(apart) or 'nothing'}"
-        do = "delete the variant's folder and run snakemake again"
-        raise AnchorscopeError(what, f"{base[0]} and {products[0]}", do, see="stale-product")
+        raise stale(what, f"{base[0]} and {products[0]}", "the variant's folder")
 
 
 def values(curve: pd.DataFrame, contrasts: pd.DataFrame, controls: pd.DataFrame) -> pd.DataFrame:

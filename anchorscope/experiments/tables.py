@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pandas as pd
 
 from anchorscope.experiments.analysis import stacked
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import stale
 
 
 def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -19,8 +19,7 @@ def join(cells: Sequence[Sequence[str]], frames: Sequence[pd.DataFrame]) -> pd.D
         if list(frame) != columns:
             differing = sorted(map(str, {*frame} ^ {*columns})) or ["their order"]
             what = f"the cells' tables have different columns: {', '.join(differing)}"
-            do = "delete the tables under delta_p/ and run snakemake again"
-            raise AnchorscopeError(what, f"{model} on {dataset}", do, see="stale-product")
+            raise stale(what, f"{model} on {dataset}", "the tables under delta_p/")
         own = frame.assign(model=model, dataset=dataset)
         named.append(own[list(dict.fromkeys(["model", "dataset", *columns]))])
     return stacked(named)

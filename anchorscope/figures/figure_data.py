@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from anchorscope.figures.figure_style import ANCHORS, marker_of
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
 
 KEYS = "model dataset site position condition grouping anchor layer"
 NUMBERS = (
@@ -68,9 +68,7 @@ def require(table: pd.DataFrame, columns: str) -> None:
     """Raises AnchorscopeError: which of the columns, named in one string, the table lacks."""
     if absent := [name for name in columns.split() if name not in table]:
         what = f"the table lacks the columns {', '.join(absent)}"
-        where = f"its columns: {', '.join(map(str, table.columns))}"
-        do = "delete the table and run snakemake again"
-        raise AnchorscopeError(what, where, do, see="stale-product")
+        raise stale(what, f"its columns: {', '.join(map(str, table.columns))}", "the table")
 
 
 def at_readout(table: pd.DataFrame, readout: Pair) -> pd.DataFrame:

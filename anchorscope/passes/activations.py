@@ -17,7 +17,7 @@ import pandas as pd
 from anchorscope.models.families import Loaded
 from anchorscope.passes import interventions
 from anchorscope.storage import partial
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import stale
 from anchorscope.storage.files import check_ids, read_parquet, write_parquet
 from anchorscope.storage.progress import Progress
 from anchorscope.storage.room import Room
@@ -120,8 +120,7 @@ def measured(answers: pd.DataFrame, folder: str | Path) -> pd.DataFrame:
     unknown = set(where["id"]) - set(answers["id"])
     if unknown:
         what = f"{len(unknown)} measured samples have no answer, the first: {min(unknown)}"
-        do = "delete the cell's folder of activations and run snakemake again"
-        raise AnchorscopeError(what, folder, do, see="stale-product")
+        raise stale(what, folder, "the cell's folder of activations")
     for name in PARTNERS:
         if name not in where:
             where[name] = pd.Series([None] * len(where), dtype=object)

@@ -69,8 +69,7 @@ class Design:
 def design(answers: pd.DataFrame, settings: Settings, where: str = "answers") -> Design:
     """Cut outer folds, and inner folds in each training fold, between linked samples."""
     z = answers["label"].to_numpy(dtype=np.int64, copy=True)
-    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
-    columns = [list(answers["question"]), list(subjects)]
+    columns = [list(answers["question"]), list(answers.get("subject", [None] * len(answers)))]
     if settings.disjoint == "subject+answer":
         columns.append([labels.squad_normalise(text) or text for text in answers["ea_text"]])
     linked = folds.components(*columns)
@@ -135,12 +134,10 @@ def fit(
 
     Args:
         x: activations, float [layers, n, width], in the order of `plan`.
-        plan: who learns and is scored where.
         c: penalties known already, [layers, folds]; None chooses them.
         weights: how often each sample was drawn, [draws, n]; None for each once.
         across: whether slope and offset fit the out-of-fold logits of the other outer folds in
             place of inner ones. That gives the same spread, and takes a sixth of the probes.
-        device: where to solve.
     """
     weights = np.ones((1, len(plan.z))) if weights is None else weights
     own = plan.uncalibrated if across else plan
@@ -167,10 +164,7 @@ def _calibrated_across(fitted: Fitted, x: Features, plan: Design, weights: np.nd
     where = plan.of_draws(len(weights))
     logits = (out_of_fold(fitted, x, where) + fitted.shift[:, where]).reshape(-1, len(plan.z))
     drawn = np.tile(weights, (len(x), 1))
-    found = [
-        platt.calibrate(logits[:, others], plan.z[others], drawn[:, others])
-        for others in plan.outer
-    ]
+    found = [platt.calibrate(logits[:, rows], plan.z[rows], drawn[:, rows]) for rows in plan.outer]
     t, offset = (np.stack(one, -1).reshape(fitted.t.shape) for one in zip(*found, strict=True))
     return replace(fitted, t=t, offset=offset)
 

@@ -30,17 +30,10 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings) -> pd.DataFrame:
     folds are the probes' own. One C serves all folds, that of the highest out-of-fold AUC: a floor
     is to be as strong as it can be, and what the choice gains by chance makes it stronger still.
 
-    Args:
-        answers: the samples: id, question, subject, label, `ea_text`, `response` and, where
-            known, `relation`; rows with a `dropped` reason are left.
-        settings: of the probes.
-
-    Returns:
-        A row for each floor and sample, with the columns `COLUMNS`; s is a logit at balanced
-        classes.
-
-    Raises:
-        AnchorscopeError: folds cannot be cut.
+    The answers have id, question, subject, label, `ea_text`, `response` and, where known,
+    `relation`; rows with a `dropped` reason are left. Gives a row for each floor and sample with
+    the columns `COLUMNS`, s a logit at balanced classes. Raises AnchorscopeError: folds cannot be
+    cut.
     """
     answers = kept(answers)
     # Inner folds are of no use here, and may not exist where the outer ones do.
@@ -55,7 +48,7 @@ def floors(answers: pd.DataFrame, settings: fitting.Settings) -> pd.DataFrame:
 
 
 def _answer(answers: pd.DataFrame) -> sparse.csr_matrix:
-    relations = answers["relation"] if "relation" in answers else [None] * len(answers)
+    relations = answers.get("relation", [None] * len(answers))
     known = pd.get_dummies(pd.Series(relations, dtype=object)).to_numpy(dtype=np.float64)
     return sparse.hstack([_features(answers["ea_text"]), known], format="csr")
 

@@ -1,7 +1,4 @@
-"""Intervals: percentile bootstrap over clusters of samples, the probes held fixed.
-
-`anchorscope.probes.bands` adds the variance of the probes.
-"""
+"""Intervals: percentile bootstrap over clusters of samples, the probes held fixed (see `bands`)."""
 
 from dataclasses import dataclass
 

@@ -33,20 +33,19 @@ class Block:
     vectors: Tensor  # of the correlation matrix, [layers, width, rank]; rank 0: it is the identity
     values: Tensor  # [layers, 1, rank]
 
-    def take(self, problems: Tensor, layers: Tensor | None = None) -> Block:
-        """Some of the problems, at some of the layers (None: all)."""
-        here = slice(None) if layers is None else layers
+    def take(self, problems: Tensor, layers: Tensor | slice = slice(None)) -> Block:
+        """Some of the problems, at some of the layers."""
         return replace(
             self,
-            x=self.x if layers is None else self.x[layers],
+            x=self.x[layers],
             mask=self.mask[problems],
             root=self.root[problems],
-            c=self.c[here][:, problems],
+            c=self.c[layers][:, problems],
             size=self.size[problems],
-            mean=self.mean[here][:, problems],
-            inv_std=self.inv_std[here][:, problems],
-            vectors=self.vectors[here],
-            values=self.values[here],
+            mean=self.mean[layers][:, problems],
+            inv_std=self.inv_std[layers][:, problems],
+            vectors=self.vectors[layers],
+            values=self.values[layers],
         )
 
     def folded(self, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -120,7 +119,7 @@ def minimise(block: Block, tolerance: float, max_iterations: int) -> tuple[Tenso
             solution[layers[:, None], problems] = w
             layers, problems = layers[some_layers], problems[some]
             here = some_layers[:, None], some
-            block = block.take(some, some_layers if len(some_layers) < len(done) else None)
+            block = block.take(some, some_layers if len(some_layers) < len(done) else slice(None))
             past.keep(here)
             w, logits, gradient, residuals, done = (
                 value[here] for value in (w, logits, gradient, residuals, done)

@@ -37,6 +37,8 @@ GPU_BYTES = 16 << 30
 """Most that the layers solved at once take: among more, all wait for the slowest. Of a GPU at most
 half of all its memory, free or not: how many layers are solved at once shows in the last digits."""
 
+Array = Tensor | np.ndarray
+
 log = logging.getLogger(__name__)
 
 
@@ -57,9 +59,8 @@ class Probes:
 
     def part(self, layers: Sequence[int] | slice, problems: slice = slice(None)) -> Probes:
         """The probes of some layers, and of those some problems."""
-        return replace(
-            self, weights=self.weights[layers, problems], bias=self.bias[layers, problems]
-        )
+        some = layers, problems
+        return replace(self, weights=self.weights[some], bias=self.bias[some])
 
     def logits_at(self, layer: int, rows: Tensor) -> Tensor:
         """Logits of z = 1 at one layer, float64 [problems, n], of features [n, width]."""
@@ -82,24 +83,18 @@ def join(parts: Sequence[Probes], dim: int = 0) -> Probes:
 
 
 def fit(
-    x: Features,
-    z: Tensor | np.ndarray,
-    train_masks: Tensor | np.ndarray,
-    c: Tensor | np.ndarray,
-    *,
-    device: str | torch.device = "cpu",
-    budget_bytes: int | None = None,
+    x: Features, z: Array, train_masks: Array, c: Array, *, device: str | torch.device = "cpu"
 ) -> Probes:
     """Fit every problem at every layer, on `device`.
+
+    As many layers, or problems of one layer, are solved at once as fit into `CPU_BYTES` or
+    `GPU_BYTES`. What does not fit after all is halved.
 
     Args:
         x: features, float [layers, n, width]; only the layers being solved are asked for.
         z: labels 0 or 1, [n].
         train_masks: training rows of each problem, bool, or weights of at least 0, [problems, n].
         c: inverse penalty of each problem, [problems] or [layers, problems].
-        device: where to solve.
-        budget_bytes: so many layers, or problems of one layer, are solved at once as fit. None:
-            `CPU_BYTES` or `GPU_BYTES`. What does not fit after all is halved.
 
     Raises:
         AnchorscopeError: features that are not finite, training rows of one class, a GPU on which
@@ -109,7 +104,7 @@ def fit(
     masks, z, c = (torch.as_tensor(one).to(device, torch.float32) for one in (train_masks, z, c))
     c = c.expand(len(x), len(masks))
     _check(z, masks)
-    layers, problems = _at_once(x.shape, len(masks), budget_bytes or _budget(device))
+    layers, problems = _at_once(x.shape, len(masks), device)
     whole, todo = (x.x, x.layers) if isinstance(x, Part) else (x, range(len(x)))
     parts: list[Probes] = []
     while todo:
@@ -168,15 +163,11 @@ def _blocks(
         yield here, block
 
 
-def _budget(device: torch.device) -> int:
-    if device.type == "cpu":
-        return CPU_BYTES
-    return min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
-
-
-def _at_once(shape: Sequence[int], problems: int, budget: int) -> tuple[int, int]:
+def _at_once(shape: Sequence[int], problems: int, device: torch.device) -> tuple[int, int]:
     """How many layers, and how many problems of each, fit; at least one of either."""
-    _, n, width = shape
+    budget, (_, n, width) = CPU_BYTES, shape
+    if device.type != "cpu":
+        budget = min(GPU_BYTES, torch.cuda.mem_get_info(device)[1] // 2)
     state = 4 * (5 * n + (2 * MEMORY + 8) * (width + 1))  # of one problem of one layer
     read = 4 * n * width + 64 * n * min(width, COLUMNS)  # of one layer while it is read
     layer = 4 * (2 * n * width + width * min(n, width)) + problems * state
@@ -198,10 +189,6 @@ def _check(z: Tensor, masks: Tensor) -> None:
     bad = ((wrong == 0) | (wrong == rows)).nonzero()
     if len(bad):
         what = "a probe cannot be fitted: its training rows are all right or all wrong answers"
+        where = f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows"
         do = "sample more questions, or use fewer folds"
-        raise AnchorscopeError(
-            what,
-            f"problem {int(bad[0])} with {int(rows[bad[0]])} training rows",
-            do,
-            see="one-class",
-        )
+        raise AnchorscopeError(what, where, do, see="one-class")

@@ -12,7 +12,7 @@ from anchorscope.passes import interventions
 from anchorscope.probes import intervals
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.questions import folds
-from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.errors import AnchorscopeError, stale
 from anchorscope.storage.files import check_ids
 
 MARGIN = 0.01
@@ -21,25 +21,19 @@ MARGIN = 0.01
 
 @dataclass(frozen=True)
 class Effects:
-    """What one condition does to each sample at each layer, [draws, layers, n].
-
-    ΔP is 100 · (p_condition(ĉ) − p_clean(ĉ)), percentage points, ĉ the class predicted on clean.
-    """
+    """What one condition does to each sample at each layer, [draws, layers, n]."""
 
     measured: np.ndarray  # whether the condition was measured, bool [n]
     s: np.ndarray  # the score under the condition, float64; NaN where not measured
     flip: np.ndarray  # whether the predicted class differs from the clean one, bool
+    # 100 · (p_condition(ĉ) − p_clean(ĉ)), percentage points, ĉ the class predicted on clean
     delta_p: np.ndarray  # float64; 0 where not measured
     delta_logit: np.ndarray  # the same of the score s
 
 
 @dataclass(frozen=True)
 class Readout:
-    """One read-out of a cell, the samples in the order of `in_order`.
-
-    `effects` are by condition, without those behind a second prompt; these are in `replicate`,
-    against their own clean pass.
-    """
+    """One read-out of a cell, the samples in the order of `in_order`."""
 
     site: str
     position: str
@@ -47,8 +41,8 @@ class Readout:
     auc: np.ndarray  # of it, [layers]
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
-    effects: dict[str, Effects]
-    replicate: dict[str, Effects]
+    effects: dict[str, Effects]  # by condition, without those behind a second prompt
+    replicate: dict[str, Effects]  # of these, against their own clean pass
     others: dict[tuple[str, str], np.ndarray]  # probe, condition → s of draw 0, [layers, n]
 
     @property
@@ -124,9 +118,8 @@ def in_order(answers: pd.DataFrame) -> pd.DataFrame:
 
 def bootstrap(answers: pd.DataFrame, draws: int, seed: int) -> Bootstrap:
     """Draws of the answers' clusters: subjects where known, else questions."""
-    subjects = answers["subject"] if "subject" in answers else [None] * len(answers)
-    clusters = folds.clusters(list(answers["question"]), list(subjects))
-    return intervals.bootstrap(clusters, draws, seed)
+    subjects = list(answers.get("subject", [None] * len(answers)))
+    return intervals.bootstrap(folds.clusters(list(answers["question"]), subjects), draws, seed)
 
 
 def shuffled(z: np.ndarray, seed: int) -> np.ndarray:
@@ -143,9 +136,8 @@ def aligned(table: pd.DataFrame, answers: pd.DataFrame, column: str, where: str)
     if rows is None:
         raise mismatch(f"{len(table)} rows are not those of {len(answers)} answers", where)
     values = table[column].to_numpy(dtype=np.float64)[rows]
-    if not np.isfinite(values).all():
-        strange = answers["id"][~np.isfinite(values)].iloc[0]
-        raise mismatch("a score is not finite", f"{where}, id {strange}")
+    if len(strange := answers["id"][~np.isfinite(values)]):
+        raise mismatch("a score is not finite", f"{where}, id {strange.iloc[0]}")
     return values
 
 
@@ -157,10 +149,9 @@ def places(table: pd.DataFrame, answers: pd.DataFrame) -> np.ndarray | None:
     return known.get_indexer(ids)
 
 
-def mismatch(what: str, where: str, stale: str = "scores") -> AnchorscopeError:
-    """Products of a cell that do not belong together, of which one is to be made anew."""
-    do = f"delete the cell's {stale} and run snakemake again"
-    return AnchorscopeError(what, where, do, see="stale-product")
+def mismatch(what: str, where: str, product: str = "scores") -> AnchorscopeError:
+    """Products of one cell do not belong together."""
+    return stale(what, where, f"the cell's {product}")
 
 
 def readouts(scores: pd.DataFrame, answers: pd.DataFrame) -> Iterator[Readout]:
@@ -242,17 +233,17 @@ def _all_effects(
     """Effects of every condition but `clean`, and of those behind a second prompt."""
     effects: dict[str, Effects] = {}
     replicate: dict[str, Effects] = {}
-    names = {name for name, _ in found} - {"clean"}
-    for condition in [name for name in interventions.BY_NAME if name in names]:
-        moved = [found[key] for key in sorted(found) if key[0] == condition]
-        one = interventions.BY_NAME[condition]
+    for one in interventions.REGISTRY[1:]:
+        moved = [found[key] for key in sorted(found) if key[0] == one.name]
         second = interventions.uncut(one)
-        if condition not in interventions.REPLICATE:
-            effects[condition] = _effects(found["clean", 0], moved, where)
+        if not moved:
+            continue
+        if one.name not in interventions.REPLICATE:
+            effects[one.name] = _effects(found["clean", 0], moved, where)
         elif second is not None:
             if (second.name, 0) not in found:
                 raise mismatch("the second prompt's clean pass has no scores", where)
-            own = condition.removeprefix(f"{one.prompt}-")
+            own = one.name.removeprefix(f"{one.prompt}-")
             replicate[own] = _effects(found[second.name, 0], moved, where)
     return effects, replicate
 

@@ -7,7 +7,7 @@ offset fitted anew (what a mere shift does), `shuffled` has learned labels that 
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,15 +17,12 @@ import torch
 
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
-from anchorscope.probes.draws import Draws
 from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
+from anchorscope.probes.stored import Draws
 from anchorscope.storage.errors import AnchorscopeError
 
-COLUMNS = (
-    "id", "layer", "readout", "condition", "draw", "probe", "fold", "c", "t", "offset",
-    "inner_auc", "s", "p",
-)  # fmt: skip
+COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc s p".split())
 LEARNED = ("t", "offset", "inner_auc")
 PROBES = ("clean", "refit", "offset", "shuffled")
 CLEAN = ("clean", 0)
@@ -67,11 +64,9 @@ def frames(
         answers: the samples: id, question, subject, label; rows with a `dropped` reason are left.
         readout: written into the table.
         conditions: (condition, draw) to score; `clean` comes first in any case.
-        settings: of the probes.
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
         draws: takes the scores of probes learned from each of its draws.
         fitted: takes the probes of the clean pass, by read-out.
-        device: where probes are fitted.
 
     Yields:
         For each condition and probe a row for each sample and layer with the columns `COLUMNS`, see
@@ -84,35 +79,32 @@ def frames(
         AnchorscopeError: a probe cannot be fitted, or the ids do not match.
     """
     plan = design(kept(answers), settings, readout)
-    everyone = np.arange(len(plan.ids))
     null = _null(plan) if extras else None
-    learn = partial(_learn, plan, null, draws, device)
-    own = _by_block(of_everyone(activations, CLEAN, plan), learn)
+    everyone = _complete(_measured(activations, CLEAN, plan))
+    own = _by_block(everyone.x, partial(_learn, plan, null, draws, device))
     clean, s = own["clean"]
     if fitted is not None:
         fitted[readout] = clean
-    yield _frame(clean, s, everyone, plan, CLEAN)
+    yield _frame(clean, s, everyone)
     if draws:
-        draws.add(readout, CLEAN, everyone, own["draws"][1])
+        draws.add(readout, CLEAN, everyone.places, own["draws"][1])
     if null is not None:
-        frame = _frame(*own["shuffled"], everyone, plan, CLEAN, "shuffled")
-        yield frame.assign(p=np.float32("nan"))
+        yield _frame(*own["shuffled"], everyone, "shuffled").assign(p=np.float32("nan"))
     for condition in (one for one in dict.fromkeys(conditions) if one != CLEAN):
-        rows, x = _rows(activations, condition, plan)
-        found = {"clean": (clean, plan.fold[rows])}
+        some = _measured(activations, condition, plan)
+        found = {"clean": (clean, plan.fold[some.places])}
         if draws:
-            found["draws"] = own["draws"][0], plan.of_draws(len(draws))[:, rows]
-        again = extras and condition in REFITTED
-        whole = _complete(rows, x, plan, condition) if again else None
-        moved = _by_block(x, partial(_say, found, plan, whole, device))
+            found["draws"] = own["draws"][0], plan.of_draws(len(draws))[:, some.places]
+        whole = _complete(some) if extras and condition in REFITTED else None
+        moved = _by_block(some.x, partial(_say, found, whole, device))
         s = moved["clean"][1]
-        yield _frame(clean, s, rows, plan, condition)
+        yield _frame(clean, s, some)
         if draws:
-            draws.add(readout, condition, rows, moved["draws"][1])
+            draws.add(readout, condition, some.places, moved["draws"][1])
         if extras and condition in OFFSET_REFITTED:
-            yield _offset(clean, s, rows, plan, condition)
-        if again:
-            yield _frame(*moved["refit"], everyone, plan, condition, "refit")
+            yield _offset(clean, s, some)
+        if whole is not None:
+            yield _frame(*moved["refit"], whole, "refit")
 
 
 def drawn(answers: pd.DataFrame, settings: Settings) -> Draws:
@@ -134,17 +126,50 @@ def drawn(answers: pd.DataFrame, settings: Settings) -> Draws:
 
 def of_everyone(activations: Activations, condition: tuple[str, int], plan: Design) -> Features:
     """The activations of all samples in the order of the plan, [layers, n, width]."""
-    return _complete(*_rows(activations, condition, plan), plan, condition)
+    return _complete(_measured(activations, condition, plan)).x
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What was measured under a condition."""
+
+    condition: tuple[str, int]
+    plan: Design
+    places: np.ndarray  # of the samples among the plan's, int64 [rows]
+    x: Features  # [layers, rows, width]
+
+    def mismatch(self, found: str) -> AnchorscopeError:
+        what = f"activations and answers are not of the same samples: {found}"
+        where = f"read-out {self.plan.where}, condition {self.condition[0]}"
+        return mismatch(what, where, "folder of activations")
+
+
+def _measured(activations: Activations, condition: tuple[str, int], plan: Design) -> _Measured:
+    ids, x = activations(*condition)
+    places = pd.Index(plan.ids).get_indexer(pd.Index([str(i) for i in ids], dtype=object))
+    some = _Measured(condition, plan, places, x)
+    if strange := [i for i, place in zip(ids, places, strict=True) if place < 0]:
+        raise some.mismatch(f"id {strange[0]} has no answer")
+    return some
+
+
+def _complete(some: _Measured) -> _Measured:
+    """The same in the order of the plan's samples, of which none may be missing."""
+    n, order = len(some.plan.ids), np.argsort(some.places)
+    if missing := n - len(order):
+        raise some.mismatch(f"{missing} of {n} samples have no {some.condition[0]} activations")
+    if (order == np.arange(n)).all():
+        return some
+    return replace(some, places=np.arange(n), x=Reordered(some.x, torch.as_tensor(order)))
 
 
 def _by_block(x: Features, work: Callable[[Part], Found]) -> Found:
     """What some work finds for all layers, done while a block of them is held."""
-    parts = [work(block) for block in blocks(x)]
-    return {
-        name: (fitting.join([part[name][0] for part in parts]),
-               np.concatenate([part[name][1] for part in parts]))
-        for name in parts[0]
-    }  # fmt: skip
+    parts, found = [work(block) for block in blocks(x)], {}
+    for name in parts[0]:
+        fitted, s = zip(*(part[name] for part in parts), strict=True)
+        found[name] = fitting.join(fitted), np.concatenate(s)
+    return found
 
 
 def _learn(
@@ -162,16 +187,15 @@ def _learn(
     return found
 
 
-def _say(probes: Found, plan: Design, whole: Features | None, device: Device, x: Part) -> Found:
+def _say(probes: Found, whole: _Measured | None, device: Device, x: Part) -> Found:
     """What probes say of a condition, x [layers, rows, width], and probes `refit` to it.
 
-    Probes are of all layers, with which of them scores each row; `whole`, all samples in the
-    order of the plan, is None for no refit.
+    Probes are of all layers, with which of them scores each row; no `whole` for no refit.
     """
     here = {name: (of.at(x.layers), fold) for name, (of, fold) in probes.items()}
     found = {name: (of, out_of_fold(of, x, fold)) for name, (of, fold) in here.items()}
     if whole is not None:
-        rows = Part(whole, x.layers)
+        rows, plan = Part(whole.x, x.layers), whole.plan
         again = fitting.fit(rows, plan, here["clean"][0].c, device=device)
         found["refit"] = again, out_of_fold(again, rows, plan.fold)
     return found
@@ -195,60 +219,25 @@ def _null(plan: Design) -> Design | None:
     return replace(plan.uncalibrated, z=z, settings=settings)
 
 
-def _offset(
-    fitted: Fitted, s: np.ndarray, rows: np.ndarray, plan: Design, condition: tuple[str, int]
-) -> pd.DataFrame:
+def _offset(fitted: Fitted, s: np.ndarray, some: _Measured) -> pd.DataFrame:
     """The probes with an offset that was fitted anew to the other folds' logits."""
-    fold, z = plan.fold[rows], plan.z[rows]
+    fold, z = some.plan.fold[some.places], some.plan.z[some.places]
     s = s.astype(np.float32).astype(np.float64)  # as the table holds them
     more = platt.offset_refit(s + fitted.shift[:, fold], z, fold)
-    frame = _frame(fitted, s + more, rows, plan, condition, "offset")
+    frame = _frame(fitted, s + more, some, "offset")
     return frame.assign(offset=(fitted.offset[:, fold] + more).astype(np.float32).ravel())
 
 
-def _rows(
-    activations: Activations, condition: tuple[str, int], plan: Design
-) -> tuple[np.ndarray, Features]:
-    """Places among the plan's ids of what was measured, and the activations."""
-    measured, x = activations(*condition)
-    rows = pd.Index(plan.ids).get_indexer(pd.Index([str(i) for i in measured], dtype=object))
-    if strange := [i for i, row in zip(measured, rows, strict=True) if row < 0]:
-        raise _other_samples(f"id {strange[0]} has no answer", plan, condition)
-    return rows, x
-
-
-def _complete(rows: np.ndarray, x: Features, plan: Design, condition: tuple[str, int]) -> Features:
-    """The activations in the order of the plan's ids, of which none may be missing."""
-    if missing := len(plan.ids) - len(rows):
-        found = f"{missing} of {len(plan.ids)} samples have no {condition[0]} activations"
-        raise _other_samples(found, plan, condition)
-    order = np.argsort(rows)
-    in_order = (order == np.arange(len(rows))).all()
-    return x if in_order else Reordered(x, torch.as_tensor(order))
-
-
-def _other_samples(found: str, plan: Design, condition: tuple[str, int]) -> AnchorscopeError:
-    what = f"activations and answers are not of the same samples: {found}"
-    where = f"read-out {plan.where}, condition {condition[0]}"
-    return mismatch(what, where, "folder of activations")
-
-
-def _frame(
-    fitted: Fitted,
-    s: np.ndarray,
-    rows: np.ndarray,
-    plan: Design,
-    condition: tuple[str, int],
-    probe: str = "clean",
-) -> pd.DataFrame:
+def _frame(fitted: Fitted, s: np.ndarray, some: _Measured, probe: str = "clean") -> pd.DataFrame:
     """The table's rows of one condition and probe, of scores [layers, rows]."""
-    fold, s, layers = plan.fold[rows], s.astype(np.float32), len(s)
+    plan, (condition, draw) = some.plan, some.condition
+    fold, s, layers = plan.fold[some.places], s.astype(np.float32), len(s)
     columns = {
-        "id": np.tile(plan.ids[rows], layers),
-        "layer": np.repeat(np.arange(layers, dtype=np.int32), len(rows)),
+        "id": np.tile(plan.ids[some.places], layers),
+        "layer": np.repeat(np.arange(layers, dtype=np.int32), len(fold)),
         "readout": plan.where,
-        "condition": condition[0],
-        "draw": np.int32(condition[1]),
+        "condition": condition,
+        "draw": np.int32(draw),
         "probe": probe,
         "fold": np.tile(fold.astype(np.int32), layers),
         "c": fitted.c[:, fold].ravel(),

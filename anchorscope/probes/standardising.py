@@ -24,19 +24,16 @@ COLUMNS = 64
 
 @dataclass(frozen=True)
 class Standardised:
-    """Features of some layers, less their centre and by their scale.
-
-    `mean` and `inv_std` are of the rows of problems that weigh them alike, in units of `x`. `eigen`
-    holds eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; of
-    rank 0 where it is taken for the identity.
-    """
+    """Features of some layers, less their centre and by their scale."""
 
     x: Tensor  # float32 [layers, n, width]
     centre: Tensor  # [layers, width]
     scale: Tensor
-    mean: Tensor  # [layers, some, width]
+    mean: Tensor  # of the rows that some problems weigh alike, in units of x; [layers, some, width]
     inv_std: Tensor
     same: Tensor  # which of these is each problem's, int64 [problems]
+    # eigenvectors [width, rank] and eigenvalues [rank] of each layer's correlation matrix; rank 0
+    # where it is taken for the identity
     eigen: tuple[tuple[Tensor, Tensor], ...]
 
 

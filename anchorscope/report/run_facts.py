@@ -13,7 +13,7 @@ from anchorscope.config.settings import Config
 from anchorscope.figures.figure_data import span
 from anchorscope.storage import provenance
 from anchorscope.storage.files import read_json
-from anchorscope.storage.funnel import funnel as funnel_of
+from anchorscope.storage.records import funnel as funnel_of
 
 # rule of a stage → what its samples are called
 STAGES = {

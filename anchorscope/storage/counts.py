@@ -17,14 +17,12 @@ BY_CHOICE = frozenset((
 
 @dataclass(frozen=True)
 class Counts:
-    """Notes count what is worth knowing but drops nothing (folded duplicates, rebuilt spans).
-
-    Raises ValueError: kept and dropped do not add up to total.
-    """
+    """Raises ValueError: kept and dropped do not add up to total."""
 
     total: int
     kept: int
     dropped: Mapping[str, int] = field(default_factory=dict)
+    # what is worth knowing but drops nothing (folded duplicates, rebuilt spans)
     notes: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

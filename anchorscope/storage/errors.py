@@ -16,10 +16,9 @@ SHORTEST = 8
 class AnchorscopeError(Exception):
     """Something the user can put right: what happened, where, and what to do next.
 
-    Stages raise it instead of a traceback; `stage` prints it and exits non-zero. The
-    user's hub token is taken out of all that it says, and what a terminal would obey is spelled.
-    `where` is the file, key, row, sample or layer, `do` what to do next, and `see` the anchor of
-    `docs/what-goes-wrong.md` that says more.
+    Stages raise it instead of a traceback; `stage` prints it and exits non-zero. The user's hub
+    token is taken out of all that it says, and what a terminal would obey is spelled. `where` is
+    the file, key, row, sample or layer, `see` the anchor of `docs/what-goes-wrong.md`.
     """
 
     def __init__(
@@ -31,6 +30,12 @@ class AnchorscopeError(Exception):
         more = {"where": where, "do": do, "see": see and f"{PAGE}#{see}"}
         said = (f"  {name + ':':<7}{text}" for name, text in more.items() if text is not None)
         super().__init__("\n".join([what, *said]))
+
+
+def stale(what: str, where: object, product: str) -> AnchorscopeError:
+    """Products that do not belong together: `product` is to be made anew."""
+    do = f"delete {product} and run snakemake again"
+    return AnchorscopeError(what, where, do, see="stale-product")
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))

@@ -1,7 +1,4 @@
-"""Reading and writing products: whole or not at all, with nothing changed on the way.
-
-What cannot be read is an `AnchorscopeError` that names the file.
-"""
+"""Reading and writing products: whole or not at all, with nothing changed on the way."""
 
 import hashlib
 import json
@@ -50,20 +47,14 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Say of a file that a library cannot read which one it is, and what (`table`), and what to do.
-
-    Raises AnchorscopeError: the block cannot read it.
-    """
+    """Raises AnchorscopeError: the block cannot read a file; `what` it holds, such as `table`."""
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise AnchorscopeError(
-            f"cannot read the {what}: {said}",
-            path,
-            "delete it, of batches with their folder, and run snakemake again",
-            see="unreadable-product",
-        ) from error
+        what = f"cannot read the {what}: {said}"
+        do = "delete it, of batches with their folder, and run snakemake again"
+        raise AnchorscopeError(what, path, do, see="unreadable-product") from error
 
 
 def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
@@ -151,6 +142,5 @@ def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
     """Refuse a table of which two rows have one id."""
     repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
-        what = "an id comes twice"
-        do = "make the ids unique"
-        raise AnchorscopeError(what, f"{name}, id {repeated.iloc[0]}", do, see="repeated-id")
+        where, do = f"{name}, id {repeated.iloc[0]}", "make the ids unique"
+        raise AnchorscopeError("an id comes twice", where, do, see="repeated-id")

@@ -80,7 +80,6 @@ def drop(products: Iterable[str | Path]) -> None:
 
 
 def _waiting(folder: Path, product: str) -> list[Path]:
-    """What waits for a product, under whatever settings."""
     return [found for found in folder.glob("*+*") if found.name.rpartition("+")[0] == product]
 
 
@@ -115,12 +114,6 @@ def notes(path: Path) -> dict[str, str]:
         return dict(file.metadata() or {})
 
 
-def read(path: Path) -> dict[str, torch.Tensor]:
-    """All tensors of a batch."""
-    with opened(path) as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-
-
 def finished(path: Path, samples: str) -> bool:
     """Whether an earlier try has finished this batch, see `signature`."""
     return path.exists() and notes(path).get("samples") == samples
@@ -129,12 +122,10 @@ def finished(path: Path, samples: str) -> bool:
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """A batch of `samples` that an earlier try has finished; else what is made now, and kept.
-
-    Without a path nothing is kept.
-    """
+    """A batch of `samples` that an earlier try has finished; else made now, and kept at a path."""
     if path is None:
         return make()
     if not finished(path, samples):
         save(make(), path, samples=samples)
-    return read(path)
+    with opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118

@@ -24,8 +24,7 @@ def libraries() -> dict[str, str]:
 
 def beside(product: str | Path) -> Path:
     """Path of the provenance record of a product."""
-    product = Path(product)
-    return product.with_name(product.name + ".provenance.json")
+    return Path(f"{Path(product)}.provenance.json")
 
 
 def record(

@@ -44,10 +44,8 @@ class Room:
             self.too_much = min(self.too_much, size)
             if len(samples) == 1:
                 what = f"one sample of {size} tokens does not fit by itself"
-                do = (
-                    "use a larger GPU or several, fewer draws and conditions, or lower "
-                    "`max_prompt_tokens`"
-                )
+                do = "use a larger GPU or several, fewer draws and conditions, or lower "
+                do += "`max_prompt_tokens`"
                 raise AnchorscopeError(what, "memory of the device", do, see="out-of-memory")
             log.warning("a batch of %d tokens does not fit in memory: it is halved", size)
         self.halved += 1

@@ -14,8 +14,8 @@ from anchorscope.config.settings import Config
 from anchorscope.experiments.tables import rows_where
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk
 from anchorscope.storage.files import read_csv
-from anchorscope.storage.funnel import funnel
 from anchorscope.storage.provenance import beside
+from anchorscope.storage.records import funnel
 from anchorscope.workflow import resume
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 from anchorscope.workflow.resources import activation_bytes

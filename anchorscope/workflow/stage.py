@@ -7,11 +7,10 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from anchorscope.storage import partial
-from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.errors import AnchorscopeError, of_the_disk, redacted
-from anchorscope.storage.funnel import check_funnel
 from anchorscope.storage.progress import Lines, Progress
 from anchorscope.storage.provenance import beside
+from anchorscope.storage.records import check_funnel, check_inputs
 
 MOST_DROPPED = 0.5  # of `most_dropped`, where the config does not say
 

@@ -12,7 +12,8 @@ from workflow import SHIPPED
 
 from anchorscope.calibration import sensitivity
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.probes import draws, floors, scores
+from anchorscope.probes import floors, scores
+from anchorscope.probes.stored import Draws
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet
@@ -160,6 +161,6 @@ def test_without_scores_every_table_of_a_cell_is_empty_and_keeps_its_columns(
         write_parquet(pd.DataFrame(columns=list(columns)), tmp_path / f"{name}.parquet")
     none, text = (read_parquet(tmp_path / f"{name}.parquet") for name in ("scores", "floors"))
     settings: Any = {"probe": {"scoring": "calibrated", "prior": "balanced"}, "seed": 0}
-    made = cell_tables.tables(none, text, answers, draws.none(), bootstrap={"draws": 5}, **settings)
+    made = cell_tables.tables(none, text, answers, Draws.none(), bootstrap={"draws": 5}, **settings)
     for name, table in made.items():
         assert table.empty and tuple(table.columns) == cell_tables.COLUMNS[name]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from anchorscope.passes.features import Reordered, Stored, at
 from anchorscope.storage import partial
@@ -81,7 +82,7 @@ def test_states_that_are_no_numbers_are_named_by_sample_and_layer(
 ) -> None:
     """No stage of ours has written them."""
     path = partial.batch(folder, 1)
-    states = partial.read(path)[NAME]
+    states = load_file(path)[NAME]
     states[3, 4, 1] = value
     partial.save({NAME: states}, path, ids=partial.notes(path)["ids"])
     found = stored(folder, 2)

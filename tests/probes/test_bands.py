@@ -13,7 +13,7 @@ from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands
-from anchorscope.probes.draws import Draws
+from anchorscope.probes.stored import Draws
 
 N, LAYERS, REFITS = 60, 2, 8
 IDS = [f"i{i:02}" for i in range(N)]
@@ -68,13 +68,11 @@ def slow(clean: np.ndarray, cut: np.ndarray, weights: np.ndarray) -> tuple[float
 @pytest.mark.parametrize("layer", range(LAYERS))
 def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(layer: int) -> None:
     draws, s = refitted(), scores()
+    again = (draws.scores[f"mlp/final/{name}/0"][:, layer] for name in ("clean", "knockout"))
     fixed, moved = [], []
-    for number, weights in enumerate(draws.weights):
+    for weights, *both in zip(draws.weights, *again, strict=True):
         fixed.append(slow(s["clean", 0][layer], s["knockout", 0][layer], weights))
-        again = [
-            draws.scores[f"mlp/final/{name}/0"][number, layer] for name in ("clean", "knockout")
-        ]
-        moved.append(slow(*again, weights))
+        moved.append(slow(*both, weights))
     ratio = np.maximum(1, np.std(moved, axis=0) / np.std(fixed, axis=0))
     assert ratio[0] > 1.1
     narrow, wide = (
@@ -85,11 +83,8 @@ def test_intervals_grow_by_the_spread_of_refits_whose_groups_are_formed_anew(lay
         for one in (None, draws)
     )
     assert wide["inflation"].item() == pytest.approx(ratio[0], rel=1e-4)
-    for at, by, low, high in (
-        ("delta_p", ratio[0], "ci_low", "ci_high"),
-        ("share", ratio[1], "share_ci_low", "share_ci_high"),
-    ):
-        for end in (low, high):
+    for at, by, ends in (("delta_p", ratio[0], "ci"), ("share", ratio[1], "share_ci")):
+        for end in (f"{ends}_low", f"{ends}_high"):
             before = narrow[end].item() - narrow[at].item()
             assert wide[end].item() - wide[at].item() == pytest.approx(before * by, rel=1e-4)
     bands_of = [one["band_high"].item() - one["band_low"].item() for one in (narrow, wide)]
@@ -144,23 +139,15 @@ def test_what_does_not_vary_or_exist_twice_is_left_as_it_is_and_shares_stay_shar
     assert shares.min(axis=None) == 0 and shares.max(axis=None) == 1
 
 
-@pytest.fixture(scope="module")
-def covered() -> pd.DataFrame:
-    """Coverage by quantity with fixed and with refitted probes: the benchmark's own, in small."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
-        module = importlib.import_module("band_coverage")
-        found = module.simulate(300, WORLDS, times=200, grid=[0.1], inner_folds=3)
-        return module.coverage(found)
-
-
-WORLDS = 50
-ERROR = 3 * np.sqrt(0.95 * 0.05 / WORLDS)
-
-
 def test_bands_of_refitted_probes_cover_where_those_of_fixed_probes_do_not(
-    covered: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert (covered["refitted"] > 0.95 - ERROR).all()
-    assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * ERROR
-    assert covered.loc["ΔP of all", "fixed"] < 0.95 - ERROR
+    """The benchmark's own coverage by quantity, of fewer worlds."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    module, worlds = importlib.import_module("band_coverage"), 50
+    error = 3 * np.sqrt(0.95 * 0.05 / worlds)
+    found = module.simulate(300, worlds, times=200, grid=[0.1], inner_folds=3)
+    covered = module.coverage(found)
+    assert (covered["refitted"] > 0.95 - error).all()
+    assert covered.loc["ΔP of Q", "fixed"] < 0.95 - 3 * error
+    assert covered.loc["ΔP of all", "fixed"] < 0.95 - error

@@ -40,7 +40,7 @@ def problems(n: int, folds: int = 3) -> tuple[np.ndarray, np.ndarray]:
 
 
 def fitted(x: np.ndarray, z: np.ndarray, masks: np.ndarray, c: np.ndarray) -> probes.Probes:
-    return probes.fit(*(torch.as_tensor(value) for value in (x, z, masks, c)))
+    return probes.fit(torch.as_tensor(x), z, masks, c)
 
 
 def reference(x: np.ndarray, z: np.ndarray, weights: np.ndarray, c: float) -> np.ndarray:
@@ -109,8 +109,8 @@ def test_little_memory_gives_the_same_probes(
     expected = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     blocks.clear()
     monkeypatch.setattr(standardising, "COLUMNS", 7)
-    inputs = [torch.as_tensor(value) for value in (x, z, masks, c)]
-    found = probes.fit(*inputs, budget_bytes=20_000).logits(inputs[0])
+    monkeypatch.setattr(probes, "CPU_BYTES", 20_000)
+    found = fitted(x, z, masks, c).logits(torch.as_tensor(x))
     solved = [len(block.size) for block in blocks]
     assert max(solved) < len(c) and sum(solved) == 2 * len(c)
     assert torch.allclose(found, expected, atol=2e-3)
@@ -121,13 +121,11 @@ def test_only_the_layers_being_solved_or_scored_are_asked_for(
 ) -> None:
     monkeypatch.setattr(probes, "CPU_BYTES", 1)
     x, z = features("plain", 90, 10)
-    masks, c = problems(90)
-    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
     asked: list[int] = []
     whole = torch.as_tensor(np.concatenate([x, x]))
     read = Held(whole, asked)
-    solved = probes.fit(read, *inputs)
-    assert torch.equal(solved.weights, probes.fit(whole, *inputs).weights)
+    solved = probes.fit(read, z, *problems(90))
+    assert torch.equal(solved.weights, probes.fit(whole, z, *problems(90)).weights)
     assert torch.equal(solved.logits(read), solved.logits(whole))
     assert asked == [*range(4)] * 2
 
@@ -139,9 +137,8 @@ def test_what_cannot_be_fitted_is_refused_and_a_solve_cut_short_says_so(
     with pytest.raises(AnchorscopeError, match="all right or all wrong"):
         fitted(x, z, np.stack([np.ones(30, dtype=bool), z == 1]), np.ones(2))
     hard, labels = features("correlated", 150, 40)
-    inputs = (torch.as_tensor(value) for value in (hard, labels, *problems(150)))
     monkeypatch.setattr(probes, "MAX_ITERATIONS", 1)
-    assert probes.fit(*inputs).unconverged > 0
+    assert fitted(hard, labels, *problems(150)).unconverged > 0
     x[1, 3, 2] = np.nan
     with pytest.raises(AnchorscopeError, match="layer 1"):
         fitted(x, z, *problems(30))
@@ -198,15 +195,11 @@ def test_few_probes_of_a_layer_do_not_depend_on_how_the_layers_beside_it_correla
     steep = mild[:1] @ (draws.normal(size=(40, 40)) * np.logspace(0, -3, 40)[:, None])
     x = torch.as_tensor(np.concatenate([mild, steep, mild[:1]])).to(dtype)
     masks, c = np.stack([np.arange(400) % 3 != k for k in range(3)]), np.ones(3)
-    inputs = [torch.as_tensor(value) for value in (z, masks, c)]
-    alone = [probes.fit(x[layer : layer + 1], *inputs) for layer in range(4)]
+    alone = [probes.fit(x[layer : layer + 1], z, masks, c) for layer in range(4)]
     blocks.clear()
-    solved = probes.fit(x, *inputs)
+    solved = probes.fit(x, z, masks, c)
     assert [(len(one.values), one.values.shape[-1]) for one in blocks] == [(3, 0), (1, 40)]
     for layer in range(4):
         together, by_itself = solved.logits_at(layer, x[layer]), alone[layer].logits_at(0, x[layer])
         torch.testing.assert_close(together, by_itself, rtol=0, atol=2 * probes.TOLERANCE)
-    p = torch.sigmoid(solved.logits(x)).numpy()
-    for layer in range(4):
-        expected = reference(x[layer].double().numpy(), z, masks[0], 1.0)
-        assert np.abs(p[layer, 0] - expected).max() < 1e-3
+    check(solved, x.double().numpy(), z, masks, c)

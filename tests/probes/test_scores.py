@@ -1,4 +1,4 @@
-"""Choice of the penalty, calibration, and out-of-fold scores."""
+"""Choice of the penalty, calibration, and out-of-fold scores, in which noise is no signal."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +13,8 @@ from held import Held
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
-from anchorscope.probes import draws, fitting, platt, probes, samples, scores
+from anchorscope.experiments import strength
+from anchorscope.probes import fitting, platt, probes, samples, scores, stored
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
@@ -46,11 +47,11 @@ def source(answers: pd.DataFrame, x: torch.Tensor) -> scores.Activations:
 
 
 def scored(
-    settings: Settings, conditions: Sequence[tuple[str, int]] = (), *, extras: bool = False
+    settings: Settings, conditions: Sequence[tuple[str, int]] = (), read: Any = None, **more: Any
 ) -> pd.DataFrame:
     answers, x = cell()
-    read = source(answers, x)
-    return scores.score(read, answers, "mlp/final", conditions, settings, extras=extras)
+    given = read or source(answers, x), answers, "mlp/final", conditions, settings
+    return scores.score(*given, **{"extras": False, **more})
 
 
 def part(table: pd.DataFrame, condition: str, probe: str = "clean") -> pd.DataFrame:
@@ -150,13 +151,12 @@ def test_draws_are_of_clusters_and_of_no_order_of_rows(caplog: pytest.LogCapture
 
 
 def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) -> None:
-    answers, x = cell()
+    answers, _ = cell()
     settings, path = Settings(grid=[0.1], folds=3, inner_folds=3, refits=2), tmp_path / "draws"
     made = scores.drawn(answers, settings)
-    given = source(answers, x), answers, "mlp/final", [("noop", 0)], settings
-    table = scores.score(*given, extras=False, draws=made)
+    table = scored(settings, [("noop", 0)], draws=made)
     made.write(path)
-    back = draws.read(path)
+    back = stored.Draws.read(path)
     assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
     for key, s in made.scores.items():
         assert np.array_equal(s, back.scores[key], equal_nan=True)
@@ -165,7 +165,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
     path.write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
-        draws.read(path)
+        stored.Draws.read(path)
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:
@@ -219,13 +219,10 @@ def test_the_natural_prior_differs_by_the_training_folds_share_alone() -> None:
 def test_a_sample_is_scored_by_a_probe_that_never_saw_it_nor_its_twin() -> None:
     answers, x = cell()
     before = scored(Settings())
-    changed = answers.copy()
-    twins = changed["subject"] == "s3"
-    changed.loc[twins, "label"] = 1 - changed.loc[twins, "label"]
+    twins = (answers["subject"] == "s3").to_numpy()
     plan = fitting.design(answers, Settings())
     assert len(set(plan.fold[twins])) == 1
-    relabelled = replace(plan, z=changed["label"].to_numpy(copy=True))
-    fitted = fitting.fit(x, relabelled)
+    fitted = fitting.fit(x, replace(plan, z=np.where(twins, 1 - plan.z, plan.z)))
     k = plan.fold[twins][0]
     rows = before[before["id"] == "i6"].set_index("layer")
     assert np.allclose(fitted.t[:, k], rows["t"], rtol=1e-4)
@@ -260,9 +257,9 @@ def test_a_refitted_probe_is_a_probe_of_the_conditions_own_activations() -> None
     def read(condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
         return (ids[::-1], moved.flip(1)) if condition == "knockout" else (ids, x)
 
-    given = answers, "mlp/final", [("knockout", 0)], Settings(grid=[0.1])
-    found = part(scores.score(read, *given), "knockout", "refit")
-    alone = part(scores.score(source(answers, moved), *given), "clean")
+    given = Settings(grid=[0.1]), [("knockout", 0)]
+    found = part(scored(*given, read, extras=True), "knockout", "refit")
+    alone = part(scored(*given, source(answers, moved)), "clean")
     assert found["id"].tolist() == alone["id"].tolist()
     assert np.allclose(found["s"], alone["s"], atol=1e-4)
 
@@ -351,10 +348,37 @@ def test_all_that_a_block_of_layers_needs_is_done_before_the_next(
         ids, states = whole(condition, draw)
         return ids, Held(states, asked.setdefault(f"{condition}.{draw}", []))
 
-    given = answers, "mlp/final", [*CONDITIONS[:2], ("noop", 0)], Settings(grid=[0.01, 1.0])
-    found, expected = scores.score(read, *given), scores.score(whole, *given)
+    given = Settings(grid=[0.01, 1.0]), [*CONDITIONS[:2], ("noop", 0)]
+    found, expected = (scored(*given, one, extras=True) for one in (read, whole))
     pd.testing.assert_frame_equal(found, expected, check_exact=True)
     assert len(asked) == 4
     for layers in asked.values():
         blocks = [layer // Held.layers_at_once for layer in layers]
         assert blocks == sorted(blocks) and set(blocks) == {0, 1, 2}
+
+
+@pytest.mark.parametrize("n", [60, 100])
+def test_noise_gives_a_false_signal_in_at_most_one_of_twenty_tries(n: int) -> None:
+    """Without floors, which could only take signals away; 15 % of the labels are wrong.
+
+    Probes of different layers are fitted independently, so one call fits those of all tries.
+    """
+    tries, layers = 200, 3
+    rng = np.random.default_rng(n)
+    labels = rng.permutation(np.arange(n) < 0.15 * n).astype(np.int64)
+    ids = [f"{number:03d}" for number in range(n)]
+    answers = pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": labels})
+    noise = torch.as_tensor(rng.normal(size=(tries * layers, n, 16)), dtype=torch.float32)
+    given = answers, "mlp/final", [], Settings(inner_folds=3, grid=[0.01, 1.0])
+    table = scores.score(lambda condition, draw: (ids, noise), *given, extras=False)
+    inner = table.pivot_table(index="layer", columns="fold", values="inner_auc", aggfunc="first")
+    aucs = inner.to_numpy(dtype=np.float64).reshape(tries, layers, -1)
+    (every,) = samples.readouts(table, answers)
+    beside = (answers, None, samples.bootstrap(answers, 200, seed=0), 0.95)
+    by_layer = strength.of_scores(every.clean, "final", *beside)["signal"]
+    of_cell = []
+    for clean, own in zip(every.clean.reshape(tries, layers, n), aucs, strict=True):
+        one = replace(every, clean=clean, layer_of_fold=samples.layer_of_fold(own))
+        of_cell.append(strength.of_scores(one.own[None], "final", *beside)["signal"].item())
+    assert by_layer.reshape(tries, layers).any(1).mean() <= 0.05
+    assert np.mean(of_cell) <= 0.05

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -30,65 +30,56 @@ def example() -> str:
 
 
 @pytest.fixture
-def answers() -> pd.DataFrame:
+def cell() -> tuple[pd.DataFrame, dict[tuple[str, str, int], tuple[list[str], torch.Tensor]]]:
+    """Answers, and read-out, condition, draw → ids and states.
+
+    Means far off, one feature constant.
+    """
     ids = [f"i{number}" for number in range(N)]
     z = (np.random.default_rng(0).random(N) < 0.4).astype(int)
-    return pd.DataFrame({"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None})
-
-
-@pytest.fixture
-def measured(answers: pd.DataFrame) -> dict[tuple[str, str, int], tuple[list[str], torch.Tensor]]:
-    """Read-out, condition, draw → ids and states; means far off, one feature constant."""
+    columns = {"id": ids, "question": ids, "subject": ids, "label": z, "dropped": None}
     draws, found = np.random.default_rng(1), {}
     far = np.linspace(-3000, 3000, WIDTH)
     for readout in READOUTS:
-        x = draws.normal(size=(LAYERS, N, WIDTH)) + 0.8 * answers["label"].to_numpy()[:, None]
+        x = draws.normal(size=(LAYERS, N, WIDTH)) + 0.8 * z[:, None]
         x[..., 2] = 0.0
-        ids = answers["id"].tolist()
         for number, key in enumerate([("clean", 0), *CONDITIONS]):
             some = [4, 3, 0] if key[0] == "noop" else range(N)
             states = torch.as_tensor(x[:, some] + far - 0.3 * number, dtype=torch.float32)
             found[(readout, *key)] = [ids[place] for place in some], states
-    return found
+    return pd.DataFrame(columns), found
 
 
-def scored(answers: pd.DataFrame, measured: Any, settings: Settings, path: Path) -> pd.DataFrame:
+def scored(cell: Any, path: Path, **settings: Any) -> pd.DataFrame:
+    """The table of the probes that are stored at a path."""
+    answers, measured = cell
+    chosen = Settings(folds=3, inner_folds=3, grid=[0.01, 1.0], **settings)
     fitted: dict[str, fitting.Fitted] = {}
 
     def read(readout: str, condition: str, draw: int) -> tuple[Sequence[str], torch.Tensor]:
         return measured[readout, condition, draw]
 
+    given: dict[str, Any] = {"extras": False, "fitted": fitted}
     frames = [
-        scores.score(partial(read, one), answers, one, CONDITIONS, settings, fitted=fitted)
+        scores.score(partial(read, one), answers, one, CONDITIONS, chosen, **given)
         for one in READOUTS
     ]
-    plan = fitting.design(answers, settings)
-    stored.write(path, answers["id"], plan.fold, fitted)
-    table = pd.concat(frames, ignore_index=True)
-    return table[table["probe"] == "clean"]
+    stored.write(path, answers["id"], fitting.design(answers, chosen).fold, fitted)
+    return pd.concat(frames, ignore_index=True)
 
 
-@pytest.mark.parametrize(
-    ("scoring", "prior"),
-    [("calibrated", "balanced"), ("calibrated", "natural"), ("published", "balanced")],
-)
+@pytest.mark.parametrize("settings", [{}, {"prior": "natural"}, {"scoring": "published"}])
 def test_scores_recomputed_from_the_stored_probes_are_the_tables(
-    answers: pd.DataFrame,
-    measured: Any,
-    scoring: Literal["calibrated", "published"],
-    prior: Literal["balanced", "natural"],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    cell: Any, settings: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the page's own lines, for every read-out, layer and condition; and by `Stored`."""
     monkeypatch.chdir(tmp_path)
     code = example()
     (path,) = map(Path, re.findall(r'"(results/probes/\S+)"', code))
     path.parent.mkdir(parents=True)
-    settings = Settings(scoring=scoring, prior=prior, folds=3, inner_folds=3, grid=[0.01, 1.0])
-    table = scored(answers, measured, settings, path)
+    table = scored(cell, path, **settings)
     probes = stored.read(path)
-    for (readout, condition, draw), given in measured.items():
+    for (readout, condition, draw), given in cell[1].items():
         monkeypatch.setattr(activations, "read", lambda *_, given=given: given)
         shown: dict[str, Any] = {}
         exec(code.replace("mlp/final", readout), shown)
@@ -104,12 +95,10 @@ def test_scores_recomputed_from_the_stored_probes_are_the_tables(
         assert np.allclose(again, shown["s"][:, twice], rtol=0, atol=1e-9)
 
 
-def test_samples_and_read_outs_that_are_not_there_are_refused(
-    answers: pd.DataFrame, measured: Any, tmp_path: Path
-) -> None:
-    scored(answers, measured, Settings(folds=3, inner_folds=3, grid=[0.1]), tmp_path / "p")
+def test_samples_and_read_outs_that_are_not_there_are_refused(cell: Any, tmp_path: Path) -> None:
+    scored(cell, tmp_path / "p")
     probes = stored.read(tmp_path / "p")
-    _, states = measured["mlp/final", "clean", 0]
+    _, states = cell[1]["mlp/final", "clean", 0]
     with pytest.raises(AnchorscopeError, match="no probe was fitted to sample stranger"):
         probes.logits(states[:, :1], "mlp/final", ["stranger"])
     with pytest.raises(AnchorscopeError, match="wanted: resid/final"):

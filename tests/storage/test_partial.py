@@ -18,21 +18,20 @@ STATES = {
 OF = partial.signature(["a", "b"])
 
 
-def batch(folder: Path, number: int = 0) -> Path:
-    path = partial.batch(folder, number)
+def batch(folder: Path) -> Path:
+    path = partial.batch(folder, 0)
     partial.save(STATES, path, samples=OF, halved="0")
     return path
 
 
-def job(root: Path, rule: str = "activations", **params: object) -> SimpleNamespace:
-    return SimpleNamespace(
-        rule=rule, params=params, input=[], wildcards=SimpleNamespace(root=str(root))
-    )
+def job(root: Path, **params: object) -> SimpleNamespace:
+    place = SimpleNamespace(root=str(root))
+    return SimpleNamespace(rule="activations", params=params, input=[], wildcards=place)
 
 
 def test_a_batch_comes_back_bit_for_bit_with_its_notes(tmp_path: Path) -> None:
     path = batch(tmp_path)
-    found = partial.read(path)
+    found = partial.once(path, dict, OF)
     assert found.keys() == STATES.keys()
     assert all(torch.equal(found[name], STATES[name]) for name in STATES)
     assert {tensor.dtype for tensor in found.values()} == {torch.float32, torch.bfloat16}
@@ -51,7 +50,15 @@ def test_a_batch_that_was_cut_short_is_refused_by_name(tmp_path: Path, length: i
     assert caught.value.where == path and "delete" in str(caught.value.do)
 
 
-def test_batches_outlive_their_product_until_it_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("links", [True, False])
+def test_batches_outlive_their_product_until_it_is_read_linked_or_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, links: bool
+) -> None:
+    def refused(*_: Any) -> None:
+        raise OSError("no links here")
+
+    if not links:
+        monkeypatch.setattr(os, "link", refused)
     product = tmp_path / "activations/m/d"
     waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
     batch(waits)
@@ -61,20 +68,6 @@ def test_batches_outlive_their_product_until_it_is_read(tmp_path: Path) -> None:
     assert partial.finished(partial.batch(waits, 0), OF)
     partial.drop([product])
     assert not waits.exists() and partial.finished(partial.batch(product, 0), OF)
-
-
-def test_without_hard_links_batches_are_copied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(*_: Any) -> None:
-        raise OSError("no links here")
-
-    product = tmp_path / "activations/m/d"
-    waits = partial.folder_for(job(tmp_path), product, "cpu", "plan")
-    batch(waits)
-    monkeypatch.setattr(os, "link", refused)
-    partial.publish(waits, product)
-    assert partial.finished(partial.batch(product, 0), OF)
 
 
 def test_batches_made_under_other_settings_go_and_those_of_another_product_stay(

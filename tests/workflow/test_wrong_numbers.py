@@ -18,10 +18,9 @@ from anchorscope.passes import activations
 from anchorscope.probes import samples
 from anchorscope.questions import prompts, questions
 from anchorscope.storage import files, provenance
-from anchorscope.storage.agreement import check_inputs
 from anchorscope.storage.counts import BEYOND_LIMIT, BY_CHOICE, Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.funnel import check_drops, check_funnel, funnel
+from anchorscope.storage.records import check_drops, check_funnel, check_inputs, funnel
 from anchorscope.workflow import around
 from anchorscope.workflow.stage import MOST_DROPPED, stage
 

@@ -1,7 +1,8 @@
-"""A batch that does not fit in memory is halved, and the numbers stay."""
+"""Jobs that died, and batches that do not fit in memory: nothing is done again, no number moves."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,55 @@ from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.room import Room, out_of_memory
 
 ENDING = generation.Ending("chat", (0,), frozenset())
+
+
+@contextmanager
+def counted(model: Any, dies_at: int | None = None) -> Iterator[list[int]]:
+    """Rows of each pass; the process dies in pass number `dies_at`."""
+    rows: list[int] = []
+
+    def see(_: Any, args: Any, kwargs: Any) -> None:
+        if len(rows) == dies_at:
+            raise KeyboardInterrupt
+        rows.append(len(kwargs["input_ids"]))
+
+    with model.base_model.register_forward_pre_hook(see, with_kwargs=True):
+        yield rows
+
+
+def states(folder: Path) -> dict[tuple[str, int, str], Any]:
+    """(condition, draw, read-out) → ids and states, in memory: the files may change."""
+    found = {
+        (condition, draw, readout): activations.read(folder, readout, condition, draw)
+        for condition, draw in planning.conditions_of(CONDITIONS)
+        for readout in READOUTS
+    }
+    return {key: (ids, stored[:]) for key, (ids, stored) in found.items()}
+
+
+@pytest.mark.parametrize("dies_at", [1, 9])
+def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
+    load: Any, tmp_path: Path, dies_at: int
+) -> None:
+    loaded = load("llama", TOKENIZER["llama"])
+    plan = planned(answers_table(loaded.tokenizer), batch_tokens=400)
+    with counted(loaded.model) as undisturbed:
+        whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
+    with pytest.raises(KeyboardInterrupt), counted(loaded.model, dies_at):
+        activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    kept = len(list((tmp_path / "cell").glob("batch-*")))
+    with counted(loaded.model) as rest:
+        stats = activations.write(tmp_path / "cell", loaded, plan, READOUTS)
+    # The head may be passed again; else no more than the passes of one batch, two at most.
+    assert dies_at + len(rest) <= len(undisturbed) + 3
+    assert kept == 0 or len(rest) < len(undisturbed)
+    for key, (ids, stored) in states(tmp_path / "cell").items():
+        expected_ids, expected = states(tmp_path / "whole")[key]
+        assert ids == expected_ids and torch.equal(stored, expected)
+    assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
+    with counted(loaded.model) as none:
+        assert activations.write(tmp_path / "cell", loaded, plan, READOUTS) == stats
+    assert not none
 
 
 def test_parts_come_in_order_and_later_batches_are_halved_before_they_are_tried(
@@ -60,19 +110,14 @@ def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path:
     loaded = load("llama", TOKENIZER["llama"])
     plan = planned(answers_table(loaded.tokenizer), batch_tokens=10**6)
     whole = activations.write(tmp_path / "whole", loaded, plan, READOUTS)
-    handle = short_of_memory(loaded.model, 6)
-    try:
+    with short_of_memory(loaded.model, 6):
         halved = activations.write(tmp_path / "halved", loaded, plan, READOUTS)
-    finally:
-        handle.remove()
     assert whole["halved_batches"] == 0 < halved["halved_batches"]
     assert {**halved, "halved_batches": 0, "seconds": 0} == {**whole, "seconds": 0}
-    for condition, draw in planning.conditions_of(CONDITIONS):
-        for readout in READOUTS:
-            ids, states = activations.read(tmp_path / "whole", readout, condition, draw)
-            others, found = activations.read(tmp_path / "halved", readout, condition, draw)
-            assert ids == others
-            torch.testing.assert_close(found[:], states[:], atol=1e-5, rtol=0)
+    for key, (ids, stored) in states(tmp_path / "halved").items():
+        expected_ids, expected = states(tmp_path / "whole")[key]
+        assert ids == expected_ids
+        torch.testing.assert_close(stored, expected, atol=1e-5, rtol=0)
 
 
 def test_halved_batches_of_answers_say_the_same_and_stay_counted(load: Any, tmp_path: Path) -> None:
@@ -81,11 +126,8 @@ def test_halved_batches_of_answers_say_the_same_and_stay_counted(load: Any, tmp_
     call = (prompts, loaded.model, loaded.tokenizer, ENDING)
     sizes = {"max_new_tokens": 5, "batch_tokens": 4 * 9}
     whole = generation.generate(*call, **sizes)
-    handle = short_of_memory(loaded.model, 2)
-    try:
+    with short_of_memory(loaded.model, 2):
         assert generation.generate(*call, **sizes, keep=tmp_path, room=room) == whole
-    finally:
-        handle.remove()
     assert generation.generate(*call, **sizes, keep=tmp_path, room=again) == whole
     assert again.halved == room.halved == 2
 

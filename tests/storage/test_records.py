@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from anchorscope.storage import agreement, provenance
+from anchorscope.storage import provenance, records
 from anchorscope.storage.errors import AnchorscopeError
 
 PROBE = {"folds": 10, "prior": "balanced"}
@@ -40,9 +40,9 @@ def test_cells_of_different_configs_are_not_put_into_one_table(
     tmp_path: Path, rule: str, changed: dict[str, Any], named: str
 ) -> None:
     alike = [cell(tmp_path / "a"), cell(tmp_path / "b")]
-    agreement.check_settings(alike)
+    records.check_settings(alike)
     with pytest.raises(AnchorscopeError, match="different settings") as caught:
-        agreement.check_settings([*alike, cell(tmp_path / "c", **{rule: changed})])
+        records.check_settings([*alike, cell(tmp_path / "c", **{rule: changed})])
     assert named in caught.value.what
     assert all(str(tmp_path / name) in str(caught.value.where) for name in "ac")
 
@@ -55,4 +55,4 @@ def test_what_models_and_datasets_have_of_their_own_may_differ(tmp_path: Path) -
         "model": {"model": {"local": "m"}, "recipe": "1"},
     }
     bare = tmp_path / "without a record"
-    agreement.check_settings([cell(tmp_path / "a"), cell(tmp_path / "b", **others), bare])
+    records.check_settings([cell(tmp_path / "a"), cell(tmp_path / "b", **others), bare])
