@@ -70,15 +70,15 @@ def tables():
 def test_probes_and_floors_score_as_they_did():
     found = {"scores": scored()[0], "floors": floors.floors(answers(), SETTINGS)}
     for name, table in found.items():
-        stored = files.read_parquet(STORED / f"{name}.parquet")
-        pd.testing.assert_frame_equal(table, stored, rtol=1e-3, atol=1e-3, check_dtype=False)
+        before = files.read_parquet(STORED / f"{name}.parquet")
+        pd.testing.assert_frame_equal(table, before, rtol=1e-3, atol=1e-3, check_dtype=False)
 
 
 @pytest.mark.parametrize("name", cell_tables.COLUMNS)
 def test_the_same_scores_give_the_same_table(name, tmp_path):
     files.write_csv(tables()[name], tmp_path / "found.csv")
-    found, stored = (files.read_csv(p) for p in (tmp_path / "found.csv", STORED / f"{name}.csv"))
-    pd.testing.assert_frame_equal(found, stored, rtol=1e-5)
+    found, before = (files.read_csv(p) for p in (tmp_path / "found.csv", STORED / f"{name}.csv"))
+    pd.testing.assert_frame_equal(found, before, rtol=1e-5)
 
 
 if __name__ == "__main__":
