@@ -82,9 +82,11 @@ class Analysis:
     ) -> pd.DataFrame:
         """A row for each group and layer.
 
-        `groups` are formed anew as the probes of each refit see the read-out; `refitted` are the
-        conditions that they read (none: intervals hold the probes fixed). `describe` gives further
-        columns of a group, from those it has and its quantities.
+        Args:
+            columns: of the table, in order.
+            groups: of a read-out; formed anew as the probes of each refit see it.
+            refitted: the conditions that `groups` reads; none: intervals hold the probes fixed.
+            describe: further columns of a group, from those it has and its quantities.
         """
         refits = None
         if self.refits is not None and refitted:

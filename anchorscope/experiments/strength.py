@@ -30,12 +30,19 @@ def of_scores(
 ) -> Strength:
     """How well scores s [layers, n] tell right from wrong answers, beside the hardest floor.
 
-    Answers are as `samples.in_order` returns them, floors the table of
-    `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone. Arrays [layers]:
-    `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the smallest lower end
-    of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`, `gain_high`, the AUC
-    above that floor, paired; `signal`. Raises AnchorscopeError: the floors are not of the same
-    samples, or none applies.
+    Args:
+        s, position: the scores, and where they are read.
+        answers: as `samples.in_order` returns them.
+        floors: the table of `anchorscope.probes.floors.floors`; None asks for AUC above 0.6 alone.
+        drawn, level: the bootstrap, and the level of its intervals.
+
+    Returns:
+        Arrays [layers]: `probe_auc`, `auc_low`, `auc_high`; `floor`, the name of the floor with the
+        smallest lower end of the gain, and `floor_auc`, blank without floors; `gain`, `gain_low`,
+        `gain_high`, the AUC above that floor, paired; `signal`.
+
+    Raises:
+        AnchorscopeError: the floors are not of the same samples, or none applies.
     """
     z = answers["label"].to_numpy(dtype=np.int64)
     auc = np.array([intervals.auc(layer, z) for layer in s])

@@ -161,8 +161,13 @@ def line_rows(
 ) -> list[Row]:
     """One line of a panel, as `panel_rows`; none if it is all blank or the table lacks its column.
 
-    `numbers` is what a row holds, the line's height first; `shown` what all rows share; `offset`
-    keeps the markers of several lines apart; what tells nothing of the `probe` is never grey.
+    Args:
+        frame: the line's rows of the table.
+        numbers: what a row holds, the line's height first.
+        shown: what all rows share.
+        layers: of the model.
+        offset: of the markers, so that those of several lines do not meet.
+        probe: whether it tells of the read-out's probe; what does not is never grey.
     """
     if next(iter(numbers.values()))[0] not in frame:
         return []

@@ -92,8 +92,8 @@ def interactive(spec: Spec, choices: Sequence[Choice], width: float) -> Spec:
         return live  # nothing was measured
     key = {"name": "legend", "data": {"values": [{}]}}
     key |= {"mark": {"type": "point", "filled": True, "opacity": 0}}
-    channels = {"color", "strokeDash", "shape"} & set(reached[0]["encoding"])
-    key["encoding"] = {name: reached[0]["encoding"][name] for name in channels}
+    channels, wanted = reached[0]["encoding"], ("color", "strokeDash", "shape")
+    key["encoding"] = {name: channels[name] for name in wanted if name in channels}
     panels[0]["layer"].insert(0, key)  # Vega-Lite ties a legend to the first view
     live["params"] = [{"name": "singled", "views": ["legend"], "select": SINGLED, "bind": "legend"}]
     if layered := [view["name"] for view in reached if view["name"].startswith("layer")]:

@@ -75,10 +75,17 @@ def line_panel(
 ) -> alt.LayerChart:
     """Bands where there are any, lines, markers and legend of rows with value, low and high.
 
-    `rows` are of `figure_data.line_rows`; `tips` is what a tooltip tells, see `tooltips`; `under`
-    lies below all else; `height` and `weight` (of lines and markers) are beside the look's own;
-    `chance`: rows may be of `chance`, which are dotted, with small hollow markers; `crosses`: rows
-    may be `thin`, which are crosses, with their n but for flips.
+    Args:
+        rows: of `figure_data.line_rows`.
+        x, y: the axes.
+        shared: channels of all panels.
+        look: sizes.
+        tips: what a tooltip tells, see `tooltips`.
+        under: layers below all others.
+        height: of the panel, if not the look's own.
+        weight: of lines and markers, beside the look's own.
+        chance: whether rows may be of `chance`, which are dotted, with small hollow markers.
+        crosses: whether rows may be `thin`, which are crosses, with their n but for flips.
     """
     width, height = look.panel_width, height or look.panel_height
     stroke, size = weight * look.line_width, weight**2 * look.marker_size

@@ -70,10 +70,14 @@ def run(
     The rows carry the interventions: tokens cut or weighed, in all layers or some, and the prompts
     with which they replace, drop or exchange the question (`Sample.others`).
 
-    `read` are read-outs such as `mlp/final`; `narrowed` takes some samples of a batch. With `write`
-    states are put in place of a module's output; what is read there and behind sees them. With
-    `grad` the graph from embeddings to states is kept, see `Passed`. Raises AnchorscopeError: as
-    `measure`.
+    Args:
+        batch: of the plan; `narrowed` takes some of its samples.
+        read: read-outs such as `mlp/final`.
+        write: states put in place of a module's output; what is read there and behind sees them.
+        grad: keep the graph from embeddings to states, see `Passed`.
+
+    Raises:
+        AnchorscopeError: see `measure`.
     """
     pairs, rows = parse(read), [planned.passed(row) for row in batch.rows]
     given: dict[str, Any] = {**inputs(loaded, planned, batch)}

@@ -33,9 +33,12 @@ def tables(
 ) -> dict[str, pd.DataFrame]:
     """The tables named in `COLUMNS`.
 
-    Of the cell's scores and floors, see `probes.scores` and `probes.floors`, its measured answers,
-    and scores of the refitted probes, for the bands. `probe` and `bootstrap` are sections of the
-    config; of `probe`, `scoring` and `prior` are read.
+    Args:
+        scores, floors: of the cell's samples, see `probes.scores` and `probes.floors`.
+        answers: its measured answers.
+        refits: scores of the refitted probes, for the bands.
+        probe, bootstrap: sections of the config; of `probe` `scoring` and `prior`.
+        seed: of the bootstrap.
     """
     balanced = probe["scoring"] == "calibrated" and probe["prior"] == "balanced"
     makers: dict[str, Callable[[Analysis], pd.DataFrame]] = {

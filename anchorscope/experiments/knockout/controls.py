@@ -36,10 +36,17 @@ def controls(
 
     A row for each layer with the columns `CONTROLS`, see docs/products.md; NaN where not measured.
     Shares are fractions of the samples that the condition measured, ΔP percentage points; random
-    draws are averaged. `scores` are of all read-outs and probes; `balanced` tells whether s is at
-    balanced classes (`scoring: calibrated`, `prior: balanced`). For the shuffled labels `answers`
-    are in the order in which they were scored, and the seed of `analysis` is that of the run.
-    Raises AnchorscopeError: scores, answers and floors are not of the same samples.
+    draws are averaged.
+
+    Args:
+        analysis: its seed is also that of the permutations, and must be that of the run (for the
+            shuffled labels).
+        scores: the table of `anchorscope.probes.scores.score`, all read-outs and probes.
+        answers: in the order in which they were scored (for the shuffled labels alone).
+        balanced: whether s is at balanced classes (`scoring: calibrated`, `prior: balanced`).
+
+    Raises:
+        AnchorscopeError: scores, answers and floors are not of the same samples.
     """
     readout, whole = analysis.readout, analysis.cell_strength
     layers = np.arange(len(readout.clean))

@@ -40,16 +40,25 @@ def refit(
 
     Clusters of samples are drawn as for every interval. In a refit, a sample drawn twice is
     learned from twice; folds and penalties stay those of all samples, slope, offset and shift
-    are found anew, and the drawn samples are predicted out of fold. `read` and `answers` are as of
-    `scores.score`, `settings` (whose seed is also that of the draws) and `fitted` of the clean
-    pass's probes, of all layers. A draw that leaves some probe a single class is not used.
+    are found anew, and the drawn samples are predicted out of fold.
 
-    A row for each quantity at one and two thirds of the depth and at the headline layer, with the
-    columns `COLUMNS`: `share` of samples that flip under knockout (a fraction), their mean ΔP
-    `delta_p_q` and that of all samples `delta_p_all` (percentage points), and the clean
-    `probe_auc`. `estimate` is of all samples; `draws` counts those in which the quantity exists
-    both ways; inflation is sd_refit / sd_fixed, NaN where nothing varies. Raises AnchorscopeError:
-    a probe cannot be fitted, or no draw is usable.
+    Args:
+        read, answers: as of `scores.score`; `clean` and `knockout` are read.
+        readout: such as `mlp/final`.
+        settings, fitted: of the clean pass's probes, of all layers; their seed is also that of the
+            draws.
+        draws: bootstrap draws. One that leaves some probe a single class is not used.
+        device: where probes are fitted.
+
+    Returns:
+        A row for each quantity at one and two thirds of the depth and at the headline layer, with
+        the columns `COLUMNS`: `share` of samples that flip under knockout (a fraction), their mean
+        ΔP `delta_p_q` and that of all samples `delta_p_all` (percentage points), and the clean
+        `probe_auc`. `estimate` is of all samples; `draws` counts those in which the quantity exists
+        both ways; inflation is sd_refit / sd_fixed, NaN where nothing varies.
+
+    Raises:
+        AnchorscopeError: a probe cannot be fitted, or no draw is usable.
     """
     plan = fitting.design(samples.kept(answers), settings, readout)
     passes = [scores.of_everyone(read, which, plan) for which in (scores.CLEAN, ("knockout", 0))]

@@ -31,9 +31,10 @@ TIPS |= {"low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d")}
 def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
     """One of `EXPERIMENT.views`: a panel for each arm and model.
 
-    Of the rows of `results/tables/<figure>.patching.csv` right answers only, for the reason in
-    `interchange.table.contrasts`; `bars` are each dataset's groups at its headline layer.
-    `grouping` tells nothing here. Raises AnchorscopeError: missing columns, or another read-out.
+    Of the rows of `results/tables/<figure>.patching.csv` right answers only: behind any other
+    question a wrong answer's verdict falls back to the default, so that wrong ones prove little.
+    `bars` are each dataset's groups at its headline layer; `grouping` tells nothing here. Raises
+    AnchorscopeError: missing columns, or another read-out.
     """
     look, panels = asked.look, asked.panels
     data.require(table, " ".join(("model", "dataset", *EXPERIMENT.columns)))
