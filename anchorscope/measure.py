@@ -26,7 +26,7 @@ from anchorscope.models.loading import wrapped
 from anchorscope.passes import activations, planning
 from anchorscope.passes.batches import Plan
 from anchorscope.probes import fitting, floors, scores
-from anchorscope.probes.stored import Draws
+from anchorscope.probes.bands import Draws
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
