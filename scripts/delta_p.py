@@ -7,7 +7,7 @@ from anchorscope.workflow.stage import stage
 
 with stage(snakemake):
     from anchorscope.experiments.knockout.cell_tables import tables
-    from anchorscope.probes.stored import Draws
+    from anchorscope.probes.bands import Draws
 
     given, chosen, written = snakemake.input, snakemake.params, snakemake.output
     made = tables(

@@ -10,10 +10,9 @@ import pandas as pd
 
 from anchorscope.experiments.strength import Strength, of_scores
 from anchorscope.probes import bands, samples
-from anchorscope.probes.bands import Means, Spread
+from anchorscope.probes.bands import Draws, Means, Spread
 from anchorscope.probes.intervals import Bootstrap
 from anchorscope.probes.samples import Readout
-from anchorscope.probes.stored import Draws
 
 ANY, SHARE = (-np.inf, np.inf), (0.0, 1.0)
 """Bounds of intervals."""

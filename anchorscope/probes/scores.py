@@ -17,9 +17,9 @@ import torch
 
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
+from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
-from anchorscope.probes.stored import Draws
 from anchorscope.storage.errors import AnchorscopeError
 
 COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc s p".split())

@@ -10,7 +10,7 @@ from anchorscope.models.families import Loaded
 from anchorscope.models.loading import load
 from anchorscope.models.vocabulary import check_tokens
 from anchorscope.passes.batches import Plan
-from anchorscope.probes import fitting, floors, scores, stored
+from anchorscope.probes import bands, fitting, floors, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts
 from anchorscope.workflow.devices import best_device
@@ -74,5 +74,5 @@ def write_no_scores(written: Any, why: str) -> None:
     log.warning("%s: no scores", why)
     write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
     write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
-    stored.Draws.none().write(written.draws)
+    bands.Draws.none().write(written.draws)
     stored.write(written.probes, [], np.array([]), {})

@@ -13,7 +13,7 @@ from workflow import SHIPPED
 from anchorscope.calibration import sensitivity
 from anchorscope.experiments.knockout import cell_tables
 from anchorscope.probes import floors, scores
-from anchorscope.probes.stored import Draws
+from anchorscope.probes.bands import Draws
 from anchorscope.storage import provenance
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet

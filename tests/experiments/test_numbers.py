@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from anchorscope.experiments.knockout import cell_tables
-from anchorscope.probes import floors, scores, stored
+from anchorscope.probes import bands, floors, scores
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage import files
 
@@ -63,7 +63,7 @@ def scored():
 def tables():
     """The tables of the stored scores."""
     read = (files.read_parquet(STORED / f"{name}.parquet") for name in ("scores", "floors"))
-    drawn, probe = stored.Draws.read(STORED / "draws.safetensors"), SETTINGS.model_dump()
+    drawn, probe = bands.Draws.read(STORED / "draws.safetensors"), SETTINGS.model_dump()
     return cell_tables.tables(*read, answers(), drawn, probe=probe, bootstrap=BOOTSTRAP, seed=0)
 
 

@@ -13,7 +13,7 @@ from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import curve
 from anchorscope.passes.interventions import ARMS
 from anchorscope.probes import bands
-from anchorscope.probes.stored import Draws
+from anchorscope.probes.bands import Draws
 
 N, LAYERS, REFITS = 60, 2, 8
 IDS = [f"i{i:02}" for i in range(N)]

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from anchorscope.experiments import strength
-from anchorscope.probes import fitting, platt, probes, samples, scores, stored
+from anchorscope.probes import bands, fitting, platt, probes, samples, scores
 from anchorscope.probes.fitting import Settings
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.storage.files import read_parquet, write_parquet, write_parquet_parts
@@ -156,7 +156,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
     made = scores.drawn(answers, settings)
     table = scored(settings, [("noop", 0)], draws=made)
     made.write(path)
-    back = stored.Draws.read(path)
+    back = bands.Draws.read(path)
     assert back.ids.tolist() == made.ids.tolist() and (back.weights == made.weights).all()
     for key, s in made.scores.items():
         assert np.array_equal(s, back.scores[key], equal_nan=True)
@@ -165,7 +165,7 @@ def test_draws_come_back_from_their_file_and_others_are_refused(tmp_path: Path) 
         back.refits(readout, samples.in_order(answers.assign(id="x" + answers["id"])), ["noop"])
     path.write_bytes(b"cut short")
     with pytest.raises(AnchorscopeError, match="cannot read the scores of refitted probes"):
-        stored.Draws.read(path)
+        bands.Draws.read(path)
 
 
 def test_separable_and_reversed_and_constant_logits_stay_bounded() -> None:

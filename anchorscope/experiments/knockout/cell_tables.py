@@ -9,7 +9,7 @@ import pandas as pd
 from anchorscope.experiments.analysis import Analysis, analyses, stacked
 from anchorscope.experiments.interchange import table as interchange
 from anchorscope.experiments.knockout import controls, curve, strata
-from anchorscope.probes.stored import Draws
+from anchorscope.probes.bands import Draws
 
 COLUMNS = {
     "curve": curve.CURVE,

@@ -11,8 +11,8 @@ from scipy.stats import gaussian_kde
 from anchorscope.experiments import analysis
 from anchorscope.experiments.knockout import cell_tables, controls, curve
 from anchorscope.probes import samples
+from anchorscope.probes.bands import Draws
 from anchorscope.probes.intervals import auc
-from anchorscope.probes.stored import Draws
 
 N = 80
 IDS = [f"i{i:02}" for i in range(N)]
