@@ -105,7 +105,7 @@ _NAME = re.compile(r"\s*(?:[^\W\d_a-z][\w.'’-]*(?:\s(?:of|the|and|de|van|von|d
 
 
 def after(text: str, start: int, end: int) -> int:
-    """Where the lead-in ends that begins at `start`, or `start` where there is none.
+    """The end of the lead-in that begins at `start`; `start` where there is none.
 
     `start` is the answer's first character that is neither space nor markup, `end` the end of its
     sentence.

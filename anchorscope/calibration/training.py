@@ -102,7 +102,7 @@ def _fit(
     steps: int,
     learning_rate: float,
 ) -> list[float]:
-    """Train in place (AdamW, gradients clipped at 1); the loss on all tokens, of every step.
+    """Train in place (AdamW, gradients clipped at 1); return the loss on all tokens at every step.
 
     The learning rate rises over the warm-up and falls to zero over the last 60 % of the steps.
     A graded verdict is also asked of every layer of the deeper half (weight `early_verdict` a

@@ -65,7 +65,7 @@ def distinct(pairs: Sequence[Pair]) -> list[Pair]:
 
 
 def require(table: pd.DataFrame, columns: str) -> None:
-    """Raises AnchorscopeError: which of the columns, named in one string, the table lacks."""
+    """Refuse a table that lacks one of the columns (named in one string): AnchorscopeError."""
     if absent := [name for name in columns.split() if name not in table]:
         what = f"the table lacks the columns {', '.join(absent)}"
         raise stale(what, f"its columns: {', '.join(map(str, table.columns))}", "the table")

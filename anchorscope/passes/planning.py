@@ -132,7 +132,7 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
 def _put_behind(
     name: str, samples: list[Sample], table: pd.DataFrame, exchanged: Interchange, limits: Limits
 ) -> Counter[str]:
-    """Add each answer behind its prompt `name` to the sample's `others`; how many have which."""
+    """Put each answer behind its prompt `name` into `others`; count what prompt it got, or why none."""
     by_id = {sample.id: sample for sample in samples}
     another, none = "another question", "no partner"
     prompts: dict[str, Sample] = {}

@@ -17,7 +17,7 @@ BY_CHOICE = frozenset((
 
 @dataclass(frozen=True)
 class Counts:
-    """Raises ValueError: kept and dropped do not add up to total."""
+    """Samples in, kept and dropped by reason. Raises ValueError where these do not add up."""
 
     total: int
     kept: int

@@ -47,7 +47,7 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Raises AnchorscopeError: the block cannot read a file; `what` it holds, such as `table`."""
+    """Name a file that the block cannot read, and `what` it holds, in an AnchorscopeError."""
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
