@@ -51,7 +51,7 @@ def exact(sample: Sample, partner: Sample) -> Sample:
 
 
 def control(sample: Sample, donor: Sample, key: str) -> tuple[Sample, float]:
-    """A sample with as many tokens outside E_Q replaced by a donor's, and the share that changed."""
+    """A sample with as many tokens outside E_Q replaced by a donor's, and what share changed."""
     places = random_tokens(sample.question_tokens, sample.eq_tokens, f"0/{key}")
     outside = [donor.input_ids[n] for n in donor.question_tokens if n not in donor.eq_tokens]
     first = seeded(key).randrange(len(outside))
