@@ -132,7 +132,7 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
 def _put_behind(
     name: str, samples: list[Sample], table: pd.DataFrame, exchanged: Interchange, limits: Limits
 ) -> Counter[str]:
-    """Put each answer behind its prompt `name` into `others`; count the sorts of prompt they got."""
+    """Put each answer behind its prompt `name` into `others`; count the sorts of these prompts."""
     by_id = {sample.id: sample for sample in samples}
     another, none = "another question", "no partner"
     prompts: dict[str, Sample] = {}
