@@ -235,7 +235,8 @@ def score(
 ) -> Iterator[pd.DataFrame]:
     """Scores of every read-out and condition, a part at a time, of the answers `measured`.
 
-    `folder` is that of the activations, `more` is given to `scores.frames`.
+    `folder` is that of the activations; `more` are `draws`, `fitted` and `device` of
+    `scores.frames`.
     """
     asked = planning.conditions_of(conditions)
     for readout in Progress(readouts, unit="read-outs"):

@@ -14,9 +14,9 @@ from anchorscope.workflow.config import load
 from anchorscope.workflow.devices import gpus_here
 from anchorscope.workflow.paths import PICTURES, TABLES, Paths
 from anchorscope.workflow.resources import Jobs, site_of
+from anchorscope.workflow.stage import share_library
 
-# The scripts, in processes and environments of their own, import this same library.
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [HERE, os.environ.get("PYTHONPATH")]))
+share_library(HERE)
 
 if workflow.modifier.modify_rulename("scores") != "scores":
     # What was made is recorded, and checked, by the names of rules.

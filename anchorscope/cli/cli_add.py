@@ -82,7 +82,7 @@ def resources(weights: float) -> dict[str, int]:
     if weights < 0.2e9:  # so small a model does well without one
         return {"gpus": 0, "gpu_mem_gb": 0}
     memory = math.ceil(1.15 * weights / 1e9 + 4)
-    gpus = math.ceil(memory / 80)  # of the largest kind
+    gpus = math.ceil(memory / 80)  # GB of the largest GPU
     return {"gpus": gpus, "gpu_mem_gb": math.ceil(memory / gpus)}
 
 

@@ -65,7 +65,10 @@ class Analysis:
 
     @cached_property
     def cell_strength(self) -> Strength:
-        """Of the read-out as a whole; no sample has a say in the choice of its own layer."""
+        """Of the read-out as a whole, each sample scored at its own fold's layer.
+
+        No sample has a say in the choice of the layer that scores it.
+        """
         return self._strength(self.readout.own[None])
 
     def _strength(self, s: np.ndarray) -> Strength:
@@ -141,9 +144,9 @@ def analyses(
 ) -> Iterator[Analysis]:
     """The read-outs of a cell, one after another, so that the effects of one are held at once.
 
-    Of the table of `anchorscope.probes.scores.score`, and the samples: id, question, subject,
-    label; dropped ones are left out, and nothing depends on the order of rows. Draws are of
-    subjects where known, else questions; `settings` are of each `Analysis`. Raises
+    `scores` is the table of `anchorscope.probes.scores.score`, `answers` the samples: id, question,
+    subject, label; dropped ones are left out, and nothing depends on the order of rows. Draws are
+    of subjects where known, else questions; `settings` are of each `Analysis`. Raises
     AnchorscopeError: scores and answers are not of the same samples.
     """
     ordered = samples.in_order(answers)

@@ -19,8 +19,8 @@ class Arm:
 
     partner: np.ndarray  # whether the sample has a partner, bool [n]
     counted: np.ndarray  # whether the pair counts, bool [layers, n]
-    # averaged over the pairs that count, [layers, n] or [n]: percentage points of `delta_p`, else
-    # shares, or a difference of these
+    # averaged over the pairs that count, [layers, n] or [n]: percentage points of `delta_p`, else 0
+    # or 1 (`changed`: a share), or a difference of these
     values: Mapping[str, np.ndarray]
 
 

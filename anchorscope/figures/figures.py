@@ -92,7 +92,8 @@ def column(
 ) -> alt.VConcatChart:
     """ΔP above flips above what follows, as many of them as there are headings.
 
-    `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is that of ΔP.
+    `parts`, `xs` (layer axes) and `headings` are by panel, `axis` is range and ticks of ΔP;
+    `labels`: whether value axes are labelled.
     """
     views: list[alt.LayerChart] = []
     zero = alt.Chart(alt.Data(values=[{"value": 0}])).mark_rule(color=draw.SOFT, strokeWidth=0.8)

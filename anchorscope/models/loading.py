@@ -44,7 +44,8 @@ def wrapped(
 ) -> Loaded:
     """A model that is in memory, such as one of the user's own, as `load` gives it.
 
-    Raises AnchorscopeError: a family without adapter, a slow tokenizer, one of another vocabulary.
+    Errors name `where`, by default the model's class. Raises AnchorscopeError: a family without
+    adapter, a slow tokenizer, one of another vocabulary.
     """
     where = where or type(model).__name__
     family = _measurable(model.config.to_dict(), model.config.model_type, where)

@@ -132,7 +132,7 @@ def _ints(numbers: Iterable[Any]) -> tuple[int, ...]:
 def _put_behind(
     name: str, samples: list[Sample], table: pd.DataFrame, exchanged: Interchange, limits: Limits
 ) -> Counter[str]:
-    """Put each answer behind its prompt `name` into `others`; count the sorts of these prompts."""
+    """Put each answer behind its prompt `name` into `others`; count which each got, or why none."""
     by_id = {sample.id: sample for sample in samples}
     another, none = "another question", "no partner"
     prompts: dict[str, Sample] = {}
@@ -154,7 +154,7 @@ def _put_behind(
             over = _over(len(one.input_ids), limits)
             what = over or (FEW_SHOT if one.partner == FEW_SHOT else another)
             if not over:
-                sample.others[name] = one
+                sample.others[name] = one  # which has no others of its own
         notes[f"{name}, {what}"] += 1
     return notes
 

@@ -60,6 +60,7 @@ class Draws:
         self.scores[f"{readout}/{name}/{draw}"] = whole
 
     def write(self, path: str | Path) -> None:
+        """Write ids, weights and scores, for `read`."""
         write_arrays(path, self.ids, {"weights": self.weights, **self.scores})
 
     def refits(

@@ -42,7 +42,7 @@ class Readout:
     fold: np.ndarray  # outer fold of each sample, int64 [n]
     layer_of_fold: np.ndarray  # that each outer fold's training samples choose, int64 [folds]
     effects: dict[str, Effects]  # by condition, without those behind a second prompt
-    replicate: dict[str, Effects]  # of these, against their own clean pass
+    replicate: dict[str, Effects]  # those, against that prompt's clean pass
     others: dict[tuple[str, str], np.ndarray]  # probe, condition → s of draw 0, [layers, n]
 
     @property

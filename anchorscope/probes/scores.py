@@ -67,6 +67,7 @@ def frames(
         extras: whether to fit the probes `refit`, `offset` and `shuffled`, too.
         draws: takes the scores of probes learned from each of its draws.
         fitted: takes the probes of the clean pass, by read-out.
+        device: where probes are fitted.
 
     Yields:
         For each condition and probe a row for each sample and layer with the columns `COLUMNS`, see
@@ -138,7 +139,7 @@ class _Measured:
     places: np.ndarray  # of the samples among the plan's, int64 [rows]
     x: Features  # [layers, rows, width]
 
-    def mismatch(self, found: str) -> AnchorscopeError:
+    def other_samples(self, found: str) -> AnchorscopeError:
         what = f"activations and answers are not of the same samples: {found}"
         where = f"read-out {self.plan.where}, condition {self.condition[0]}"
         return mismatch(what, where, "folder of activations")
@@ -149,7 +150,7 @@ def _measured(activations: Activations, condition: tuple[str, int], plan: Design
     places = pd.Index(plan.ids).get_indexer(pd.Index([str(i) for i in ids], dtype=object))
     some = _Measured(condition, plan, places, x)
     if strange := [i for i, place in zip(ids, places, strict=True) if place < 0]:
-        raise some.mismatch(f"id {strange[0]} has no answer")
+        raise some.other_samples(f"id {strange[0]} has no answer")
     return some
 
 
@@ -157,7 +158,9 @@ def _complete(some: _Measured) -> _Measured:
     """The same in the order of the plan's samples, of which none may be missing."""
     n, order = len(some.plan.ids), np.argsort(some.places)
     if missing := n - len(order):
-        raise some.mismatch(f"{missing} of {n} samples have no {some.condition[0]} activations")
+        raise some.other_samples(
+            f"{missing} of {n} samples have no {some.condition[0]} activations"
+        )
     if (order == np.arange(n)).all():
         return some
     return replace(some, places=np.arange(n), x=Reordered(some.x, torch.as_tensor(order)))

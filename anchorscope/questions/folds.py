@@ -57,6 +57,7 @@ def assign(
     folds of which one would leave only one class to learn from.
     """
     _check(groups, z, n_folds, where)
+    z = np.asarray(z)
     _, groups = np.unique(groups, return_inverse=True)
     counts = np.stack([np.bincount(groups, weights=z == label) for label in (0, 1)], axis=1)
     total = counts.sum(0)

@@ -37,7 +37,10 @@ def cells(config: Config) -> list[tuple[str, str, str]]:
 
 
 def resolved(config: Config, *, calibration: bool = True) -> dict[str, Any]:
-    """The settings of a run as plain data, with the catalogue entries used; `calibration`'s too."""
+    """The settings of a run as plain data, with the catalogue entries that it uses.
+
+    `calibration`: whether to add those of the calibration's cells.
+    """
     used = [(model, dataset) for model, dataset, _ in cells(config)]
     known = config.calibration
     if calibration:

@@ -122,7 +122,10 @@ def finished(path: Path, samples: str) -> bool:
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """A batch of `samples` that an earlier try has finished; else made now, and kept at a path."""
+    """A batch of `samples` that an earlier try has finished, else made now and kept.
+
+    Without a path nothing is kept.
+    """
     if path is None:
         return make()
     if not finished(path, samples):

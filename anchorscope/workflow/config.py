@@ -33,7 +33,7 @@ class Source(NamedTuple):
 
 
 class Mistake(NamedTuple):
-    """One thing wrong in the config, said as by `AnchorscopeError`."""
+    """One mistake in the config; `what`, `do` and `see` are those of `AnchorscopeError`."""
 
     path: tuple[int | str, ...]  # the keys that lead to it
     what: str
@@ -62,7 +62,8 @@ def read(files: Iterable[str | Path]) -> Config:
 def sources_of(workflow: Any, name: str) -> list[Source]:
     """The project's config file, where there is one, and what Snakemake was given beside it.
 
-    None of a workflow that is a module of another. Raises WorkflowError: as `_source` refuses.
+    Empty where the workflow is a module of another. Raises WorkflowError: a file is no YAML, or a
+    key is given twice.
     """
     from snakemake.exceptions import WorkflowError
 

@@ -82,7 +82,10 @@ class Jobs:
         return {name: resource(name) for name in limits}
 
     def demand(self, kind: str, model: str, dataset: str) -> dict[str, int]:
-        """Main memory in MB and minutes; but for `tables` the catalogue has the last word."""
+        """Main memory in MB and time in minutes of the first attempt.
+
+        The catalogue overrides both, except for `tables`.
+        """
         entry = self.config.models[model].resources
         size, most = weights_gb(self.config, model), samples(self.config, dataset)
         of_a_job, of_a_sample, of_a_gb = MEMORY[kind]

@@ -115,8 +115,9 @@ def other_host(folder: Path) -> str | None:
 def main(folder: Path, arguments: list[str]) -> int:
     """Cancel the last run's cluster jobs, unlock `folder` and run Snakemake there.
 
-    Of its arguments, `--owner-gone` says that the machine of the last run is gone. Raises
-    AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not end.
+    `arguments` are Snakemake's; `--owner-gone` among them says that the machine of the last run is
+    gone. Raises AnchorscopeError: a run is still going on, or went on elsewhere, or its jobs do not
+    end.
     """
     if alive := owners(folder, orphans(folder)):
         what = "a run is still going on here, so its lock stays"

@@ -1,6 +1,7 @@
 """What every script does around its one library call: a log, a clear error, a non-zero exit."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -71,6 +72,12 @@ def job_of(snakemake: Any) -> str:
     """A job in words, for example `rule scores, model qwen3-8b, dataset popqa`."""
     cell = [f"{name} {value}" for name, value in snakemake.wildcards.items()]
     return ", ".join([f"rule {snakemake.rule}", *cell])
+
+
+def share_library(folder: str) -> None:
+    """Let the scripts, in processes and environments of their own, import this same library."""
+    paths = [folder, os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
 
 
 def use_threads(snakemake: Any) -> None:

@@ -182,7 +182,7 @@ def _floor(rows: pd.DataFrame) -> str:
 
 
 def _equivalence(pairs: pd.DataFrame) -> str:
-    """At which layers with a signal random tokens leave the mean ΔP alone, and where not surely."""
+    """At which layers with a signal random tokens leave the mean ΔP alone, or may not."""
     rows = pairs[(pairs["contrast"] == "random") & (pairs["quantity"] == "delta_p")]
     if rows.empty:
         return "Effect of random tokens: not measured."

@@ -61,7 +61,9 @@ def _analyses(
 
 
 def arms(readout: Readout, answers: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Arm]:
-    """Each arm measured; the values are `flips`, `random` (the control) and `contrast`."""
+    """Each arm measured; the values are `flips`, `random` (the control), `contrast`, and
+    `changed`, what share of the control's replaced ids really changed.
+    """
     ids = answers["id"].astype(str).tolist()
     s = matrices(rows, readout.name, ids)
     if RANDOM.name not in s:
