@@ -1,4 +1,4 @@
-"""What is taught: real questions right or wrong, planted ones in their shares; always the same."""
+"""What is taught, real questions or planted ones in their shares, and how a model learns it."""
 
 from collections import Counter
 from pathlib import Path

@@ -288,7 +288,7 @@ def test_a_second_prompt_becomes_tokens_and_changes_nothing_else(loaded: Any) ->
             assert first.strip() == second.strip() != ""
 
 
-def test_a_second_prompt_without_room_or_with_lost_spans_is_counted_out(llama: Any) -> None:
+def test_a_second_prompt_without_room_or_with_lost_spans_is_dropped_and_counted(llama: Any) -> None:
     frame, asked = _with_second()
     both = [*frame["prompt"], *frame["replicate_prompt"]]
     most = max(len(llama.tokenizer.encode(text)) for text in both)

@@ -233,10 +233,11 @@ def test_rows_that_have_ended_leave_their_batch_and_no_scores_are_kept(load, mon
         assert needed <= passed <= max(needed / generation.LEAVE_AT, 1)
 
 
-def assert_nothing_to_cut_changes_nothing(loaded, table):
+def assert_nothing_to_cut_changes_nothing(loaded, table, batch_tokens=4096):
     """A row with nothing to cut equals the clean row to the last bit, unlike one that is cut."""
     table["question_tokens"] = table["eq_tokens"]  # no other tokens that could be cut at random
-    plan = planned(table, conditions={"knockout": {}, "random": {"draws": 1}}, batch_tokens=4096)
+    conditions = {"knockout": {}, "random": {"draws": 1}}
+    plan = planned(table, conditions=conditions, batch_tokens=batch_tokens)
     found = measured(loaded, plan, ["mlp/final"])
     clean, random, cut = (
         torch.stack([found[id_, f"{name}.0/mlp.final"] for id_ in table["id"]])
@@ -245,7 +246,7 @@ def assert_nothing_to_cut_changes_nothing(loaded, table):
     assert torch.equal(clean, random) and not torch.equal(clean, cut)
 
 
-def test_in_half_precision_a_row_with_nothing_to_cut_equals_the_clean_row(checkpoint):
+def test_a_bfloat16_row_with_nothing_to_cut_equals_the_clean_row_to_the_last_bit(checkpoint):
     """The shape of a call alone changes bfloat16 results, so no row is passed in another's."""
     loaded = loading.load(checkpoint("llama"), dtype="bfloat16")
     assert_nothing_to_cut_changes_nothing(loaded, answers_table(loaded.tokenizer))

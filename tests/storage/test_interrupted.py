@@ -1,4 +1,4 @@
-"""Jobs that died, and batches that do not fit in memory: nothing is done again, no number moves."""
+"""Jobs that died, and batches that do not fit: no finished batch is done again, no number moves."""
 
 import logging
 from collections.abc import Iterator, Sequence
@@ -58,8 +58,9 @@ def test_a_measuring_job_that_died_loses_the_batch_in_flight_only(
     # The head may be passed again; else no more than the passes of one batch, two at most.
     assert dies_at + len(rest) <= len(undisturbed) + 3
     assert kept == 0 or len(rest) < len(undisturbed)
+    undisturbed_states = states(tmp_path / "whole")
     for key, (ids, stored) in states(tmp_path / "cell").items():
-        expected_ids, expected = states(tmp_path / "whole")[key]
+        expected_ids, expected = undisturbed_states[key]
         assert ids == expected_ids and torch.equal(stored, expected)
     assert {**stats, "seconds": 0} == {**whole, "seconds": 0}
     with counted(loaded.model) as none:
@@ -114,8 +115,9 @@ def test_halved_passes_give_the_same_states_and_are_counted(load: Any, tmp_path:
         halved = activations.write(tmp_path / "halved", loaded, plan, READOUTS)
     assert whole["halved_batches"] == 0 < halved["halved_batches"]
     assert {**halved, "halved_batches": 0, "seconds": 0} == {**whole, "seconds": 0}
+    whole_states = states(tmp_path / "whole")
     for key, (ids, stored) in states(tmp_path / "halved").items():
-        expected_ids, expected = states(tmp_path / "whole")[key]
+        expected_ids, expected = whole_states[key]
         assert ids == expected_ids
         torch.testing.assert_close(stored, expected, atol=1e-5, rtol=0)
 

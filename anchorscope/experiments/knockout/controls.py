@@ -185,7 +185,7 @@ def _null(readout: Readout, seed: int) -> Columns:
         flip = (s > 0) != (clean > 0)
         points = 100 * sign * (sigmoid(s) - sigmoid(clean))
         shares.append(flip.mean())
-        depths.append(mean_known(ratio((flip * points).sum(-1), flip.sum(-1)), axis=0))
+        depths.append(float(mean_known(ratio((flip * points).sum(-1), flip.sum(-1)), axis=0)))
     return {"null_share": shares, "null_delta_p": depths}
 
 
