@@ -20,14 +20,10 @@ with stage(snakemake):
     answers = activations.measured(read_parquet(given.answers), given.activations)
     settings = Settings(**chosen.probe, seed=chosen.seed)
     fitted = stored.read(given.probes).fitted
-    tables = [
-        refit(
-            partial(activations.read, given.activations, readout),
-            *(answers, readout, settings, fitted[readout]),
-            draws=chosen.draws,
-            device=device,
-        )
-        for readout in chosen.readouts
-    ]
+    more = {"draws": chosen.draws, "device": device}
+    tables = []
+    for readout in chosen.readouts:
+        read = partial(activations.read, given.activations, readout)
+        tables.append(refit(read, answers, readout, settings, fitted[readout], **more))
     write_csv(pd.concat(tables, ignore_index=True), snakemake.output.refits)
     provenance.of_stage(snakemake, snakemake.output.refits, device=device)
