@@ -3,9 +3,8 @@
 import html
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import pandas as pd
@@ -20,15 +19,12 @@ from anchorscope.figures import figures
 from anchorscope.figures.figure_fit import as_svg
 from anchorscope.figures.figure_style import Figure
 from anchorscope.models import answers
-from anchorscope.models.families import Loaded, positions
 from anchorscope.models.loading import wrapped
-from anchorscope.passes import activations, planning
-from anchorscope.passes.batches import Plan
+from anchorscope.passes import activations
 from anchorscope.probes import fitting, floors, scores
 from anchorscope.questions import prompts, questions
 from anchorscope.storage.counts import Counts
 from anchorscope.storage.errors import AnchorscopeError
-from anchorscope.storage.progress import Progress
 
 SETTINGS = frozenset(
     "anchors batch_tokens bootstrap conditions finder generation knockout max_prompt_tokens probe"
@@ -157,7 +153,7 @@ def measure(
         style, chosen.generation.max_new_tokens, chosen.max_prompt_tokens, chosen.batch_tokens
     )
     answered, _ = answers.answer(prompted, asked, model, tokenizer, asking)
-    planned = plan(
+    planned = fitting.plan_passes(
         loaded,
         answered,
         "the questions",
@@ -170,7 +166,7 @@ def measure(
         activations.write(folder, loaded, planned, chosen.readouts)
         measured = activations.measured(answered, folder)
         draws = scores.drawn(measured, probe)
-        frames = score(
+        frames = scores.of_cell(
             folder, measured, probe, chosen.readouts, conditions, draws=draws, device=loaded.device
         )
         scored = pd.concat(frames, ignore_index=True)
@@ -193,55 +189,6 @@ def measure(
         counts=_counts(before, planned.counts),
         level=chosen.bootstrap.level,
     )
-
-
-def plan(
-    loaded: Loaded,
-    answered: pd.DataFrame,
-    where: str,
-    *,
-    conditions: Mapping[str, Any],
-    blocks: str,
-    batch_tokens: int,
-    probe: fitting.Settings,
-) -> Plan:
-    """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
-
-    Raises AnchorscopeError: no probe could be fitted to what they would measure.
-    """
-    planned = planning.plan(
-        answered,
-        conditions=conditions,
-        batch_tokens=batch_tokens,
-        window=loaded.window,
-        max_positions=positions(loaded.model.config),
-        blocks=blocks,
-        seed=probe.seed,
-        # A partner is of the sample's own fold: the probe has not learned from it then.
-        fold=lambda table: fitting.design(table, probe, where).fold,
-    )
-    left = answered[answered["id"].isin([sample.id for sample in planned.samples])]
-    fitting.design(left, probe, where)
-    return planned
-
-
-def score(
-    folder: str,
-    measured: pd.DataFrame,
-    probe: fitting.Settings,
-    readouts: Sequence[str],
-    conditions: Mapping[str, Any],
-    **more: Any,
-) -> Iterator[pd.DataFrame]:
-    """Scores of every read-out and condition, a part at a time, of the answers `measured`.
-
-    `folder` is that of the activations; `more` are `draws`, `fitted` and `device` of
-    `scores.frames`.
-    """
-    asked = planning.conditions_of(conditions)
-    for readout in Progress(readouts, unit="read-outs"):
-        read = partial(activations.read, folder, readout)
-        yield from scores.frames(read, measured, readout, asked, probe, **more)
 
 
 def _checked(settings: Mapping[str, Any]) -> Config:

@@ -5,8 +5,9 @@ Neither a probe nor its calibration has seen the samples that it scores, nor any
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,9 @@ import torch
 
 from anchorscope.anchors import labels
 from anchorscope.config.settings import Probe
+from anchorscope.models.families import Loaded, positions
+from anchorscope.passes import planning
+from anchorscope.passes.batches import Plan
 from anchorscope.passes.features import Features
 from anchorscope.probes import platt, probes
 from anchorscope.probes.intervals import auc
@@ -91,6 +95,36 @@ def obstacle(answers: pd.DataFrame, settings: Settings) -> str | None:
     except AnchorscopeError as error:
         return error.what
     return None
+
+
+def plan_passes(
+    loaded: Loaded,
+    answered: pd.DataFrame,
+    where: str,
+    *,
+    conditions: Mapping[str, Any],
+    blocks: str,
+    batch_tokens: int,
+    probe: Settings,
+) -> Plan:
+    """The passes of a cell, see `planning.plan`; errors name the answers by `where`.
+
+    Raises AnchorscopeError: no probe could be fitted to what they would measure.
+    """
+    planned = planning.plan(
+        answered,
+        conditions=conditions,
+        batch_tokens=batch_tokens,
+        window=loaded.window,
+        max_positions=positions(loaded.model.config),
+        blocks=blocks,
+        seed=probe.seed,
+        # A partner is of the sample's own fold: the probe has not learned from it then.
+        fold=lambda table: design(table, probe, where).fold,
+    )
+    left = answered[answered["id"].isin([sample.id for sample in planned.samples])]
+    design(left, probe, where)
+    return planned
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ offset fitted anew (what a mere shift does), `shuffled` has learned labels that 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -15,12 +15,15 @@ import numpy as np
 import pandas as pd
 import torch
 
+from anchorscope.passes import planning
+from anchorscope.passes.activations import read
 from anchorscope.passes.features import Features, Part, Reordered, blocks
 from anchorscope.probes import fitting, platt
 from anchorscope.probes.bands import Draws
 from anchorscope.probes.fitting import Design, Fitted, Settings, design, out_of_fold
 from anchorscope.probes.samples import bootstrap, in_order, kept, mismatch, shuffled, sigmoid
 from anchorscope.storage.errors import AnchorscopeError
+from anchorscope.storage.progress import Progress
 
 COLUMNS = tuple("id layer readout condition draw probe fold c t offset inner_auc s p".split())
 LEARNED = ("t", "offset", "inner_auc")
@@ -35,6 +38,24 @@ Found = dict[str, tuple[Fitted, np.ndarray]]
 """Probes by name, and their scores [layers, n], or of several draws [layers, draws, n]."""
 
 log = logging.getLogger(__name__)
+
+
+def of_cell(
+    folder: str,
+    measured: pd.DataFrame,
+    probe: Settings,
+    readouts: Sequence[str],
+    conditions: Mapping[str, Any],
+    **more: Any,
+) -> Iterator[pd.DataFrame]:
+    """Scores of every read-out and condition, a part at a time, of the answers `measured`.
+
+    `folder` is that of the activations; `more` are `draws`, `fitted` and `device` of `frames`.
+    """
+    asked = planning.conditions_of(conditions)
+    for readout in Progress(readouts, unit="read-outs"):
+        states = partial(read, folder, readout)
+        yield from frames(states, measured, readout, asked, probe, **more)
 
 
 def score(*given: Any, **more: Any) -> pd.DataFrame:

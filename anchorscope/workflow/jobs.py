@@ -5,12 +5,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from anchorscope.measure import plan, score
 from anchorscope.models.families import Loaded
 from anchorscope.models.loading import load
 from anchorscope.models.vocabulary import check_tokens
 from anchorscope.passes.batches import Plan
-from anchorscope.probes import bands, fitting, floors, scores, stored
+from anchorscope.probes import bands, fitting, scores, stored
 from anchorscope.probes.samples import kept
 from anchorscope.storage.files import read_json, read_parquet, write_parquet, write_parquet_parts
 from anchorscope.workflow.devices import best_device
@@ -40,7 +39,7 @@ def plan_of(snakemake: Any, loaded: Loaded) -> Plan:
     check_tokens(loaded.tokenizer, answers, path)
     # Not in `params` but for the partners: other folds need no new passes otherwise.
     probe = snakemake.config.get("probe") or {}
-    return plan(
+    return fitting.plan_passes(
         loaded,
         answers,
         path,
@@ -56,12 +55,14 @@ def write_scores(
 ) -> None:
     """Fit the probes of a cell, and write scores, floors, draws and probes to the paths `written`.
 
-    `answers` are those that were measured; for `folder` and `chosen` see `measure.score`. Raises
+    `answers` are those that were measured; for `folder` and `chosen` see `scores.of_cell`. Raises
     AnchorscopeError: no folds can be cut.
     """
+    from anchorscope.probes import floors  # loads scikit-learn, which other jobs can spare
+
     drawn = scores.drawn(answers, probe)
     fitted: dict[str, fitting.Fitted] = {}
-    frames = score(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
+    frames = scores.of_cell(folder, answers, probe, draws=drawn, fitted=fitted, **chosen)
     write_parquet_parts(frames, written.scores)
     drawn.write(written.draws)
     plan = fitting.design(kept(answers), probe)
@@ -71,6 +72,8 @@ def write_scores(
 
 def write_no_scores(written: Any, why: str) -> None:
     """Write the same without rows, of a cell in which no folds can be cut."""
+    from anchorscope.probes import floors
+
     log.warning("%s: no scores", why)
     write_parquet(pd.DataFrame(columns=list(scores.COLUMNS)), written.scores)
     write_parquet(pd.DataFrame(columns=list(floors.COLUMNS)), written.floors)
