@@ -5,8 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from anchorscope.storage.errors import AnchorscopeError
 
@@ -22,6 +20,9 @@ def key(text: object) -> str | None:
 
 def components(*columns: Sequence[object]) -> np.ndarray:
     """Connected components of rows, int64 [n], linked where they are equal in a column (`key`)."""
+    from scipy.sparse import coo_array  # here: many jobs that cut no folds import this module
+    from scipy.sparse.csgraph import connected_components
+
     n = len(columns[0])
     first: dict[tuple[int, str], int] = {}
     links = [
