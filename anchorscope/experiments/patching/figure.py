@@ -1,12 +1,12 @@
 """The pictures of patching: flips as bars at the headline layer, and by layer."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import altair as alt
 import pandas as pd
 
-from anchorscope.experiments.patching import ARMS, EXPERIMENT
+from anchorscope.experiments.patching import ARMS, COLUMNS
 from anchorscope.figures import figure_data as data, figure_panel, figure_style as draw
 from anchorscope.figures.figure_data import Pair, Row
 from anchorscope.figures.figure_fit import Asked, fitted
@@ -28,50 +28,85 @@ TIPS |= {"low": ("from", ".1f"), "high": ("to", ".1f"), "n": ("n", ",d")}
 
 
 @fitted
-def chart(table: pd.DataFrame, view: str, asked: Asked) -> Figure:
-    """One of `EXPERIMENT.views`: a panel for each arm and model.
+def bars(table: pd.DataFrame, asked: Asked) -> Figure:
+    """Each dataset's groups at its headline layer: a panel for each arm and model.
 
     Of the rows of `results/tables/<figure>.patching.csv` right answers only: behind any other
     question a wrong answer's verdict falls back to the default, so that wrong ones prove little.
-    `bars` are each dataset's groups at its headline layer; `grouping` tells nothing here. Raises
-    AnchorscopeError: missing columns, or another read-out.
+    `grouping` tells nothing here. Raises AnchorscopeError: missing columns, or another read-out.
     """
-    look, panels = asked.look, asked.panels
-    data.require(table, " ".join(("model", "dataset", *EXPERIMENT.columns)))
+    rows = _right_answers(table, asked)
+
+    def panel(rows: pd.DataFrame, model: Pair) -> alt.LayerChart:
+        headline = rows[data.true(rows["headline"])]
+        return _bars(_rows(headline, model, asked.datasets), asked.look)
+
+    caption = _caption(rows, "at the headline layer", "Pale bars", asked.level)
+    return _figure(rows, asked, panel, caption)
+
+
+@fitted
+def layers(table: pd.DataFrame, asked: Asked) -> Figure:
+    """The same by layer, see `bars`."""
+    rows = _right_answers(table, asked)
+    width = draw.width_of(2 * len(asked.panels), asked.look)
+    shared = draw.encodings(draw.paper_series(asked.datasets), asked.look, width)
+
+    def panel(rows: pd.DataFrame, model: Pair) -> alt.LayerChart:
+        points = _rows(rows, model, asked.datasets)
+        return _lines(points, data.layer_count(rows), shared, asked.look)
+
+    caption = _caption(rows, "by layer; dotted: random tokens", "Crosses", asked.level)
+    return _figure(rows, asked, panel, caption)
+
+
+CHARTS = {"bars": bars, "layers": layers}
+"""View → what draws it."""
+
+
+def _right_answers(table: pd.DataFrame, asked: Asked) -> pd.DataFrame:
+    """The rows that are drawn."""
+    data.require(table, " ".join(("model", "dataset", *COLUMNS)))
     rows = data.at_readout(table, asked.readout)
     rows = rows[(rows["label"].astype(str) == "0") & rows["anchor"].isin(draw.ANCHORS)]
-    rows = rows[rows["n_paired"] > 0]
-    width = draw.width_of(2 * len(panels), look)
-    shared = draw.encodings(draw.paper_series(asked.datasets), look, width)
+    return rows[rows["n_paired"] > 0]
+
+
+def _figure(
+    rows: pd.DataFrame,
+    asked: Asked,
+    panel: Callable[[pd.DataFrame, Pair], alt.LayerChart],
+    caption: list[str],
+) -> Figure:
+    """A panel for each arm and model, of its rows."""
+    look, panels = asked.look, asked.panels
     arms = [arm for arm in ARMS if (rows["arm"] == arm).any()] or list(ARMS)[:1]
     views = []
-    for arm, model in product(arms, panels):
-        mine = rows[(rows["arm"] == arm) & (rows["model"] == model[0])]
-        shown = mine[data.true(mine["headline"])] if view == "bars" else mine
-        drawn = _rows(shown, model, asked.datasets)
-        layers = data.layer_count(mine)
-        panel = _bars(drawn, look) if view == "bars" else _lines(drawn, layers, shared, look)
-        said = TITLES[arm] if len(panels) == 1 else f"{model[1]}, {TITLES[arm]}"
-        heading = draw.row_heading(said, look)
-        views.append(panel.properties(title=heading, width=2 * look.panel_width))
-    caption = _caption(rows, view, asked.level)
+    for arm, (model, label) in product(arms, panels):
+        here = rows[(rows["arm"] == arm) & (rows["model"] == model)]
+        title = TITLES[arm] if len(panels) == 1 else f"{label}, {TITLES[arm]}"
+        heading = draw.row_heading(title, look)
+        chart = panel(here, (model, label))
+        views.append(chart.properties(title=heading, width=2 * look.panel_width))
+    width = draw.width_of(2 * len(panels), look)
     return draw.figure_of(views, len(panels), width, asked.title, caption, look)
 
 
 def _rows(table: pd.DataFrame, model: Pair, datasets: Sequence[Pair]) -> list[Row]:
     """A row for each dataset, group, sort of tokens and layer; shares in percent."""
-    layers, found = data.layer_count(table), []
+    layers = data.layer_count(table)
+    rows: list[Row] = []
     for (i, (key, name)), (j, anchor), (replaced, (column, _)) in product(
         enumerate(datasets), enumerate(draw.ANCHORS), REPLACED.items()
     ):
         line = table[(table["dataset"] == key) & (table["anchor"] == anchor)]
         numbers = data.values_of(column, f"{column}_low", f"{column}_high", 100)
         numbers |= {"n": ("n_paired", 1, 0)}
-        shown: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
-        shown |= {"series": draw.series_name(anchor, name), "bar": f"{name}\n{anchor}-Anchored"}
-        shown |= {"replaced": replaced, "condition": column, "chance": column == "random"}
-        found += data.line_rows(line, numbers, shown, layers, i + 4 * j, probe=False)
-    return found
+        fixed: Row = {"model": model[1], "dataset": name, "marker": draw.marker_of(i)}
+        fixed |= {"series": draw.series_name(anchor, name), "bar": f"{name}\n{anchor}-Anchored"}
+        fixed |= {"replaced": replaced, "condition": column, "chance": column == "random"}
+        rows += data.line_rows(line, numbers, fixed, layers, i + 4 * j, probe=False)
+    return rows
 
 
 def _bars(rows: Sequence[Row], look: Style) -> alt.LayerChart:
@@ -108,23 +143,22 @@ def _lines(rows: Sequence[Row], layers: int, shared: draw.Encodings, look: Style
     )
 
 
-def _caption(rows: pd.DataFrame, view: str, level: float) -> list[str]:
+def _caption(rows: pd.DataFrame, where: str, thin_marks: str, level: float) -> list[str]:
     """What the reader must know beside the picture, and how many pairs do not count."""
-    here = rows[data.true(rows["headline"])]
-    where = "at the headline layer" if view == "bars" else "by layer; dotted: random tokens"
-    thin = data.true(rows["thin"]).any()
-    few = " Pale bars" if view == "bars" else " Crosses"
+    headline = rows[data.true(rows["headline"])]
+    left_out = data.span(headline["n"] - headline["n_paired"])
+    counted = (
+        "Groups by the knockout's flips. A pair counts if the control replaced as many tokens and "
+        "if the probe classes the partner's own clean pass as it classes the sample's; in "
+        f"`published`, if it calls the sample right. Left out: {left_out} of "
+        f"{data.span(headline['n'])} right answers of a group at the headline layer."
+    )
+    thin = f" {thin_marks}: too few samples to rely on." if data.true(rows["thin"]).any() else ""
     return [
         "Right answers whose predicted class flips when question tokens before the same answer are "
         "replaced: the exact question tokens by a partner's, or as many others by those of an "
         f"unlike question; {where}.",
-        "Groups by the knockout's flips. A pair counts if the probe classes the partner's own "
-        "clean pass as it classes the sample's; in `published`, if it calls the sample right. "
-        f"Left out: {data.span(here['n'] - here['n_paired'])} of {data.span(here['n'])} right "
-        "answers of a group at the headline layer."
-        if len(here)
-        else "No sample has a partner.",
+        counted if len(headline) else "No sample has a partner and a complete control.",
         f"{100 * level:g}\u00a0% clustered bootstrap intervals, probes held fixed; "
-        f"{data.size_note([*here['n_paired']])}."
-        + (f"{few}: too few samples to rely on." if thin else ""),
+        f"{data.size_note([*headline['n_paired']])}.{thin}",
     ]
