@@ -18,6 +18,7 @@ from anchorscope.experiments.analysis import (
     stacked,
 )
 from anchorscope.experiments.experiment import PER_SAMPLE
+from anchorscope.experiments.measured import Measured
 from anchorscope.probes import intervals
 from anchorscope.probes.bands import Means
 from anchorscope.probes.samples import Readout
@@ -41,6 +42,21 @@ def places(answers: pd.DataFrame, partners: pd.Series | np.ndarray) -> np.ndarra
     """Where each sample's partner stands among the answers, int64 [n]; -1 where it has none."""
     ids = pd.Index(answers["id"].astype(str))
     return ids.get_indexer(pd.Index(partners.astype(str)))
+
+
+def against_control(measured: Measured, name: str, control: str) -> Arm:
+    """Whether predictions flip under a condition, and under its control.
+
+    `flips` and `contrast` (to the control), [layers, n], and `random`, the share of the control's
+    draws that flip. A sample counts if it was measured under both and the control is complete.
+    """
+    clean, exact = (measured.values(one)[0] for one in ("clean", name))
+    draws = measured.values(control)
+    flips = 1.0 * ((exact > 0) != (clean > 0))
+    random = ((draws > 0) != (clean > 0)).mean(axis=0)
+    counted = ~np.isnan(clean + exact + draws.sum(axis=0)) & measured.complete(control)
+    values = {"flips": flips, "random": random, "contrast": flips - random}
+    return Arm(np.ones(len(measured.ids), dtype=bool), counted, values)
 
 
 def table(

@@ -32,24 +32,19 @@ def arms(readout: Readout, measured: Measured) -> dict[str, Arm]:
     """
     if RANDOM.name not in measured.conditions:
         return {}  # no prompt with replaced tokens was short enough for the model
-    clean, control = (measured.values(name)[0] for name in ("clean", RANDOM.name))
-    called_wrong = readout.clean > 0
-    random = 1.0 * ((control > 0) != (clean > 0))
+    clean, called_wrong = measured.values("clean")[0], readout.clean > 0
     changed = measured.facts(RANDOM.name, "changed").to_numpy(dtype=np.float64)
-    fair = measured.complete(RANDOM.name) & (changed > 0)
     arms = {}
     for name, one in ARMS.items():
         if one.name not in measured.conditions:
             continue
-        exact = measured.values(one.name)[0]
-        flips = 1.0 * ((exact > 0) != (clean > 0))
+        arm = pairs.against_control(measured, one.name, RANDOM.name)
         partners = pairs.places(measured.answers, measured.facts(one.name, "partner"))
-        counted = ~np.isnan(exact + control) & (partners >= 0) & fair
+        counted = arm.counted & (partners >= 0) & (changed > 0)
         if name == "published":  # of right answers that the probe calls right
             counted &= ~(clean > 0)
         else:
             counted &= called_wrong == called_wrong[:, partners]
-        values = {"flips": flips, "random": random, "contrast": flips - random}
-        values["changed"] = np.nan_to_num(changed)
+        values = {**arm.values, "changed": np.nan_to_num(changed)}
         arms[name] = Arm(partners >= 0, counted, values)
     return arms
