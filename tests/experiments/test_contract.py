@@ -30,7 +30,9 @@ DOCUMENTED = "doubled"
 """The experiment that docs/architecture.md shows in full."""
 NAMES = [*registry.EXPERIMENTS, DOCUMENTED]
 BOOTSTRAP = Bootstrap(draws=20, min_n=1, min_clusters=1)
-FENCE = re.compile(r"^`anchorscope/experiments/(\w+/\w+\.py)`.*\n\n```python\n(.*?)```", re.M | re.S)
+FENCE = re.compile(
+    r"^`anchorscope/experiments/(\w+/\w+\.py)`[^\n]*\n\n```python\n(.*?)```", re.M | re.S
+)
 
 
 def write_documented(folder: Path) -> None:
