@@ -1,17 +1,17 @@
 """What every registered experiment keeps to, and the one that docs/architecture.md adds."""
 
 import importlib
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import documented as page
 import numpy as np
 import pandas as pd
 import pytest
 from figure_tables import caption
 from small_cell import READOUTS, SmallCell, small_cell
-from workflow import PROJECT, SHIPPED, merged
+from workflow import SHIPPED, merged
 
 import anchorscope.experiments
 from anchorscope.calibration.calibration import of_experiment
@@ -26,23 +26,8 @@ from anchorscope.storage.files import read_csv, write_csv
 from anchorscope.workflow.config import load
 from tools import write_docs
 
-DOCUMENTED = "doubled"
-"""The experiment that docs/architecture.md shows in full."""
-NAMES = [*registry.EXPERIMENTS, DOCUMENTED]
+NAMES = [*registry.EXPERIMENTS, page.NAME]
 BOOTSTRAP = Bootstrap(draws=20, min_n=1, min_clusters=1)
-FENCE = re.compile(
-    r"^`anchorscope/experiments/(\w+/\w+\.py)`[^\n]*\n\n```python\n(.*?)```", re.M | re.S
-)
-
-
-def write_documented(folder: Path) -> None:
-    """Write the experiment of the page below a folder."""
-    page = (PROJECT / "docs/architecture.md").read_text(encoding="utf-8")
-    files = FENCE.findall(page)
-    assert len(files) == 4
-    for name, text in files:
-        (folder / name).parent.mkdir(exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
@@ -54,16 +39,16 @@ def small(load: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory) ->
 def documented(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Experiment]:
     """The experiment of the page, in a folder from which it can be imported."""
     folder = tmp_path_factory.mktemp("experiments")
-    write_documented(folder)
+    page.write(folder)
     package = anchorscope.experiments.__path__
     package.append(str(folder))
-    yield importlib.import_module(f"anchorscope.experiments.{DOCUMENTED}").EXPERIMENT
+    yield importlib.import_module(f"anchorscope.experiments.{page.NAME}").EXPERIMENT
     package.remove(str(folder))
 
 
 @pytest.fixture(params=NAMES)
 def experiment(request: pytest.FixtureRequest, documented: Experiment) -> Experiment:
-    return documented if request.param == DOCUMENTED else registry.EXPERIMENTS[request.param]
+    return documented if request.param == page.NAME else registry.EXPERIMENTS[request.param]
 
 
 ROWS: dict[str, pd.DataFrame] = {}
@@ -114,8 +99,8 @@ def test_the_table_has_the_columns_that_the_record_explains(
 
 
 def test_the_page_of_the_experiments_explains_every_column() -> None:
-    page = write_docs.EXPERIMENTS_PAGE.read_text(encoding="utf-8")
-    assert page == write_docs.experiments_page(), "run: make docs"
+    text = write_docs.EXPERIMENTS_PAGE.read_text(encoding="utf-8")
+    assert text == write_docs.experiments_page(), "run: make docs"
 
 
 def test_nothing_depends_on_the_order_of_rows(
@@ -187,7 +172,7 @@ def test_an_empty_cell_gives_an_empty_table_and_a_figure_that_says_so(
 
 def drawn(experiment: Experiment, view: str, table: pd.DataFrame, width: int) -> dict[str, Any]:
     """The specification of a view, so many pixels wide."""
-    style = {"width_mm": width / PX_PER_MM}
+    style = {"width_mm": round(width / PX_PER_MM)}
     chart = experiment.charts[view](
         table,
         title=experiment.views[view],
