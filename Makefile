@@ -95,9 +95,13 @@ clean: ## say what can be made again and how much room it takes, then remove it 
 # torch first: it is by far the largest, and an interrupted set-up need not fetch it again.
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; name one: make $(or $(MAKECMDGOALS),setup) PYTHON=python3.12")'
-	@echo "Installing $$(grep -c == requirements.lock) packages into .venv: 7 GB with CUDA, 2 GB without."
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
-	$(BIN)/python -m pip install --quiet -r requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	touch $@
+	@echo "Setting up .venv: $$(grep -c == requirements.lock) packages, 7 GB with CUDA, 2 GB without."
+	@echo "1 of 4: the environment (10 seconds)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "2 of 4: torch (1 to 10 minutes, mostly its download)"
+	@$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
+	@echo "3 of 4: the other packages (1 to 3 minutes)"
+	@$(BIN)/python -m pip install --quiet -r requirements.lock
+	@echo "4 of 4: anchorscope (10 seconds)"
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

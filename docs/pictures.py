@@ -61,7 +61,7 @@ def main() -> None:
     build(PRODUCTS.values())
     write(PRODUCTS)
     if folder:
-        files = ["--configfile", "config.yaml", REAL_ROWS_CONFIG]
+        files = ["--configfile", REAL_ROWS_CONFIG]
         build(REAL_ROWS.values(), *files, "--config", f"data_folder={folder}")
         write(REAL_ROWS)
 

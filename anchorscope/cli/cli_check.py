@@ -1,13 +1,15 @@
-"""`anchorscope check`: what would stop a run, or surprise, found before anything is downloaded."""
+"""`anchorscope check`: finds what would stop a run or spoil it, before anything is downloaded."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import pandas as pd
+
 from anchorscope.config.settings import Config
 from anchorscope.models import loading, vocabulary
 from anchorscope.models.loading import fits
-from anchorscope.questions import datasets, hub, prompts, reading, revisions
+from anchorscope.questions import datasets, folds, hub, prompts, reading, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.around import check_room
 from anchorscope.workflow.devices import gpus_here
@@ -16,43 +18,52 @@ from anchorscope.workflow.studies import Cell
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at: a config, target, disk, gpu, hub, model or dataset."""
+    """The result of one check; `do` and `see` are those of `AnchorscopeError`."""
 
     status: Literal["ok", "warning", "error"]
-    about: str
+    about: str  # config, model, target, disk, gpu, dataset or hub
     what: str
     do: str | None = None
     see: str | None = None
 
 
-def tried(about: str, name: str, call: Callable[..., str], *given: Any) -> Finding:
-    """What a call of the library comes to: the words that it returns, or its refusal."""
+def tried(about: str, name: str, call: Callable[..., str], *arguments: Any) -> Finding:
+    """The text that a call of the library returns, or the error that it raises, as a finding."""
     try:
-        return Finding("ok", about, f"{name}: {call(*given)}")
+        return Finding("ok", about, f"{name}: {call(*arguments)}")
     except AnchorscopeError as error:
-        where = f" ({error.where})" if error.where is not None else ""
-        return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
+        return refusal(about, name, error)
+
+
+def refusal(about: str, name: str, error: AnchorscopeError) -> Finding:
+    """An error of the library as a finding."""
+    where = f" ({error.where})" if error.where is not None else ""
+    return Finding("error", about, f"{name}: {error.what}{where}", error.do, error.see)
 
 
 def check(config: Config, work: Mapping[str, Sequence[Cell]]) -> Iterator[Finding]:
-    """Everything that the targets need; `work` is target → cells, see `studies.cells_of`."""
-    cells = [cell for named in work.values() for cell in named if not cell.built]
-    left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in cells}.values())
+    """Check everything that the targets need; `work` is target → cells, see `studies.cells_of`.
+
+    Models come first: without one that can be measured no size can be told.
+    """
+    unbuilt = [cell for cells in work.values() for cell in cells if not cell.built]
+    left = list({(cell.study.root, cell.model, cell.dataset): cell for cell in unbuilt}.values())
     models = list(dict.fromkeys(cell.model for cell in left))
-    rows = list(dict.fromkeys(cell.dataset for cell in left))
-    counted = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
-    yield Finding("ok", "config", f"valid: {', '.join(counted)}")
-    for target, cells_of_it in work.items():
-        yield target_finding(target, cells_of_it)
-    yield tried("disk", config.results, disk, config, left)
+    names = list(dict.fromkeys(cell.dataset for cell in left))
+    sizes = [f"{len(getattr(config, c))} {c}" for c in ("models", "datasets", "figures")]
+    yield Finding("ok", "config", f"valid: {', '.join(sizes)}")
     for name in models:
         yield from model(config, name)
+    targets = [target_finding(target, cells) for target, cells in work.items()]
+    yield from targets
+    if all(finding.status == "ok" for finding in targets):
+        yield tried("disk", config.results, disk, config, left)
     yield from gpu(config, models)
-    for name in (name for name in rows if config.local_of(name) is not None):
-        asked = {config.models[c.model].answers_of or c.model for c in left if c.dataset == name}
-        styles = {config.models[model].prompt for model in asked}
-        yield tried("dataset", name, dataset, config, name, styles)
-    yield from access(config, models, rows)
+    for name in (name for name in names if config.local_of(name) is not None):
+        askers = {config.models[c.model].answers_of or c.model for c in left if c.dataset == name}
+        styles = {config.models[model].prompt for model in askers}
+        yield from dataset(config, name, styles)
+    yield from access(config, models, names)
 
 
 def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
@@ -61,12 +72,17 @@ def target_finding(target: str, cells: Sequence[Cell]) -> Finding:
     if not left:
         what = f"{target}: all {len(cells)} cells are there"
         return Finding("ok", "target", what, "whether they are up to date, `snakemake -n` says")
-    rows = sum(samples(cell.study.config, cell.dataset) for cell in left)
-    what = (
-        f"{target}: {len(left)} of {len(cells)} cells to measure, at most {rows:,} samples, "
-        f"activations about {gigabytes(sum(map(_bytes, left)))}"
+    return tried("target", target, work_left, cells, left)
+
+
+def work_left(cells: Sequence[Cell], left: Sequence[Cell]) -> str:
+    """The size of the cells that are left of a target, in words."""
+    n = sum(samples(cell.study.config, cell.dataset) for cell in left)
+    size = gigabytes(sum(map(_bytes, left)))
+    return (
+        f"{len(left)} of {len(cells)} cells to measure, at most {n:,} samples, "
+        f"activations about {size}"
     )
-    return Finding("ok", "target", what)
 
 
 def _bytes(cell: Cell) -> int:
@@ -74,18 +90,18 @@ def _bytes(cell: Cell) -> int:
 
 
 def disk(config: Config, left: Iterable[Cell]) -> str:
-    """Room for activations beside the results."""
+    """The disk space for activations, in words; refuses too little."""
     need = check_room(map(_bytes, left), config.keep_activations, config.results)
     return f"activations need about {gigabytes(need)}; the disk has room"
 
 
 def gigabytes(count: float) -> str:
-    """Bytes in words."""
+    """Bytes as a text in GB or MB."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def model(config: Config, name: str) -> Iterator[Finding]:
-    """Checkpoints on this machine: whether they are what the config says."""
+    """Check a model's checkpoint, if it is on this machine, against the config."""
     entry = config.models[name]
     places = [Path(entry.local)] if entry.local else []
     if entry.train:
@@ -100,7 +116,7 @@ def model(config: Config, name: str) -> Iterator[Finding]:
 
 
 def checkpoint(folder: Path, prompt: str) -> str:
-    """Refuse a checkpoint that cannot be measured, or not with this style of prompt."""
+    """The folder of a checkpoint; refuses one that cannot be measured with this prompt style."""
     loading.check(folder)
     if prompt == "chat":
         prompts.check_template(vocabulary.load(folder))
@@ -108,24 +124,24 @@ def checkpoint(folder: Path, prompt: str) -> str:
 
 
 def gpu(config: Config, models: Iterable[str]) -> Iterator[Finding]:
-    """GPUs, where a model asks for one."""
-    asked = {name: config.models[name].resources for name in models}
-    asked = {name: wanted for name, wanted in asked.items() if wanted.gpus}
-    if not asked:
+    """Check the GPUs of this machine, if a model asks for one."""
+    needs = {name: config.models[name].resources for name in models}
+    needs = {name: need for name, need in needs.items() if need.gpus}
+    if not needs:
         return
     here, memory = gpus_here(), gpu_memory()
     what = f"{here} here, of {', '.join(map(gigabytes, memory)) or 'unknown size'}"
-    few = [name for name, wanted in asked.items() if wanted.gpus > here]
-    small = [n for n, wanted in asked.items() if memory and wanted.gpu_mem_gb * 1e9 > min(memory)]
+    too_few = [name for name, need in needs.items() if need.gpus > here]
+    too_small = [n for n, need in needs.items() if memory and need.gpu_mem_gb * 1e9 > min(memory)]
     if not here:
         do = "run where there is a GPU, or on a cluster with `snakemake --profile slurm`"
-        yield Finding("warning", "gpu", f"none here, {', '.join(few)} would run on the CPU", do)
-    elif few:
+        yield Finding("warning", "gpu", f"none here, {', '.join(too_few)} would run on the CPU", do)
+    elif too_few:
         do = "layers are spread over those there are; ask for more where it runs"
-        yield Finding("warning", "gpu", f"{what}; too few for {', '.join(few)}", do)
-    elif small:
+        yield Finding("warning", "gpu", f"{what}; too few for {', '.join(too_few)}", do)
+    elif too_small:
         do = "lower `batch_tokens`, or ask for a larger GPU"
-        yield Finding("warning", "gpu", f"{what}; too small for {', '.join(small)}", do)
+        yield Finding("warning", "gpu", f"{what}; too small for {', '.join(too_small)}", do)
     else:
         yield Finding("ok", "gpu", what)
 
@@ -138,51 +154,93 @@ def gpu_memory() -> list[int]:
     return [int(torch.cuda.get_device_properties(i).total_memory) for i in range(count)]
 
 
-def dataset(config: Config, name: str, styles: Collection[str]) -> str:
-    """Refuse rows of the user's own that cannot be read, shown in prompts or learned from."""
+def dataset(config: Config, name: str, styles: Collection[str]) -> Iterator[Finding]:
+    """Check rows of the user's own: whether they can be read, shown in prompts and learned from."""
     local = str(config.local_of(name))
-    counts = datasets.preflight(
-        config.datasets[name].numbers() | {"local": local},
-        sample_size=samples(config, name),
-        seed=config.seed,
-        hold_back="few_shot" in styles,
-        n_folds=config.probe.folds,
-        where=local,
-    )
-    left = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
-    without = f"; left out: {', '.join(left)}" if left else ""
-    return f"{counts.kept:,} of {counts.total:,} rows of {local} are usable{without}"
+    try:
+        prepared = datasets.preflight(
+            config.datasets[name].numbers() | {"local": local},
+            sample_size=samples(config, name),
+            seed=config.seed,
+            hold_back="few_shot" in styles,
+            n_folds=config.probe.folds,
+            where=local,
+        )
+    except AnchorscopeError as error:
+        yield refusal("dataset", name, error)
+        return
+    counts = prepared.counts
+    left_out = [f"{count:,} {reason}" for reason, count in counts.dropped.items()]
+    usable = f"{name}: {counts.kept:,} of {counts.total:,} rows of {local} are usable"
+    if left_out:
+        usable += f"; left out: {', '.join(left_out)}"
+    if reason := no_folds(prepared.sampled, config):
+        do = "add rows, raise `sample_size` or `limit`, or lower `probe.folds`"
+        what = f"{usable}; too few to fit probes: {reason}"
+        yield Finding("error", "dataset", what, do, "too-few-samples")
+    else:
+        yield Finding("ok", "dataset", usable)
+    yield from mixed_answers(name, prepared.sampled)
 
 
-def access(config: Config, models: Iterable[str], rows: Iterable[str]) -> Iterator[Finding]:
-    """What is still to be had from the hub, and whether it can be; asks it for these alone."""
+def no_folds(rows: pd.DataFrame, config: Config) -> str | None:
+    """Why no folds can be cut from questions, whatever a model answers; None if they can be.
+
+    Labels that are not known yet are taken as favourable as can be: every other group of linked
+    questions is right.
+    """
+    from anchorscope.probes import fitting  # loads torch
+
+    group = folds.components(list(rows["question"]), list(rows["subject"]))
+    if (groups := group.max() + 1) < config.probe.folds:
+        return f"only {groups} groups of linked questions for {config.probe.folds} folds"
+    label = rows["label"].astype("Int64").fillna(pd.Series(group % 2, index=rows.index))
+    # Answers, which may link further rows, are not known either.
+    probe = config.probe.model_dump() | {"disjoint": "subject"}
+    return fitting.obstacle(rows.assign(label=label), fitting.Settings(**probe, seed=config.seed))
+
+
+def mixed_answers(name: str, rows: pd.DataFrame) -> Iterator[Finding]:
+    """Warn of rows that bring an answer beside rows that the model answers."""
+    brought = int(rows["response"].notna().sum())
+    if 0 < brought < len(rows):
+        what = (
+            f"{name}: {brought:,} rows bring an answer of their own, the model answers the other "
+            f"{len(rows) - brought:,}; a probe can tell the two kinds apart by who wrote the answer"
+        )
+        do = "if right answers are more frequent in one kind, measure the two as two datasets"
+        yield Finding("warning", "dataset", what, do)
+
+
+def access(config: Config, models: Iterable[str], names: Iterable[str]) -> Iterator[Finding]:
+    """Check that the hub gives us what is not on this machine; it is asked about nothing else."""
     wanted = [("model", name, config.models[name].hub) for name in models]
-    wanted += [("dataset", name, config.datasets[name].hub) for name in rows]
+    wanted += [("dataset", name, config.datasets[name].hub) for name in names]
     reached = True
     for kind, name, hub_id in wanted:
         if hub_id is None:
             continue
         entry = config.models[name] if kind == "model" else config.datasets[name]
-        if said := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
-            yield Finding("warning", "hub", f"{kind} {name}: {said}")
+        if warning := revisions.unpinned(f"{kind}s", hub_id, entry.revision):
+            yield Finding("warning", "hub", f"{kind} {name}: {warning}")
         if here(config, kind, name):
             continue
-        found = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
+        finding = Finding("error", "hub", f"{kind} {name}: not here, and the hub cannot be reached")
         if reached:
-            found = tried("hub", f"{kind} {name}", ask, kind, hub_id)
-            reached = found.see != "hub-unreachable"
-        if found.status == "error" and getattr(entry, "gated", False):
+            finding = tried("hub", f"{kind} {name}", ask, kind, hub_id)
+            reached = finding.see != "hub-unreachable"
+        if finding.status == "error" and getattr(entry, "gated", False):
             terms = f"its terms are at https://huggingface.co/{hub_id}"
-            found = found._replace(do=f"{found.do}; {terms}" if found.do else terms)
-        yield found
+            finding = finding._replace(do=f"{finding.do}; {terms}" if finding.do else terms)
+        yield finding
 
 
 def here(config: Config, kind: str, name: str) -> bool:
     """Whether a hub model or dataset is on this machine."""
     if kind == "dataset":
-        rows = config.datasets[name]
-        commit = revisions.known_commit(str(rows.hub), rows.revision)
-        cached = commit is not None and reading.prepared(str(rows.hub), rows.config, commit)
+        entry = config.datasets[name]
+        commit = revisions.known_commit(str(entry.hub), entry.revision)
+        cached = commit is not None and reading.prepared(str(entry.hub), entry.config, commit)
         return cached or Path(config.results, "data", f"{name}.parquet").is_file()
     folder = in_cache(str(config.models[name].hub), config.models[name].revision)
     # Weights that were cut short are fetched again.
@@ -190,7 +248,7 @@ def here(config: Config, kind: str, name: str) -> bool:
 
 
 def ask(kind: str, hub_id: str) -> str:
-    """Ask whether the hub lets us have a model or dataset: the only call to the network here."""
+    """Ask the hub whether we may download a model or dataset: the only use of the network here."""
     from huggingface_hub import HfApi
 
     hub.limit_silence()

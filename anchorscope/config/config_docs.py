@@ -14,7 +14,7 @@ INTRODUCTION = """\
 # Configuration
 
 All settings are in `config.yaml` and are checked before any job starts. `--config limit=50` changes
-one key for one run; `--configfile config.yaml my.yaml` merges a file of your own over it.
+one key for one run; `--configfile my.yaml` merges a file of your own over it.
 Models, datasets and figures are catalogues: their keys are names of your choice (lower case,
 digits, `.` and `-`). Of several values the default is bold. Keys are text unless another type is
 given, and may be left out unless they are required. `make docs` generates this page and the schema;

@@ -1,4 +1,4 @@
-"""Keys and values passed before, in front of a pass's own; and how rows are parted to pad less."""
+"""Keys and values of tokens that were passed earlier, and batches with little padding."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -8,34 +8,41 @@ from typing import Any
 import torch
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
-"""Keys and values of each layer, [rows, key heads, slots, head width]."""
+"""Keys and values of each layer, [rows, key-value heads, slots, head width]; a slot per token."""
 
 WORTH_A_CALL, WORTH_A_GPU_CALL = 40, 1000
-"""Padding tokens that must be saved for one more call of the model to pay on a CPU."""
+"""Price of one more call of the model, in tokens of padding: on a CPU, and on a GPU."""
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """Tokens passed before the pass at hand; all tensors but the layers are int64 [rows]."""
+    """Tokens of an earlier pass that the present pass attends to.
 
-    layers: Layers  # their keys and values
-    rows: torch.Tensor  # the row of `layers` that each row of the pass at hand looks at
-    firsts: torch.Tensor  # number of the token in its first slot
-    counts: torch.Tensor  # how many of its slots are looked at
+    Attributes:
+        layers: keys and values of the earlier pass.
+        rows: for each row of the present pass, its row in `layers`, int64 [rows].
+        firsts: number of the token in that row's first slot, int64 [rows].
+        counts: how many slots of that row are attended to, from the first on, int64 [rows].
+    """
+
+    layers: Layers
+    rows: torch.Tensor
+    firsts: torch.Tensor
+    counts: torch.Tensor
 
     @property
     def slots(self) -> int:
-        """The most slots that a row looks at."""
+        """The largest number of slots that a row attends to."""
         return int(self.counts.max())
 
     @property
     def tokens(self) -> torch.Tensor:
-        """Token numbers, int64 [rows, slots]; -1 in a slot that its row does not look at."""
+        """Number of the token in each slot, int64 [rows, slots]; -1 where a slot is not used."""
         slots = torch.arange(self.slots)
         return (self.firsts[:, None] + slots).where(slots < self.counts[:, None], -1)
 
     def gathered(self, layer: int) -> list[torch.Tensor]:
-        """Keys and values of one layer, a row for each row of the pass."""
+        """Keys and values of one layer, with a row for each row of the present pass."""
         kept = [states[:, :, : self.slots] for states in self.layers[layer]]
         if len(kept[0]) == 1:
             return [states.expand(len(self.rows), -1, -1, -1) for states in kept]
@@ -44,52 +51,60 @@ class Earlier:
 
 @dataclass
 class Cache:
-    """Stands in for the cache of transformers (`past_key_values`) during one pass.
+    """Takes the place of transformers' cache (`past_key_values`) during one pass.
 
-    Each layer sees the earlier keys and values in front of its own. They are put together layer by
-    layer and not kept, so the memory is one layer's.
+    Each layer attends to the earlier keys and values followed by its own. They are joined layer by
+    layer and not kept, which takes the memory of one layer.
+
+    Attributes:
+        earlier: earlier passes, in the order of the mask's columns.
+        keep: whether to keep the keys and values of this pass.
+        own: the keys and values of this pass, if they are kept.
     """
 
-    earlier: Sequence[Earlier] = ()  # what was passed before, in the order of the mask's columns
-    keep: bool = False  # whether the pass's own keys and values are put into `own`
+    earlier: Sequence[Earlier] = ()
+    keep: bool = False
     own: Layers = field(default_factory=list)
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Called by every attention module; returns the keys and values to attend to."""
+        """The keys and values to attend to; called by every attention module."""
         if self.keep:
             self.own.append((keys, values))
         if not self.earlier:
             return keys, values
         before = [part.gathered(layer_idx) for part in self.earlier]
-        keys, values = (
-            torch.cat(states, dim=-2) for states in zip(*before, (keys, values), strict=True)
-        )
-        return keys, values
+        all_keys = torch.cat([*(earlier_keys for earlier_keys, _ in before), keys], dim=-2)
+        all_values = torch.cat([*(earlier_values for _, earlier_values in before), values], dim=-2)
+        return all_keys, all_values
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Slots in front of the pass's own."""
+        """Number of earlier slots; called by the model."""
         return sum(part.slots for part in self.earlier)
 
 
 def common(rows: Iterable[Sequence[int]]) -> int:
-    """How many tokens all rows begin with."""
+    """Length in tokens of the beginning that all rows share."""
     return sum(1 for _ in takewhile(lambda tokens: len({*tokens}) == 1, zip(*rows, strict=False)))
 
 
 def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
-    """Runs of rows, each padded to its widest, at the least cost in tokens.
+    """Split rows into consecutive runs, each padded to its widest row, at the least total cost.
 
-    `widths` are the tokens of each row; a run costs rows × widest, and the price of a call.
+    Args:
+        widths: tokens of each row.
+        price: cost of a run, in tokens, beside its rows × widest.
     """
-    best: list[tuple[float, int]] = [(0, 0)]  # cost up to here, and where the last run starts
+    # For the rows before each end: the least cost, and where the last run starts.
+    best: list[tuple[float, int]] = [(0, 0)]
     for end in range(1, len(widths) + 1):
-        widest, found = 0, []
+        widest = 0
+        candidates = []
         for start in reversed(range(end)):
             widest = max(widest, widths[start])
-            found.append((best[start][0] + widest * (end - start) + price, start))
-        best.append(min(found))
+            candidates.append((best[start][0] + widest * (end - start) + price, start))
+        best.append(min(candidates))
     ends = [len(widths)]
     while ends[-1]:
         ends.append(best[ends[-1]][1])
@@ -97,34 +112,42 @@ def split(widths: Sequence[int], price: float = WORTH_A_CALL) -> list[slice]:
 
 
 def pass_head(model: Any, ids: Sequence[int], device: torch.device) -> Layers:
-    """Keys and values, of one row, of what all prompts begin with; empty where that is nothing."""
+    """Keys and values (one row) of the tokens that all prompts begin with; empty for no tokens."""
     cache = Cache(keep=True)
     if ids:
-        shut = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
-        given = padded([ids], [0], len(ids), device)
-        given["attention_mask"] = shut.triu(1)[None, None].to(device)
+        blocked = torch.full((len(ids), len(ids)), torch.finfo(model.dtype).min, dtype=model.dtype)
+        arguments = padded([ids], [0], len(ids), device)
+        arguments["attention_mask"] = blocked.triu(1)[None, None].to(device)
         with torch.inference_mode():
-            model.base_model(**given, past_key_values=cache, use_cache=True)
+            model.base_model(**arguments, past_key_values=cache, use_cache=True)
     return cache.own
 
 
 def padded(
     rows: Sequence[Sequence[int]], starts: Sequence[int], width: int, device: torch.device
 ) -> dict[str, torch.Tensor]:
-    """Ids and positions of each row from its start on, int64 [rows, width]."""
+    """Model inputs for each row from its start on, padded on the right.
+
+    Returns:
+        `input_ids` and `position_ids`, int64 [rows, width].
+    """
     ids = torch.zeros((len(rows), width), dtype=torch.long)
     for number, (row, start) in enumerate(zip(rows, starts, strict=True)):
         ids[number, : len(row) - start] = torch.tensor(row[start:])
     places = torch.tensor(starts)[:, None] + torch.arange(width)
-    # No token is at a place beyond its row's: some models scale by the last place they see.
+    # Padding repeats its row's last position: some models scale by the last position they see.
     last = torch.tensor([max(len(row) - 1, 0) for row in rows])[:, None]
     return {"input_ids": ids.to(device), "position_ids": places.minimum(last).to(device)}
 
 
 def grouped(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Numbers of items in groups, items × largest size at most so many; one item always fits.
+    """Group items so that number of items × largest size is at most `most`.
 
-    The largest come first: what does not fit in memory fails at once.
+    A larger item makes a group by itself. The largest come first, so that what does not fit into
+    memory fails at once.
+
+    Returns:
+        The numbers of the items of each group.
     """
     groups: list[list[int]] = []
     for number in sorted(range(len(sizes)), key=lambda n: (-sizes[n], n)):

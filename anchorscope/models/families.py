@@ -1,6 +1,6 @@
-"""Families: which models can be measured, and where their parts are.
+"""The model families that can be measured, and where the parts of their models are.
 
-A family is data. To add one, add a line to `FAMILIES` and a checkpoint to the parity tests.
+A family is data: to add one, add a line to `FAMILIES`, and a checkpoint to the parity tests.
 """
 
 from __future__ import annotations
@@ -20,14 +20,24 @@ SITES = ("attn", "mlp", "resid")
 
 @dataclass(frozen=True)
 class Family:
-    """Where the parts of a model family are."""
+    """Where the parts of a model family are.
 
-    model_type: str  # the `model_type` of config.json
-    layers: str = "layers"  # the list of blocks, seen from the base model (without the LM head)
-    # attn, mlp: the two modules, seen from a block; their outputs are the sites of that name. A
-    # mixture of experts gives one MLP output, that of all experts chosen.
+    Attributes:
+        model_type: the `model_type` in config.json.
+        layers: path of the list of blocks in the base model (the model without its LM head).
+        attn: path of the attention module in a block; its output is the site `attn`.
+        mlp: path of the MLP module in a block; its output is the site `mlp`. A mixture of experts
+            has one output, the sum over the experts chosen.
+        n_layers: key of config.json for the number of blocks.
+        width: key of config.json for the width of the residual stream.
+    """
+
+    model_type: str
+    layers: str = "layers"
     attn: str = "self_attn"
     mlp: str = "mlp"
+    n_layers: str = "num_hidden_layers"
+    width: str = "hidden_size"
 
 
 FAMILIES: dict[str, Family] = {
@@ -35,17 +45,17 @@ FAMILIES: dict[str, Family] = {
     for family in (
         Family("llama"), Family("qwen2"), Family("qwen3"), Family("qwen3_moe"), Family("mistral"),
         Family("mixtral"), Family("gemma3_text"), Family("olmo2"), Family("phi3"),
-        Family("gpt2", layers="h", attn="attn"), Family("gpt_neox", attn="attention"),
-        Family("falcon", layers="h", attn="self_attention"),
+        Family("gpt2", layers="h", attn="attn", n_layers="n_layer", width="n_embd"),
+        Family("gpt_neox", attn="attention"), Family("falcon", layers="h", attn="self_attention"),
     )
 }  # fmt: skip
 TEXT_INSIDE = {"gemma3": "gemma3_text"}
-"""Families of which only the language model is loaded, without what reads images."""
+"""Model type of a checkpoint that also reads images → family of its language model."""
 NOT_EXACT = {
     "alibi": "its attention is biased by distances that a mask of ours would lose",
     "use_bidirectional_attention": "its tokens see later ones",
 }
-"""Key of a config → why a model that sets it is refused."""
+"""Key of config.json → why a model that sets it is refused."""
 
 
 @dataclass(frozen=True)
@@ -55,33 +65,92 @@ class Loaded:
     model: PreTrainedModel  # the causal language model, in evaluation mode, without gradients
     tokenizer: PreTrainedTokenizerFast
     family: Family
-    window: int | None  # the most tokens that every layer attends to, None without a sliding window
-    device: torch.device  # where the input ids belong
+    window: int | None  # see `window`
+    device: torch.device  # where the input ids belong, see `device_of`
+
+
+def family_of(config: Mapping[str, Any], where: object) -> Family:
+    """The family of a model.
+
+    Args:
+        config: the content of config.json, or `config.to_dict()`.
+        where: named in errors.
+
+    Raises:
+        AnchorscopeError: there is no such family, or passes through this model would not be exact.
+        KeyError: the config names no `model_type`.
+    """
+    model_type = config["model_type"]
+    family = FAMILIES.get(TEXT_INSIDE.get(model_type, model_type))
+    if family is None:
+        what = f"there is no adapter for the model family {model_type!r}"
+        do = (
+            f"choose one of {', '.join(sorted([*FAMILIES, *TEXT_INSIDE]))}, or add it to FAMILIES "
+            "in anchorscope/models/families.py and to the parity tests"
+        )
+        raise AnchorscopeError(what, where, do, see="unknown-family")
+    settings = _language_model(config)
+    for key, reason in NOT_EXACT.items():
+        if settings.get(key):
+            what = f"this {model_type} cannot be measured exactly: {reason} ({key} in its config)"
+            do = "choose another model of the family"
+            raise AnchorscopeError(what, where, do, see="unknown-family")
+    return family
+
+
+def sizes(config: Mapping[str, Any], where: object) -> tuple[int, int]:
+    """Number of layers and width of a model, see `family_of`.
+
+    Raises:
+        AnchorscopeError: see `family_of`; or a size is missing.
+    """
+    family, settings = family_of(config, where), _language_model(config)
+
+    def size(key: str, usual_key: str) -> int:
+        # A family's configs may be written with the usual keys, too.
+        value = settings.get(key, settings.get(usual_key))
+        if not isinstance(value, int):
+            what, do = f"the config has no number `{key}`", "save the model with `save_pretrained`"
+            raise AnchorscopeError(what, where, do, see="no-checkpoint")
+        return value
+
+    return size(family.n_layers, "num_hidden_layers"), size(family.width, "hidden_size")
+
+
+def _language_model(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config of the language model, which may lie inside that of a model that reads images."""
+    return {**config, **(config.get("text_config") or {})}
 
 
 def window(config: Any) -> int | None:
-    """The most tokens that every layer attends to, or None without a sliding window."""
-    most = getattr(config, "sliding_window", None)
+    """Length in tokens of the sliding window that some layer attends to; None if no layer has one.
+
+    `config` is the model's `PretrainedConfig`.
+    """
+    length = getattr(config, "sliding_window", None)
     kinds = getattr(config, "layer_types", None) or ["sliding_attention"]
-    return None if most is None or "sliding_attention" not in kinds else int(most)
+    if length is None or "sliding_attention" not in kinds:
+        return None
+    return int(length)
 
 
 def positions(config: Any) -> int | None:
-    """The most tokens that a model is measured on, None without a limit.
+    """Number of tokens that a model can be measured on; None without a limit.
 
-    With `longrope` frequencies this is its original length: a call that reaches beyond turns to
-    other frequencies for all its tokens, so the result would depend on what is passed together.
+    With `longrope` frequencies this is the model's original length. A longer call uses other
+    frequencies for all of its tokens, so results would depend on which rows are passed together.
+    `config` is the model's `PretrainedConfig`.
     """
     rope = getattr(config, "rope_parameters", None) or {}
     limits = [getattr(config, "max_position_embeddings", None)]
-    for kind in (rope, *rope.values()):  # by kind of layer in some models
-        if isinstance(kind, Mapping) and kind.get("rope_type") == "longrope":
-            limits.append(kind["original_max_position_embeddings"])
+    for settings in (rope, *rope.values()):  # some models have settings for each kind of layer
+        if isinstance(settings, Mapping) and settings.get("rope_type") == "longrope":
+            limits.append(settings["original_max_position_embeddings"])
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
-    """Where the input ids belong: where the embedding is."""
+    """The device that input ids belong on: that of the embedding."""
     return model.get_input_embeddings().get_parameter("weight").device
 
 
@@ -96,11 +165,11 @@ def part(loaded: Loaded, layer: torch.nn.Module, site: str) -> torch.nn.Module:
 
 
 def first_tensor(output: Any) -> torch.Tensor:
-    """What a module returned, be it a tensor or a tuple that starts with one."""
+    """The tensor that a module returned, alone or as the first of a tuple."""
     return output[0] if isinstance(output, tuple) else output
 
 
 def not_finite(what: str, where: str) -> AnchorscopeError:
-    """The error where a model gives what is no number."""
+    """The error that a model computed NaN or infinity."""
     do = "try dtype: float32 for this model; if it stays, the checkpoint is broken"
     return AnchorscopeError(what, where, do, see="not-finite")

@@ -1,7 +1,8 @@
-"""Generation: greedy answers in batches, each stopped once nothing more can change it.
+"""Greedy answers in batches, each stopped once nothing more can change it.
 
-The loop is our own: the head that all prompts share is passed once, prompts of like length are
-passed together, rows that have ended leave, and no scores are kept.
+The loop is our own, for speed: the beginning that all prompts share (the head) is passed once,
+prompts of similar length are passed together, rows that have ended leave the batch, and no scores
+are kept.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ from anchorscope.storage.room import Room
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-CONTEXT = 8  # prompt tokens given to the decoder so that an answer keeps its leading space
+CONTEXT = 8
+"""Tokens of the prompt that are decoded with an answer, so that it keeps its leading space."""
 LEAVE_AT = 0.75
-"""Rows that have ended leave their batch once at most this share of it goes on: leaving costs a
-copy of the cache, staying costs the passes."""
+"""Ended rows leave once at most this share of the batch goes on.
+
+Leaving costs a copy of the cache, staying costs their passes.
+"""
 
 
 @dataclass(frozen=True)
@@ -51,107 +55,110 @@ def generate(
     room: Room | None = None,
     names: Sequence[str] | None = None,
 ) -> list[tuple[int, ...]]:
-    """Greedy answers to prompts, all as token ids, each up to its own end.
+    """Greedy answers to prompts; prompts and answers are token ids, each answer up to its end.
 
-    Each step takes the likeliest token, whatever the checkpoint's own generation defaults are: a
-    repetition penalty or a temperature of an instruct model would otherwise be merged into ours.
+    Each step takes the likeliest token. The checkpoint's own generation defaults, such as a
+    repetition penalty or a temperature, are not used.
 
     Args:
-        batch_tokens: most rows × (prompt + answer) tokens of a batch; a longer prompt is passed
+        batch_tokens: largest rows × (prompt + answer) tokens of a batch. A longer prompt is passed
             by itself, and a batch that does not fit in memory is halved.
-        keep: folder where finished batches wait; those that lie there are not passed again.
-        room: counts the batches halved, those in `keep` included.
-        names: of the prompts, for errors; their numbers if not given.
+        keep: folder for finished batches; those already there are not passed again.
+        room: counts the halved batches, those in `keep` included.
+        names: names of the prompts in errors; their numbers if not given.
 
     Raises:
-        AnchorscopeError: one answer alone does not fit in memory; logits that are not finite.
+        AnchorscopeError: one answer alone does not fit in memory, or logits are not finite.
     """
     if not prompts:
         return []
     room, names = room or Room(), names or [str(number) for number in range(len(prompts))]
-    # Every row passes a token of its own, from which its first new one is read.
+    # At least one token of each row is left: its first new token is predicted from it.
     shared = min([cache.common(prompts), *(len(ids) - 1 for ids in prompts)])
     head = cache.pass_head(model, prompts[0][:shared], families.device_of(model))
     ended = functools.partial(_ended, tokenizer=tokenizer, ending=ending)
     sizes = [len(ids) + max_new_tokens for ids in prompts]
 
-    def some(batch: Sequence[int]) -> list[list[int]]:
-        rows, said = [prompts[number] for number in batch], [names[number] for number in batch]
-        return _greedy(rows, said, model, head, shared, ended, max_new_tokens)
+    def answers_of(batch: Sequence[int]) -> list[list[int]]:
+        rows, row_names = [prompts[n] for n in batch], [names[n] for n in batch]
+        return _greedy(rows, row_names, model, head, shared, ended, max_new_tokens)
 
-    def written(batch: Sequence[int]) -> dict[str, torch.Tensor]:
-        """The new ids of each row, -1 behind their end, and batches halved."""
+    def tensors_of(batch: Sequence[int]) -> dict[str, torch.Tensor]:
+        """The new ids of each row, filled up with -1, and the number of halved batches."""
         before, longest = room.halved, sizes[batch[0]]
-        parts = room.run(batch, lambda part: len(part) * longest, some)
+        parts = room.run(batch, lambda part: len(part) * longest, answers_of)
         new = [torch.tensor(ids) for part in parts for ids in part]
         halved = torch.tensor(room.halved - before)
         return {"ids": pad_sequence(new, batch_first=True, padding_value=-1), "halved": halved}
 
-    found: list[tuple[int, ...]] = [()] * len(prompts)
+    answers: list[tuple[int, ...]] = [()] * len(prompts)
     with Progress(total=len(prompts), unit="answers") as progress:
         for number, batch in enumerate(cache.grouped(sizes, batch_tokens)):
             path = None if keep is None else partial.batch(keep, number)
-            signed, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
-            made = partial.once(path, functools.partial(written, batch), signed)
+            signature, before = partial.signature([str([*prompts[n]]) for n in batch]), room.halved
+            made = partial.once(path, functools.partial(tensors_of, batch), signature)
             room.halved = before + int(made["halved"])
             for n, ids in zip(batch, made["ids"].tolist(), strict=True):
-                found[n] = tuple(token for token in ids if token >= 0)
+                answers[n] = tuple(token for token in ids if token >= 0)
             progress.update(len(batch))
-    return found
+    return answers
 
 
 @dataclass
 class _Rows:
-    """Rows that are written together; as a cache, their keys and values, the head's in front."""
+    """The rows of a batch, and the cache of their keys and values.
+
+    It takes the place of transformers' cache (`past_key_values`). The head's keys and values stand
+    in front of those of each row.
+    """
 
     model: Any
     head: cache.Layers
-    # ids, places: of the tokens to pass next, int64 [rows, tokens]
-    ids: torch.Tensor
-    places: torch.Tensor
-    shut: torch.Tensor  # slots of padding, bool [rows, slots]; there is room for all tokens
-    end: int
-    # run, start, end: rows of the pass at hand, and slots that it fills
-    run: slice = field(default_factory=lambda: slice(None))
-    start: int = 0
+    ids: torch.Tensor  # the tokens to pass next, int64 [rows, tokens]
+    places: torch.Tensor  # their positions, int64 [rows, tokens]
+    padding: torch.Tensor  # slots of padding, bool [rows, slots], with slots for all tokens
+    end: int  # slots filled once the present pass is done
+    run: slice = field(default_factory=lambda: slice(None))  # rows of the present pass
+    start: int = 0  # slots filled before the present pass
     layers: cache.Layers = field(default_factory=list)
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> list[torch.Tensor]:
-        """Called by every attention module; returns the keys and values to attend to."""
+        """The keys and values to attend to; called by every attention module."""
         if layer_idx == len(self.layers):
-            self.layers.append((self._room_for(keys, 0), self._room_for(values, 1)))
-        found = [states[self.run, :, : self.end] for states in self.layers[layer_idx]]
-        for states, new in zip(found, (keys, values), strict=True):
+            head_keys, head_values = self.head[layer_idx] if self.head else (None, None)
+            self.layers.append((self._slots(keys, head_keys), self._slots(values, head_values)))
+        filled = [states[self.run, :, : self.end] for states in self.layers[layer_idx]]
+        for states, new in zip(filled, (keys, values), strict=True):
             states[:, :, self.start :] = new
-        return found
+        return filled
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Slots before those of the pass at hand."""
+        """Slots filled before the present pass; called by the model."""
         return self.start
 
-    def _room_for(self, states: torch.Tensor, which: int) -> torch.Tensor:
+    def _slots(self, states: torch.Tensor, head: torch.Tensor | None) -> torch.Tensor:
+        """Empty slots for all tokens, of the heads and width of `states`, the head's filled in."""
         _, heads, _, width = states.shape
-        # What no token fills is looked at with weight 0, so it has to be a number.
-        room = states.new_zeros((len(self.shut), heads, self.shut.shape[1], width))
-        if self.head:
-            before = self.head[len(self.layers)][which]
-            room[:, :, : before.shape[2]] = before
-        return room
+        # Zeros, since empty slots are attended to with weight 0, and 0 · NaN would be NaN.
+        slots = states.new_zeros((len(self.padding), heads, self.padding.shape[1], width))
+        if head is not None:
+            slots[:, :, : head.shape[2]] = head
+        return slots
 
     def logits(self, run: slice, width: int) -> torch.Tensor:
-        """Logits [rows, vocabulary] after the last `width` tokens of a run of rows."""
+        """Pass the last `width` tokens of a run of rows; gives logits [rows, vocabulary]."""
         self.run, self.start = run, self.end - width
         slots = torch.arange(self.end, device=self.ids.device)
         query = slots[self.start :, None]
-        # Padding looks at itself, since a query with nothing to look at would become NaN.
-        closed = ((slots > query) | self.shut[run, None, : self.end]) & (slots != query)
-        mask = torch.zeros(closed.shape, dtype=self.model.dtype, device=self.ids.device)
+        # Padding attends to itself: a query that attends to nothing would become NaN.
+        blocked = ((slots > query) | self.padding[run, None, : self.end]) & (slots != query)
+        mask = torch.zeros(blocked.shape, dtype=self.model.dtype, device=self.ids.device)
         out = self.model(
             input_ids=self.ids[run, -width:],
             position_ids=self.places[run, -width:],
-            attention_mask=mask.masked_fill_(closed, torch.finfo(mask.dtype).min)[:, None],
+            attention_mask=mask.masked_fill_(blocked, torch.finfo(mask.dtype).min)[:, None],
             past_key_values=self,
             use_cache=True,
             logits_to_keep=1,
@@ -159,14 +166,14 @@ class _Rows:
         return out.logits[:, -1]
 
     def leave(self, going: Sequence[bool]) -> None:
-        """Go on with these rows only."""
-        stay = torch.tensor(going).nonzero()[:, 0]
+        """Drop the rows that do not go on."""
+        rows = torch.tensor(going).nonzero()[:, 0]
 
-        def staying(states: torch.Tensor) -> torch.Tensor:
-            return states[stay.to(states.device)]
+        def kept(states: torch.Tensor) -> torch.Tensor:
+            return states[rows.to(states.device)]
 
-        self.ids, self.places, self.shut = map(staying, (self.ids, self.places, self.shut))
-        self.layers = [(staying(keys), staying(values)) for keys, values in self.layers]
+        self.ids, self.places, self.padding = map(kept, (self.ids, self.places, self.padding))
+        self.layers = [(kept(keys), kept(values)) for keys, values in self.layers]
 
 
 def _greedy(
@@ -178,17 +185,25 @@ def _greedy(
     ended: Callable[[Sequence[int], Sequence[int]], bool],
     most: int,
 ) -> list[list[int]]:
-    """The new tokens of each row of a batch, padded on the left behind the head of all."""
+    """The new tokens of each row of a batch.
+
+    Args:
+        prompts: token ids; the first `shared` ones are the same in all rows.
+        head: keys and values of the shared tokens.
+        ended: whether a row's new tokens are a whole answer, given these and its prompt.
+        most: the largest number of new tokens.
+    """
     device = families.device_of(model)
     widths = [len(prompt) - shared for prompt in prompts]
     width = max(widths)
-    missing = torch.tensor([width - own for own in widths], device=device)[:, None]
-    own = [[0] * (width - len(ids) + shared) + [*ids[shared:]] for ids in prompts]
+    # Rows are padded on the left, between the head and their own tokens.
+    missing = torch.tensor([width - row_width for row_width in widths], device=device)[:, None]
+    ids = [[0] * (width - len(prompt) + shared) + [*prompt[shared:]] for prompt in prompts]
     slots = torch.arange(shared + width + most, device=device)
-    shut = (slots >= shared) & (slots < shared + missing)
+    padding = (slots >= shared) & (slots < shared + missing)
     places = (slots[shared : shared + width] - missing).clamp(min=0)
-    rows = _Rows(model, head, torch.tensor(own, device=device), places, shut, shared)
-    said: list[list[int]] = [[] for _ in prompts]
+    rows = _Rows(model, head, torch.tensor(ids, device=device), places, padding, shared)
+    answers: list[list[int]] = [[] for _ in prompts]
     numbers, going = list(range(len(prompts))), set(range(len(prompts)))
     price = cache.WORTH_A_CALL if device.type == "cpu" else cache.WORTH_A_GPU_CALL
     runs = [(run, max(widths[run])) for run in cache.split(widths, price)]
@@ -199,8 +214,8 @@ def _greedy(
             rows.ids = _likeliest(logits, [names[n] for n in numbers]).to(device)
             for n, token in zip(numbers, rows.ids[:, 0].tolist(), strict=True):
                 if n in going:
-                    said[n].append(token)
-                    if ended(said[n], prompts[n]):
+                    answers[n].append(token)
+                    if ended(answers[n], prompts[n]):
                         going.remove(n)
             if not going:
                 break
@@ -208,13 +223,17 @@ def _greedy(
             if len(going) <= LEAVE_AT * len(numbers):
                 rows.leave([n in going for n in numbers])
                 numbers = [n for n in numbers if n in going]
-    return said
+    return answers
 
 
 def _likeliest(logits: torch.Tensor, names: Sequence[str]) -> torch.Tensor:
-    """The likeliest token of each row, int64 [rows, 1]."""
+    """The likeliest token of each row, int64 [rows, 1].
+
+    Raises:
+        AnchorscopeError: logits that are not finite.
+    """
     likeliest = logits.argmax(dim=-1, keepdim=True)
-    # NaN is the largest of all to `argmax`, so it is what is found, wherever it stands.
+    # To `argmax` NaN is the largest value, so a single one is what it finds.
     bad = ~logits.gather(-1, likeliest).isfinite()
     if bool(bad.any()):
         where = f"sample {names[int(bad.nonzero()[0, 0])]}"

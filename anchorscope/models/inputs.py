@@ -1,4 +1,4 @@
-"""Inputs: prompts as the model's token ids, with the spans among them, and what is left out."""
+"""Prompts as the model's token ids, with the tokens of their spans, and which are left out."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ _BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 @dataclass(frozen=True)
 class Prompt:
-    """One prompt as tokens, with what is known of its question."""
+    """One prompt as tokens."""
 
     row: Mapping[str, Any]  # its rows of the prompts and of the questions table, merged
     ids: tuple[int, ...] = ()
-    # eq_tokens, question_tokens: indices in `ids`
-    eq_tokens: tuple[int, ...] = ()
-    question_tokens: tuple[int, ...] = ()
-    # token ids of the user's own answer, None where the model is to answer
+    eq_tokens: tuple[int, ...] = ()  # indices of E_Q in `ids`
+    question_tokens: tuple[int, ...] = ()  # indices of the question in `ids`
+    # Token ids of the user's own answer; None if the model is to answer.
     response: tuple[int, ...] | None = None
-    dropped: str | None = None  # why it is not measured, else None
+    dropped: str | None = None  # why it is not measured; None if it is
 
 
 @dataclass(frozen=True)
@@ -49,12 +48,12 @@ class Reader:
 
     tokenizer: PreTrainedTokenizerFast
     ending: Ending
-    # reason to drop a prompt → most tokens, and how many of them its answer needs
+    # Reason to drop a prompt → largest number of tokens, and how many of these the answer needs.
     limits: Mapping[str, tuple[int | None, int]]
-    notes: Counter[str]  # count the spans rebuilt and failed
+    notes: Counter[str]  # counts the spans rebuilt and failed
 
     def prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """Every prompt; one dropped before, or without room for its answer, is dropped.
+        """The prompts of all rows; those that cannot be measured are marked as dropped.
 
         `rows` are those of the prompts and the questions table, merged.
         """
@@ -68,64 +67,75 @@ class Reader:
         ]
 
     def second_prompts(self, rows: Sequence[Mapping[str, Any]]) -> list[Prompt]:
-        """Every row's second prompt; dropped where there is none."""
-        own, seconds = replace(self, notes=Counter()), []
+        """The second prompts of all rows; marked as dropped where there is none."""
+        reader, seconds = replace(self, notes=Counter()), []
         for row in rows:
             places = {name: row[f"replicate_{name}"] for name in PLACES}
             dropped = None if given(row["replicate_prompt"]) else NO_SECOND
             seconds.append({**row, **places, "dropped": dropped})
-        found = own.prompts(seconds)
-        self.notes.update({f"second prompt, {name}": n for name, n in own.notes.items()})
-        return found
+        prompts = reader.prompts(seconds)
+        self.notes.update({f"second prompt, {name}": n for name, n in reader.notes.items()})
+        return prompts
 
     def _encoded(self, texts: Sequence[str]) -> list[tokens.Encoded]:
-        special = self.ending.style != "chat"  # a chat's text holds its own
+        special = self.ending.style != "chat"  # a chat's text already has its special tokens
         return tokens.encode(self.tokenizer, texts, add_special_tokens=special)
 
     def _prompt(self, row: Mapping[str, Any], encoded: tokens.Encoded, control: set[int]) -> Prompt:
-        """One prompt, dropped where its spans are lost or markup stands where text should.
+        """One prompt, dropped if its spans are lost, it is too long, or it holds control tokens.
 
-        Markup of a chat template inside a question would end the turn, and be no question any more.
+        A control token of the chat template inside a question would end the user's turn.
         """
         anchors = zip(row["eq_start"], row["eq_end"], strict=True)
         spans = [(row["question_start"], row["question_end"]), *anchors]
-        found = tokens.span_tokens(self.tokenizer, encoded, spans)
-        self.notes["spans rebuilt"] += found.rebuilt - found.failed
-        self.notes["spans failed"] += found.failed
-        question, *anchored = found.tokens
-        # But for those that the tokenizer puts before the text itself.
-        text = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
-        spelled = {i for i, token in enumerate(encoded.ids) if i >= text and token in control}
-        unclear, unknown = spelled & set(question), self.tokenizer.unk_token_id
-        if self.ending.style != "chat":
-            unclear |= {i for i in spelled if encoded.ids[i] != unknown}
+        located = tokens.span_tokens(self.tokenizer, encoded, spans)
+        self.notes["spans rebuilt"] += located.rebuilt - located.failed
+        self.notes["spans failed"] += located.failed
+        question, *anchored = located.tokens
         response = self._response(row, encoded)
-        said = takewhile(lambda token: token not in self.ending.eos, response or ())
+        answer = takewhile(lambda token: token not in self.ending.eos, response or ())
         reasons = {
-            SPANS_LOST: found.failed > 0,
-            CONTROL: bool(unclear),
-            CONTROL_SAID: not (control - {unknown}).isdisjoint(said),
+            SPANS_LOST: located.failed > 0,
+            CONTROL: self._has_control_tokens(encoded, question, control),
+            CONTROL_SAID: not (control - {self.tokenizer.unk_token_id}).isdisjoint(answer),
         }
         for reason, (most, needed) in self.limits.items():
             if needed and response is not None:
                 needed = len(response) + len(self.ending.closing)
             reasons[reason] = most is not None and len(encoded.ids) + needed > most
         dropped = next((reason for reason, holds in reasons.items() if holds), None)
-        exact = tuple(sorted({token for span in anchored for token in span}))
-        return Prompt(row, encoded.ids, exact, question, response, dropped)
+        eq_tokens = tuple(sorted({token for span in anchored for token in span}))
+        return Prompt(row, encoded.ids, eq_tokens, question, response, dropped)
+
+    def _has_control_tokens(
+        self, encoded: tokens.Encoded, question: Sequence[int], control: set[int]
+    ) -> bool:
+        """Whether control tokens stand where there should be text.
+
+        That is anywhere in the question, and, except in chats, anywhere in the prompt; only unknown
+        characters are allowed there. Tokens that the tokenizer puts before the text do not count.
+        """
+        text_start = next((i for i, (start, end) in enumerate(encoded.offsets) if start < end), 0)
+        places = {i for i, id_ in enumerate(encoded.ids) if i >= text_start and id_ in control}
+        if places & set(question):
+            return True
+        if self.ending.style == "chat":
+            return False
+        return any(encoded.ids[i] != self.tokenizer.unk_token_id for i in places)
 
     def _response(self, row: Mapping[str, Any], prompt: tokens.Encoded) -> tuple[int, ...] | None:
-        """Token ids of the user's own response; the prompt's ids stay what they are."""
+        """Token ids of the user's own response behind the prompt, whose ids do not change."""
         if not given(row.get("response")):
             return None
-        said = row["response"].lstrip().rstrip(" \t")
-        if not said:
+        response = row["response"].lstrip().rstrip(" \t")
+        if not response:
             return ()
-        said = said if self.ending.style == "chat" else f" {said}"
-        (whole,) = self._encoded([prompt.text + said])
+        if self.ending.style != "chat":
+            response = f" {response}"
+        (whole,) = self._encoded([prompt.text + response])
         if whole.ids[: len(prompt.ids)] == prompt.ids:
             return whole.ids[len(prompt.ids) :]
-        return tokens.continuation(self.tokenizer, said)
+        return tokens.continuation(self.tokenizer, response)
 
 
 def given(value: Any) -> bool:
@@ -134,6 +144,9 @@ def given(value: Any) -> bool:
 
 
 def control_tokens(tokenizer: PreTrainedTokenizerFast) -> set[int]:
-    """Ids that stand for no text; some tokenizers count the bytes they fall back to among them."""
+    """Ids of tokens that stand for no text.
+
+    Some tokenizers count the single bytes that they fall back to among these; here they are text.
+    """
     added = tokenizer.added_tokens_decoder.items()
-    return {at for at, one in added if one.special and not _BYTE.fullmatch(one.content)}
+    return {id_ for id_, token in added if token.special and not _BYTE.fullmatch(token.content)}

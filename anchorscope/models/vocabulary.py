@@ -1,4 +1,4 @@
-"""A checkpoint's tokenizer, and whether it and the model belong together."""
+"""A checkpoint's tokenizer, and checks that it belongs to the model."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ FILES = (
 )  # fmt: skip
 NEEDED = "put the model's tokenizer.json and tokenizer_config.json into the folder"
 LEAST_VOCABULARY = 0.9
-"""Share of the embedding's rows that a tokenizer must use; rows are padded by a few per cent."""
+"""Least share of the embedding's rows that a tokenizer uses; embeddings may be padded a little."""
 DIFFICULT = (
     "in 1867, 12345 and 3.14", "Mary-Ann O'Neill's isn't", "it’s “quoted”", "two  and   three",
     " a space before", "Q: Who?\nA:", "a tab\tand\n\nan empty line\n\n", "東京物語は誰の作品",
     "Кто написал роман Тихий Дон?", "من كتب الكتاب؟", "Győr, São Paulo, e\u0301",
     "👩\u200d👧, 😀, 5½ km²",
 )  # fmt: skip
-"""Texts that tokenizers have read wrongly once loaded otherwise than from their own file."""
+"""Texts on which loaded tokenizers have been seen to differ from their own file."""
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 def load(folder: str | Path) -> PreTrainedTokenizerFast:
     """The tokenizer of a checkpoint folder.
 
-    Raises AnchorscopeError: there is none, it cannot be read, or it has only the slow form.
+    Raises:
+        AnchorscopeError: there is none, it cannot be read, or it is a slow one.
     """
     from transformers import AutoTokenizer
 
@@ -52,21 +53,21 @@ def load(folder: str | Path) -> PreTrainedTokenizerFast:
 
 
 def check_files(folder: Path) -> None:
-    """Refuse a folder without tokenizer: transformers would make one up from the model type."""
+    """Refuse a folder without a tokenizer, for which transformers would make one up."""
     if not any((folder / name).is_file() for name in FILES):
         what = "the model folder holds no tokenizer"
         raise AnchorscopeError(what, folder, NEEDED, see="tokenizer")
 
 
 def check_fast(tokenizer: PreTrainedTokenizerFast, where: object) -> None:
-    """Refuse the slow form."""
+    """Refuse a slow tokenizer (one in Python), which does not give the places of tokens in text."""
     if not tokenizer.is_fast:
         what = "the tokenizer has only the slow form, which cannot tell where a token's text lies"
         raise AnchorscopeError(what, where, f"{NEEDED} (the fast form)", see="tokenizer")
 
 
 def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> None:
-    """Refuse a tokenizer of more ids than the embedding has rows, or of far fewer."""
+    """Refuse a tokenizer with more ids than the embedding has rows, or with far fewer."""
     highest = max(tokenizer.get_vocab().values(), default=-1)
     if not LEAST_VOCABULARY * rows <= highest + 1 <= rows:
         what = f"the tokenizer has ids up to {highest}, the embedding {rows} rows"
@@ -77,29 +78,34 @@ def check_size(tokenizer: PreTrainedTokenizerFast, rows: int, where: object) -> 
 def differences(
     tokenizer: PreTrainedTokenizerFast, folder: str | Path, texts: Iterable[str] = DIFFICULT
 ) -> list[dict[str, Any]]:
-    """Texts of which transformers reads other ids than the checkpoint's own tokenizer.json says.
+    """Texts that the loaded tokenizer splits otherwise than the checkpoint's tokenizer.json.
 
-    Each is warned of: `text`, and the ids `loaded` and in the `file`, special tokens left out.
+    Each one is logged as a warning. Nothing is compared without a tokenizer.json.
+
+    Returns:
+        `text`, and its ids `loaded` and by the `file`, without special tokens.
     """
     from tokenizers import Tokenizer
 
     if not (path := Path(folder) / "tokenizer.json").is_file():
         return []
-    plain, found = Tokenizer.from_file(str(path)), []
-    plain.no_truncation()
-    plain.no_padding()
+    from_file = Tokenizer.from_file(str(path))
+    from_file.no_truncation()
+    from_file.no_padding()
+    different = []
     for text in texts:
         loaded = list(tokenizer(text, add_special_tokens=False)["input_ids"])
-        if loaded != (ids := plain.encode(text, add_special_tokens=False).ids):
+        ids = from_file.encode(text, add_special_tokens=False).ids
+        if loaded != ids:
             log.warning(
                 "%s: %r is read as %s, but as %s by the file alone", path, text, loaded, ids
             )
-            found.append({"text": text, "loaded": loaded, "file": ids})
-    return found
+            different.append({"text": text, "loaded": loaded, "file": ids})
+    return different
 
 
 def thinking(tokenizer: Any) -> str | None:
-    """What a chat template does about thinking, for the caption; None where it knows of none."""
+    """How the chat template treats thinking, for the caption; None if it does not mention it."""
     template = str(getattr(tokenizer, "chat_template", None) or "")
     if "enable_thinking" in template:
         return "thinking is switched off"
@@ -107,12 +113,14 @@ def thinking(tokenizer: Any) -> str | None:
 
 
 def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
-    """Refuse a tokenizer that begins a text otherwise than the model's configs say, if they do."""
+    """Refuse a tokenizer that begins texts with another token than the model's configs name."""
     files = (folder / name for name in ("config.json", "generation_config.json"))
-    said = [read_json(path).get("bos_token_id") for path in files if path.is_file()]
-    named = {token for token in said if isinstance(token, int) and token >= 0}
+    ids_named = [read_json(path).get("bos_token_id") for path in files if path.is_file()]
+    named = {id_ for id_ in ids_named if isinstance(id_, int) and id_ >= 0}
     bos = tokenizer.bos_token_id
-    if named and bos is not None and bos not in named and tokenizer("a")["input_ids"][:1] == [bos]:
+    if not named or bos is None or bos in named:
+        return
+    if tokenizer("a")["input_ids"][:1] == [bos]:
         ids = " or ".join(map(str, sorted(named)))
         what = (
             f"the tokenizer begins a text with {tokenizer.bos_token!r}, its token {bos}; "
@@ -123,7 +131,10 @@ def check_begin(tokenizer: PreTrainedTokenizerFast, folder: Path) -> None:
 
 
 def check_tokens(tokenizer: PreTrainedTokenizerFast, answers: pd.DataFrame, where: object) -> None:
-    """Refuse frozen answers of which this tokenizer does not read the anchors as they were."""
+    """Refuse answers whose token ids this tokenizer does not decode to their anchors (E_A).
+
+    The first 64 answers are looked at; `where` is named in the error.
+    """
     kept = answers[answers["dropped"].isna()]
     for row in kept.head(64).to_dict("records"):
         text = tokenizer.decode(list(row["input_ids"])[row["ea_start"] : row["ea_end"]])

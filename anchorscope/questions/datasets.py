@@ -63,8 +63,8 @@ def preflight(
     hold_back: bool = False,
     n_folds: int = 5,
     where: str = "the dataset",
-) -> Counts:
-    """Refuse, before a model is loaded, what a run would refuse in a dataset's own rows.
+) -> Prepared:
+    """The prepared rows; refuses, before a model is loaded, what a run would refuse in them.
 
     Besides what `prepare` refuses: no example to show, fewer rows than folds, and where every
     question brings a label, one class or labels of which no folds can be cut. Errors call the
@@ -78,7 +78,7 @@ def preflight(
     if rows["label"].notna().all():
         linked = folds.components(list(rows["question"]), list(rows["subject"]))
         folds.assign(linked, rows["label"].to_numpy(dtype=int), n_folds, seed, where)
-    return prepared.counts
+    return prepared
 
 
 def _world(settings: Mapping[str, Any], seed: int) -> Prepared:

@@ -1,4 +1,4 @@
-"""The one error a user is meant to read."""
+"""The one error that a user is meant to read, and helpers for its text."""
 
 import difflib
 import errno
@@ -9,44 +9,56 @@ from typing import Any
 
 PAGE = "docs/what-goes-wrong.md"
 SECRETS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACEHUB_API_TOKEN")
-SHORTEST = 8
-"""Characters of a token; taking out a shorter one would take words and numbers along."""
+SHORTEST_SECRET = 8
+"""Fewest characters of a token that is taken out of texts: a shorter one could be any word."""
 
 
 class AnchorscopeError(Exception):
-    """Something the user can put right: what happened, where, and what to do next.
+    """An error that the user can put right: what happened, where, and what to do next.
 
-    Stages raise it instead of a traceback; `stage` prints it and exits non-zero. The user's hub
-    token is taken out of all that it says, and what a terminal would obey is spelled. `where` is
-    the file, key, row, sample or layer, `see` the anchor of `docs/what-goes-wrong.md`.
+    `stage` prints it without a traceback and ends the job with exit code 1. Texts are cleaned: the
+    user's hub token is replaced, and control characters are spelled out.
+
+    Args:
+        what: what happened.
+        where: the file, key, row, sample or layer.
+        do: what to do next.
+        see: anchor of the entry in `docs/what-goes-wrong.md`.
     """
 
     def __init__(
         self, what: str, where: object = None, do: str | None = None, *, see: str | None = None
     ) -> None:
-        what, do = _shown(what), _shown(do) if do else do
-        where = where if where is None or _shown(str(where)) == str(where) else _shown(str(where))
-        self.what, self.where, self.do, self.see = what, where, do, see
-        more = {"where": where, "do": do, "see": see and f"{PAGE}#{see}"}
-        said = (f"  {name + ':':<7}{text}" for name, text in more.items() if text is not None)
-        super().__init__("\n".join([what, *said]))
+        self.what = _printable(what)
+        self.where = where
+        if where is not None and _printable(str(where)) != str(where):
+            self.where = _printable(str(where))
+        self.do = _printable(do) if do else do
+        self.see = see
+        lines = [self.what]
+        if self.where is not None:
+            lines.append(f"  where: {self.where}")
+        if self.do is not None:
+            lines.append(f"  do:    {self.do}")
+        if see is not None:
+            lines.append(f"  see:   {PAGE}#{see}")
+        super().__init__("\n".join(lines))
 
 
 def stale(what: str, where: object, product: str) -> AnchorscopeError:
-    """Products that do not belong together: `product` is to be made anew."""
+    """The error that products do not belong together; `product` has to be made again."""
     do = f"delete {product} and run snakemake again"
     return AnchorscopeError(what, where, do, see="stale-product")
 
 
 FULL = frozenset((errno.ENOSPC, errno.EDQUOT))
 CLOSED = frozenset((errno.EROFS, errno.EACCES, errno.EPERM))
+_ERRNO_IN_TEXT = re.compile(r"\(os error (\d+)\)|\[Errno (\d+)\]")
 
 
 def of_the_disk(error: BaseException) -> AnchorscopeError | None:
-    """What a full or closed disk made a library raise, in words; None for any other error."""
-    number = error.errno if isinstance(error, OSError) else None
-    if number is None and (said := re.search(r"\(os error (\d+)\)|\[Errno (\d+)\]", str(error))):
-        number = int(said[1] or said[2])  # safetensors and arrow keep the number in their words
+    """The error that a disk is full or a file not accessible; None for any other cause."""
+    number = _errno(error)
     where = getattr(error, "filename", None)
     if number in FULL:
         do = "make room (or point `results` at a larger disk), then run the same command again"
@@ -58,34 +70,45 @@ def of_the_disk(error: BaseException) -> AnchorscopeError | None:
     return None
 
 
+def _errno(error: BaseException) -> int | None:
+    """The operating system's number of an error; safetensors and arrow have it in their text."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno
+    match = _ERRNO_IN_TEXT.search(str(error))
+    return int(match[1] or match[2]) if match else None
+
+
 _LOGIN = re.compile(r"(?<=://)[^\s/?#\"'<>]+@")
-# A token has 34 characters after its prefix; a folder `hf_experiments` is none.
+# A token has 34 characters after its prefix, so a folder `hf_experiments` is not taken for one.
 _TOKEN = re.compile(r"\bhf_(?:(?:oauth|jwt)_[\w.~+/=-]{8,}|[A-Za-z0-9]{30,})")
-# All but the line feed; and what turns the direction of the text around it.
-_OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+# Control characters but the line feed, and those that turn the direction of text around.
+_CONTROL = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
-def _shown(text: str) -> str:
-    """Text without tokens, in which control characters, such as a dataset may hold, are spelled."""
-    return _OBEYED.sub(lambda one: ascii(one[0])[1:-1], redacted(text))
+def _printable(text: str) -> str:
+    """Text without tokens, its control characters spelled out (rows of a dataset may hold them)."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], redacted(text))
 
 
 def redacted(text: str) -> str:
     """Text without the user's hub token, anything that looks like one, or the login in a URL."""
     text = _LOGIN.sub("<token>@", text)
-    given = {os.environ.get(name, "").strip() for name in SECRETS}
-    for secret in sorted(given, key=len, reverse=True):  # those that hold others first
-        text = text.replace(secret, "<token>") if len(secret) >= SHORTEST else text
+    secrets = {os.environ.get(name, "").strip() for name in SECRETS}
+    for secret in sorted(secrets, key=len, reverse=True):  # a secret that holds another comes first
+        if len(secret) >= SHORTEST_SECRET:
+            text = text.replace(secret, "<token>")
     return _TOKEN.sub("<token>", text)
 
 
 def redacted_in(value: Any) -> Any:
-    """Nested mappings and lists with every text in them `redacted`, keys too."""
+    """A value with every text in it `redacted`, in nested mappings (keys too) and lists."""
     if isinstance(value, str):
         return redacted(value)
     if isinstance(value, Mapping):
         return {redacted_in(key): redacted_in(inner) for key, inner in value.items()}
-    return [redacted_in(inner) for inner in value] if isinstance(value, list | tuple) else value
+    if isinstance(value, list | tuple):
+        return [redacted_in(inner) for inner in value]
+    return value
 
 
 def nearest(name: object, valid: Iterable[str], otherwise: str | None = None) -> str:

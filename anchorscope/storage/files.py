@@ -1,7 +1,8 @@
-"""Reading and writing products: whole or not at all, with nothing changed on the way."""
+"""Reading and writing products: a file is written whole or not at all, and read as written."""
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,10 +21,10 @@ from anchorscope.storage.errors import AnchorscopeError
 
 @contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Yield a path beside `path` that takes its place when the block ends well.
+    """Yield a draft beside `path`, which replaces `path` when the block ends well.
 
-    The block may make a file or a folder there. If it raises, whatever it made is removed and
-    `path` is left as it was.
+    The block may make a file or a folder there. If it raises, the draft is removed and `path` is
+    left as it was.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,10 +33,21 @@ def atomic(path: str | Path) -> Iterator[Path]:
     try:
         yield draft
         if draft.is_dir():
+            _apply_umask(draft.rglob("*.safetensors"))
             _remove(path)
+        elif path.suffix == ".safetensors":
+            _apply_umask([draft])
         draft.replace(path)
     finally:
         _remove(draft)
+
+
+def _apply_umask(files: Iterable[Path]) -> None:
+    """Give files the mode of any new file; safetensors makes its own readable for one user only."""
+    umask = os.umask(0)
+    os.umask(umask)
+    for path in files:
+        path.chmod(0o666 & ~umask)
 
 
 def _remove(path: Path) -> None:
@@ -47,14 +59,19 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def readable(path: str | Path, what: str) -> Iterator[None]:
-    """Name a file that the block cannot read, and `what` it holds, in an AnchorscopeError."""
+    """Turn what the block raises on reading `path` into an AnchorscopeError.
+
+    Args:
+        path: the file that is read.
+        what: what it holds, for the message.
+    """
     try:
         yield
     except (pa.ArrowException, SafetensorError, ValueError, OSError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        what = f"cannot read the {what}: {said}"
-        do = "delete it, of batches with their folder, and run snakemake again"
-        raise AnchorscopeError(what, path, do, see="unreadable-product") from error
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = f"cannot read the {what}: {reason}"
+        do = "delete it (a batch together with its folder) and run snakemake again"
+        raise AnchorscopeError(message, path, do, see="unreadable-product") from error
 
 
 def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
@@ -63,9 +80,9 @@ def write_parquet(frame: pd.DataFrame, path: str | Path) -> None:
 
 
 def write_parquet_parts(frames: Iterable[pd.DataFrame], path: str | Path) -> None:
-    """Write a table of which one part at a time is in memory, each as a group of rows.
+    """Write a table part by part, so that only one part is in memory at a time.
 
-    There is at least one part; all have the columns of the first, which has rows.
+    There is at least one part. The first one has rows, and the others have its columns.
     """
     parts = iter(frames)
     first = pa.Table.from_pandas(next(parts), preserve_index=False)
@@ -95,7 +112,7 @@ def write_csv(frame: pd.DataFrame, path: str | Path) -> None:
 
 
 def read_csv(path: str | Path) -> pd.DataFrame:
-    """Read a CSV table; only an empty cell is missing, the text `NA` stays text."""
+    """Read a CSV table. Only an empty cell is missing: the text `NA` stays text."""
     with readable(path, "table"):
         return pd.read_csv(path, keep_default_na=False, na_values=[""])
 
@@ -114,22 +131,23 @@ def read_json(path: str | Path) -> Any:
 
 
 def write_arrays(path: str | Path, ids: Iterable[object], arrays: Mapping[str, np.ndarray]) -> None:
-    """Write arrays of some samples as safetensors; the ids stand in the file's metadata."""
-    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    """Write arrays of samples as safetensors, the samples' ids in the file's metadata."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    metadata = {"ids": json.dumps([str(sample) for sample in ids])}
     with atomic(path) as draft:
-        save_file(whole, draft, metadata={"ids": json.dumps([str(one) for one in ids])})
+        save_file(contiguous, draft, metadata=metadata)
 
 
 def read_arrays(path: str | Path, what: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The ids and arrays that `write_arrays` wrote; an error says `what` the file holds."""
+    """Read the ids and arrays of `write_arrays`; `what` names the file's content in errors."""
     with readable(path, what), safe_open(path, framework="np") as file:
         ids = json.loads(file.metadata()["ids"])
-        found = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    return np.array(ids, dtype=object), found
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    return np.array(ids, dtype=object), arrays
 
 
 def digest(paths: Iterable[str | Path]) -> str:
-    """SHA-256 over names and content of files, wherever their folder lies; read in pieces."""
+    """SHA-256 over the names, sizes and contents of files, without the paths of their folders."""
     whole = hashlib.sha256()
     for path in map(Path, paths):
         with path.open("rb") as opened:
@@ -139,7 +157,7 @@ def digest(paths: Iterable[str | Path]) -> str:
 
 
 def check_ids(table: pd.DataFrame, name: str = "answers") -> None:
-    """Refuse a table of which two rows have one id."""
+    """Refuse a table in which two rows have the same id."""
     repeated = table["id"][table["id"].duplicated()]
     if len(repeated):
         where, do = f"{name}, id {repeated.iloc[0]}", "make the ids unique"

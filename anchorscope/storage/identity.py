@@ -9,23 +9,24 @@ CATALOGUES = ("models", "datasets", "figures")
 LOOKS = frozenset(
     "label resources gated chart results targets keep_activations most_dropped".split()
 )
-"""Keys that change no number; identities leave them out."""
+"""Keys that change no number, so identities leave them out."""
 
 
 def identity(part: Mapping[str, Any]) -> str:
-    """Hash of what changes numbers in a part of the config: 12 digits, for any order of keys."""
+    """Hash (12 hex digits) of all that changes numbers in `part`, whatever the order of keys."""
     text = json.dumps(numbers(part), sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def numbers(part: Any, inside: str = "") -> Any:
-    """`part` without the keys that change no number.
+    """`part` without the keys that change no number (`LOOKS`).
 
-    In a field map `label` names a column, and a catalogue's keys are the user's own.
+    `inside` is the key that `part` stands under. Under `fields` and the catalogues, keys are names
+    of columns or of the user's choice, so all of them are kept.
     """
     if isinstance(part, Mapping):
-        dropped = frozenset() if inside in ("fields", *CATALOGUES) else LOOKS
-        return {key: numbers(value, str(key)) for key, value in part.items() if key not in dropped}
+        left_out = frozenset() if inside in ("fields", *CATALOGUES) else LOOKS
+        return {key: numbers(value, str(key)) for key, value in part.items() if key not in left_out}
     if isinstance(part, (list, tuple)):
         return [numbers(value) for value in part]
     return part

@@ -1,8 +1,9 @@
-"""Partial: the finished batches of an unfinished job, so that a job that dies loses one batch.
+"""The finished batches of an unfinished job, kept so that a job that dies loses one batch at most.
 
-Snakemake removes what an unfinished job has declared before it runs it again. So batches wait in a
-folder that nobody declared, `<root>/.partial/<product>+<hash>/`, until the product is read. They
-are written whole or not at all, and say what they are of, so that none is taken for another.
+Snakemake deletes a job's declared outputs before it runs the job again. So batches are kept in a
+folder that no rule declares, `<root>/.partial/<product>+<hash>/`, until another job reads the
+product. The hash covers the settings, and each file names its samples, so that no batch is taken
+for another one.
 """
 
 from __future__ import annotations
@@ -32,10 +33,14 @@ log = logging.getLogger(__name__)
 
 
 def folder_for(snakemake: Any, product: str | Path, device: object, batches: object) -> Path:
-    """Make the folder where a job's batches wait; those made under other settings are dropped.
+    """Make the folder for a job's batches, and remove those made under other settings.
 
-    Numbers differ a little from device to device; `batches` is what makes them up, and what was
-    read that no identity tells.
+    Args:
+        snakemake: the job.
+        product: the path of its product.
+        device: where it runs; numbers differ a little between devices.
+        batches: anything whose `repr` tells how the samples are batched, and what was read that is
+            not part of the job's identity.
     """
     made_from = {
         "identity": provenance.identity(snakemake),
@@ -48,16 +53,16 @@ def folder_for(snakemake: Any, product: str | Path, device: object, batches: obj
     folder = root / FOLDER / f"{name}+{identity(made_from)}"
     for other in _waiting(folder.parent, name):
         if other != folder:
-            log.info("batches made under other settings are dropped: %s", other)
+            log.info("removing batches made under other settings: %s", other)
             shutil.rmtree(other)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def publish(folder: Path, product: str | Path) -> None:
-    """Put what waits in a folder into a finished product, by links.
+    """Make the product from a folder of batches, by hard links.
 
-    The batches wait on: a job that is killed in its last moment loses its product, not them.
+    The folder stays: a job killed at the last moment loses its product, not its batches.
     """
     with atomic(product) as draft:
         shutil.copytree(folder, draft, copy_function=_link)
@@ -72,29 +77,30 @@ def _link(source: str, target: str) -> None:
 
 
 def drop(products: Iterable[str | Path]) -> None:
-    """Remove what waited for products that are finished and read now."""
+    """Remove the batches of products that are finished and read now."""
     for path in map(Path, products):
         for root in path.parents:
-            for waits in _waiting(root / FOLDER, "+".join(path.relative_to(root).parts)):
-                shutil.rmtree(waits, ignore_errors=True)
+            for batches in _waiting(root / FOLDER, "+".join(path.relative_to(root).parts)):
+                shutil.rmtree(batches, ignore_errors=True)
 
 
 def _waiting(folder: Path, product: str) -> list[Path]:
-    return [found for found in folder.glob("*+*") if found.name.rpartition("+")[0] == product]
+    """The folders of a product's batches, under whatever settings they were made."""
+    return [path for path in folder.glob("*+*") if path.name.rpartition("+")[0] == product]
 
 
 def batch(folder: Path, number: int) -> Path:
-    """The file of a batch."""
+    """The file of batch `number`."""
     return folder / f"batch-{number:05d}.safetensors"
 
 
 def signature(samples: Sequence[str]) -> str:
-    """What a batch's notes hold under `samples`: a hash of them, in the order of its rows."""
+    """A hash of the samples in the order of a batch's rows: the note `samples` of the batch."""
     return hashlib.sha256(json.dumps(list(samples)).encode()).hexdigest()
 
 
 def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
-    """Write a batch, whole or not at all, with some notes."""
+    """Write a batch, whole or not at all, with `notes` in the file's metadata."""
     from safetensors.torch import save_file
 
     with atomic(path) as draft:
@@ -103,28 +109,31 @@ def save(tensors: Mapping[str, torch.Tensor], path: Path, **notes: str) -> None:
 
 @contextmanager
 def opened(path: Path) -> Iterator[Any]:
-    """A batch, as `safetensors.safe_open` gives it."""
+    """Open a batch with `safetensors.safe_open`."""
     with readable(path, "batch"), safe_open(path, framework="pt") as file:
         yield file
 
 
 def notes(path: Path) -> dict[str, str]:
-    """What `save` was told beside the tensors."""
+    """The notes that `save` wrote beside the tensors."""
     with opened(path) as file:
         return dict(file.metadata() or {})
 
 
 def finished(path: Path, samples: str) -> bool:
-    """Whether an earlier try has finished this batch, see `signature`."""
+    """Whether an earlier try finished this batch of these samples, see `signature`."""
     return path.exists() and notes(path).get("samples") == samples
 
 
 def once(
     path: Path | None, make: Callable[[], Mapping[str, torch.Tensor]], samples: str
 ) -> Mapping[str, torch.Tensor]:
-    """A batch of `samples` that an earlier try has finished, else made now and kept.
+    """The batch of `samples` from an earlier try, or else made now and kept.
 
-    Without a path nothing is kept.
+    Args:
+        path: where the batch is kept; None keeps nothing.
+        make: makes the tensors.
+        samples: see `signature`.
     """
     if path is None:
         return make()

@@ -1,4 +1,4 @@
-"""How far a long stage is: tqdm's bar on a terminal, and a line in the log every few seconds."""
+"""Progress of a long stage: a bar on a terminal, and a line in the log every few seconds."""
 
 import io
 import logging
@@ -15,48 +15,52 @@ LINE = "{desc}: {n_fmt} of {total_fmt}{unit}, {rate_noinv_fmt}, {remaining} left
 
 
 class Progress(tqdm):
-    """Counts what is done: `with Progress(total=2000) as progress: progress.update(64)`.
+    """A tqdm bar that also writes lines to the log.
 
-    A stage's parts within another `Progress` are silent. Takes tqdm's arguments.
+    Used as `with Progress(total=2000) as progress: progress.update(64)`. It takes tqdm's arguments.
+    A `Progress` inside another one writes no lines.
     """
 
     monitor_interval = 0
     job = ""
-    """What the bars of this process belong to."""
+    """The job that this process works on; every bar and line begins with it."""
 
-    def __init__(self, *args: Any, unit: str = "samples", **given: Any) -> None:
-        self._said = time.monotonic()
-        given["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
-        given["desc"] = ": ".join(filter(None, (self.job, given.get("desc"))))
-        super().__init__(*args, **{"unit": f" {unit}", "leave": None, "delay": 1, **given})
+    def __init__(self, *args: Any, unit: str = "samples", **options: Any) -> None:
+        self._last_line = time.monotonic()
+        options["file"] = sys.stderr if sys.stderr.isatty() else io.StringIO()
+        options["desc"] = ": ".join(filter(None, (self.job, options.get("desc"))))
+        super().__init__(*args, **{"unit": f" {unit}", "leave": None, "delay": 1, **options})
 
     @property
     def seconds(self) -> float:
-        """Since the work began."""
+        """Seconds since the work began."""
         return self.format_dict["elapsed"]
 
     def display(self, msg: str | None = None, pos: int | None = None) -> None:
-        """Draw the bar, and write a line if one is due; called by tqdm."""
+        """Draw the bar, and write a line to the log if one is due. Called by tqdm."""
         super().display(msg, pos)
-        if msg is None and time.monotonic() - self._said >= SECONDS_BETWEEN_LINES:
-            self._say()
+        if msg is None and time.monotonic() - self._last_line >= SECONDS_BETWEEN_LINES:
+            self._write_line()
 
     def close(self) -> None:
-        """Say how it ended."""
+        """Write the last line to the log, then close the bar."""
         if not self.disable:
-            self._say()
+            self._write_line()
         super().close()
 
-    def _say(self) -> None:
-        self._said = time.monotonic()
-        if self.pos == 0:  # not within another that is open
-            line = {"bar_format": LINE, "ncols": None}
-            said = self.format_meter(**{**self.format_dict, **line})
-            log.info("%s", " ".join(said.split()))  # tqdm pads a rate below ten
+    def _write_line(self) -> None:
+        self._last_line = time.monotonic()
+        if self.pos > 0:  # inside another bar
+            return
+        line = self.format_meter(**{**self.format_dict, "bar_format": LINE, "ncols": None})
+        log.info("%s", " ".join(line.split()))  # tqdm pads a rate below ten with a space
 
 
 class Lines(logging.StreamHandler):
-    """Writes a log to the terminal around the bar, but what the bar says there already."""
+    """Writes the log to the terminal without breaking the bar.
+
+    Lines of progress are left out on a terminal, where the bar shows the same.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -1,4 +1,7 @@
-"""What a product was made from, all the way up: settings, counts, revisions, versions, device."""
+"""Records of what a product was made from: settings, counts, revisions, versions, device.
+
+A record also holds those of the job's inputs, so that each one tells the whole way.
+"""
 
 import platform
 from collections.abc import Iterable, Mapping
@@ -12,7 +15,7 @@ from anchorscope.storage.files import read_json, write_json
 from anchorscope.storage.identity import identity as identity_of
 
 PLACES = frozenset(("local", "file", "path"))
-"""Settings that say where something lies; what lies there has a digest of its own."""
+"""Settings that name a place; the content there has a digest of its own."""
 
 LIBRARIES = ("torch", "transformers", "datasets", "pandas", "numpy", "altair", "snakemake")
 
@@ -23,7 +26,7 @@ def libraries() -> dict[str, str]:
 
 
 def beside(product: str | Path) -> Path:
-    """Path of the provenance record of a product."""
+    """The path of a product's record."""
     return Path(f"{Path(product)}.provenance.json")
 
 
@@ -35,7 +38,7 @@ def record(
     counts: Counts | Mapping[str, Any] | None = None,
     **facts: Any,
 ) -> None:
-    """Write `<product>.provenance.json`: settings, counts, versions and whatever else is known."""
+    """Write the record of a product, `<product>.provenance.json`; `facts` are further entries."""
     content = {
         "product": Path(product).name,
         "identity": identity,
@@ -49,21 +52,25 @@ def record(
 
 
 def read(product: str | Path) -> dict[str, Any]:
-    """Read the provenance record of a product."""
+    """Read the record of a product."""
     return read_json(beside(product))
 
 
 def counts_of(product: str | Path) -> dict[str, Any]:
-    """The counts that a product's record holds."""
+    """The counts in a product's record; empty if it has none."""
     return dict(read(product).get("counts", {}))
 
 
 def of_stage(
     snakemake: Any, product: str | Path, *, content: Iterable[str | None] = (), **facts: Any
 ) -> None:
-    """Record a stage's product, its inputs, and under `inputs` whatever these were made from.
+    """Write the record of a job's product, with the records of all that it was made from.
 
-    `content` holds revisions or digests of what was read that has no record of its own.
+    Args:
+        snakemake: the job.
+        product: the path of its product.
+        content: revisions or digests of what the job read that has no record itself.
+        facts: further entries.
     """
     upstream = _upstream(snakemake)
     record(
@@ -79,16 +86,16 @@ def of_stage(
 
 
 def identity(snakemake: Any, content: Iterable[str | None] = ()) -> str:
-    """The run identity of a job's product.
+    """The identity of a job's product: a hash of its settings, content and inputs' identities.
 
-    It grows with those of the inputs: two products of one identity were made from the same
-    settings and the same content all the way up. Labels and places do not count.
+    So two products with the same identity were made from the same settings and content all the way
+    up. Labels and places do not count. For `content` see `of_stage`.
     """
     made_from = {
         "rule": snakemake.rule,
         "settings": _without_places(dict(snakemake.params.items())),
-        "inputs": sorted(found["identity"] for found in _upstream(snakemake).values()),
-        "content": [found for found in content if found is not None],
+        "inputs": sorted(record["identity"] for record in _upstream(snakemake).values()),
+        "content": [digest for digest in content if digest is not None],
     }
     return identity_of(made_from)
 
@@ -100,15 +107,16 @@ def _upstream(snakemake: Any) -> dict[str, dict[str, Any]]:
 
 
 def _flat(upstream: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """Every record on the way, once each, by the path of its product."""
-    found: dict[str, Any] = {}
-    for path, whole in upstream.items():
-        found |= whole.get("inputs", {})
-        found[path] = {name: value for name, value in whole.items() if name != "inputs"}
-    return found
+    """The records of all products on the way, each once, by the path of its product."""
+    records: dict[str, Any] = {}
+    for path, upstream_record in upstream.items():
+        records |= upstream_record.get("inputs", {})
+        records[path] = {name: of for name, of in upstream_record.items() if name != "inputs"}
+    return records
 
 
 def _without_places(settings: Any) -> Any:
+    """Nested settings without those that name a place."""
     if not isinstance(settings, Mapping):
         return settings
     return {key: _without_places(of) for key, of in settings.items() if key not in PLACES}

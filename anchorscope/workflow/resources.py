@@ -1,7 +1,7 @@
-"""What a job asks a cluster for, and what activations take on the disk: rough estimates.
+"""Rough estimates of what a job needs from a cluster, and of the disk space for activations.
 
-From the size of the checkpoint and the number of samples alone. A job that fails is sent again with
-more (`attempt`), so an estimate that is too low costs one try.
+They follow from the size of the checkpoint and the number of samples alone. A failed job is sent
+again with more (`attempt`), so an estimate that is too low costs one try.
 """
 
 import json
@@ -16,22 +16,25 @@ from typing import Any
 from pydantic import BaseModel, PositiveInt, ValidationError
 
 from anchorscope.config.settings import Config
+from anchorscope.models import families, loading
 from anchorscope.passes import interventions
 from anchorscope.questions import null_worlds, revisions
 from anchorscope.storage.errors import AnchorscopeError
 from anchorscope.workflow.devices import ON_CPU, gpus_here
 
 MEMORY = {"passes": (4000, 0, 1500), "probes": (4000, 4, 0), "tables": (1000, 1, 0)}
-"""Main memory in MB of a kind of job, for each sample, and for each GB of the checkpoint."""
+"""Kind of job → main memory in MB: of any job, per sample, and per GB of the checkpoint."""
 BASE_MINUTES, SAMPLE_MINUTES, PASS_MINUTES = 15, 0.01, 0.003
-"""Time of a job, of a sample, and of a sample and GB of the checkpoint, on a slow GPU."""
+"""Minutes of any job, per sample, and per sample and GB of the checkpoint, on a slow GPU."""
+SLOWER_ON_CPU = 1000
+"""How much longer the passes of a model take on a CPU."""
 STATES_PER_GB = 3500
-"""Layers × width of a model for each GB of its GPUs, while its config.json is not here."""
+"""Layers × width per GB of a model's GPUs, where its config.json is not on this machine."""
 PROFILE = "slurm/config.yaml"
 
 
 class Site(BaseModel):
-    """The lines of the profile that a user edits; None where left out."""
+    """The lines of the SLURM profile that a user edits; None where left out."""
 
     slurm_partition: str | None = None
     gpu_partition: str | None = None
@@ -40,68 +43,80 @@ class Site(BaseModel):
     max_mem_gb: PositiveInt | None = None
 
     def partition_of(self, gpus: int) -> str | None:
-        """The partition of a job; None for the cluster's default."""
+        """The partition of a job with so many GPUs; None for the cluster's default."""
         return (self.gpu_partition or self.slurm_partition) if gpus else self.slurm_partition
 
 
 def site_of(default_resources: Mapping[str, Any] | None) -> Site:
-    """The profile's own lines, from Snakemake's default resources.
+    """The user's lines of the profile, which Snakemake passes on as default resources.
 
-    Raises AnchorscopeError: a limit that is no whole number.
+    Raises:
+        AnchorscopeError: a limit is not a whole number.
     """
     raw = {name: getattr(v, "raw", v) for name, v in (default_resources or {}).items()}
     # Quotes keep Snakemake from evaluating a name.
-    given = {name: str(value).strip("'\"") for name, value in raw.items() if value}
+    lines = {name: str(value).strip("'\"") for name, value in raw.items() if value}
     try:
-        return Site.model_validate(given)
+        return Site.model_validate(lines)
     except ValidationError as error:
         name = str(error.errors()[0]["loc"][0])
-        what = f"`{name}: {given[name]}` is not a whole number above 0"
+        what = f"`{name}: {lines[name]}` is not a whole number above 0"
         do = "write time in minutes, two days as 2880, and memory in GB"
         raise AnchorscopeError(what, PROFILE, do, see="slurm-profile") from None
 
 
 @dataclass(frozen=True)
 class Jobs:
-    """What the jobs of a run ask for, as functions of the wildcards of their rules."""
+    """The resources of a run's jobs, as functions of the wildcards of their rules."""
 
     config: Config
-    site: Site = field(default_factory=Site)  # the lines of the cluster's profile
-    here: bool = True  # whether they run on this machine
+    site: Site = field(default_factory=Site)
+    here: bool = True  # whether the jobs run on this machine
 
     def asks(self, kind: str) -> dict[str, Callable[..., int]]:
-        """Memory and time of jobs of a kind: more with each attempt, up to the profile's limits."""
+        """The resources `mem_mb` and `runtime` (minutes) of a kind of job.
+
+        They grow with each attempt, up to the limits of the profile.
+        """
         limits = {"mem_mb": 1000 * (self.site.max_mem_gb or 0), "runtime": self.site.max_runtime}
 
         def resource(name: str) -> Callable[..., int]:
-            def asked(wildcards: Any, attempt: int) -> int:
+            def amount(wildcards: Any, attempt: int) -> int:
                 wanted = attempt * self.demand(kind, wildcards.model, wildcards.dataset)[name]
                 return min(wanted, limits[name] or wanted)
 
-            return asked
+            return amount
 
         return {name: resource(name) for name in limits}
 
     def demand(self, kind: str, model: str, dataset: str) -> dict[str, int]:
-        """Main memory in MB and time in minutes of the first attempt.
+        """Main memory (`mem_mb`) and minutes (`runtime`) of the first attempt.
 
-        The catalogue overrides both, except for `tables`.
+        The model's entry in the catalogue overrides both, except for `tables`.
         """
         entry = self.config.models[model].resources
-        size, most = weights_gb(self.config, model), samples(self.config, dataset)
-        of_a_job, of_a_sample, of_a_gb = MEMORY[kind]
-        per_gb = 0 if kind == "tables" else PASS_MINUTES * size
-        if kind == "passes" and not entry.gpus:
-            per_gb *= 1000  # how much longer passes take on a CPU
-        found = {
-            "mem_mb": math.ceil(of_a_job + of_a_sample * most + of_a_gb * size),
-            "runtime": math.ceil(BASE_MINUTES + most * (SAMPLE_MINUTES + per_gb)),
+        gigabytes, n = weights_gb(self.config, model), samples(self.config, dataset)
+        per_job, per_sample, per_gb = MEMORY[kind]
+        minutes_per_sample = SAMPLE_MINUTES
+        if kind != "tables":
+            on_cpu = kind == "passes" and not entry.gpus
+            minutes_per_sample += PASS_MINUTES * gigabytes * (SLOWER_ON_CPU if on_cpu else 1)
+        estimate = {
+            "mem_mb": math.ceil(per_job + per_sample * n + per_gb * gigabytes),
+            "runtime": math.ceil(BASE_MINUTES + minutes_per_sample * n),
         }
-        said = {"mem_mb": 1000 * (entry.mem_gb or 0), "runtime": entry.runtime_min}
-        return found if kind == "tables" else {name: said[name] or found[name] for name in found}
+        if kind == "tables":
+            return estimate
+        return {
+            "mem_mb": 1000 * (entry.mem_gb or 0) or estimate["mem_mb"],
+            "runtime": entry.runtime_min or estimate["runtime"],
+        }
 
     def place(self, most_gpus: int | None = None) -> dict[str, Callable[..., Any]]:
-        """Where a rule's jobs run: on the GPUs of their model, `most_gpus` at most."""
+        """The resources that say where a rule's jobs run.
+
+        That is on the GPUs of their model, but on `most_gpus` at most.
+        """
 
         def gpus(wildcards: Any) -> int:
             wanted = self.config.models[wildcards.model].resources.gpus
@@ -109,37 +124,41 @@ class Jobs:
 
         return {
             "gpu": gpus,
-            # What `best_device` is asked for; text, so that the limit on GPUs leaves it alone.
+            # The argument of `best_device`; text, so that Snakemake does not count it as GPUs.
             "device": lambda wildcards: {0: "cpu", 1: "cuda"}.get(gpus(wildcards), "auto"),
             "slurm_partition": lambda wildcards: self.site.partition_of(gpus(wildcards)),
             "gpu_model": lambda wildcards: self.site.gpu_type if gpus(wildcards) else None,
-            # SLURM counts GPUs by the job: several may else come from more than one node.
+            # SLURM counts GPUs per job, so without this they might lie on several nodes.
             "nodes": lambda wildcards: 1 if gpus(wildcards) else None,
         }
 
     def cores(self, wildcards: Any) -> int:
-        """Several for a model on the CPU; the tiny ones trained here gain nothing by it."""
+        """Threads of a job: four for a model on the CPU, else one.
+
+        The tiny models trained here gain nothing by more than one.
+        """
         entry = self.config.models[wildcards.model]
-        # A cluster's job has the cores that it asked for, wherever it landed.
+        # A job of a cluster has the GPUs that it asked for, so this machine's do not matter.
         here = self.here and "SLURM_JOB_ID" not in os.environ
-        without = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
-        return 4 if (without or entry.resources.gpus == 0) and not entry.train else 1
+        no_gpu = os.environ.get(ON_CPU) == "1" or (here and not gpus_here())
+        on_cpu = no_gpu or entry.resources.gpus == 0
+        return 4 if on_cpu and not entry.train else 1
 
 
 def samples(config: Config, dataset: str) -> int:
-    """Most samples that a cell of this dataset can have."""
+    """The largest number of samples that a cell of this dataset can have."""
     world = config.datasets[dataset].world
-    most = config.sample_size_of(dataset)
+    n = config.sample_size_of(dataset)
     if world and world.style in null_worlds.FOLLOWS:
-        most = null_worlds.SAMPLES
+        n = null_worlds.SAMPLES
     elif world:
         facts = 4 * world.scored + 2 * (world.redundant + world.neutral) + world.unseen
-        most = 2 * facts  # each in two wordings
-    return min(most, config.limit or most)
+        n = 2 * facts  # each in two wordings
+    return min(n, config.limit or n)
 
 
 def weights_gb(config: Config, model: str) -> float:
-    """Size of a checkpoint in memory: by its files, else as much as the GPUs of its entry hold."""
+    """GB of a checkpoint in memory: by its files, or else the memory of the GPUs of its entry."""
     entry = config.models[model]
     folder = checkpoint(config, model)
     stored = sum(path.stat().st_size for path in folder.glob("*.safetensors")) if folder else 0
@@ -149,7 +168,7 @@ def weights_gb(config: Config, model: str) -> float:
 
 
 def checkpoint(config: Config, model: str) -> Path | None:
-    """The folder of a checkpoint, located by the rule `model` or not yet; None if it is unknown."""
+    """The folder of a model's checkpoint; None if it is not on this machine."""
     located, entry = Path(config.results, "models", f"{model}.json"), config.models[model]
     if located.is_file():
         return Path(json.loads(located.read_text(encoding="utf-8"))["path"])
@@ -160,7 +179,7 @@ def checkpoint(config: Config, model: str) -> Path | None:
 
 @cache
 def in_cache(hub: str, revision: str | None = None) -> Path | None:
-    """A hub model's folder in the cache, found without asking the hub; None if there is none."""
+    """The folder of a hub model in the cache, without asking the hub; None if it is not there."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
@@ -172,7 +191,13 @@ def in_cache(hub: str, revision: str | None = None) -> Path | None:
 
 
 def activation_bytes(config: Config, model: str, dataset: str) -> int:
-    """Samples × conditions × read-outs × layers × width × bytes of a number, of one cell."""
+    """Bytes that the activations of a cell take on the disk, about.
+
+    Samples × conditions × read-outs × layers × width × bytes of a number.
+
+    Raises:
+        AnchorscopeError: the model is on this machine, and cannot be measured.
+    """
     measured = interventions.on(config.conditions.model_dump())
     passes = sum(not one.own_batch for one, _ in measured)
     numbers = samples(config, dataset) * passes * len(config.readouts) * _states(config, model)
@@ -180,12 +205,11 @@ def activation_bytes(config: Config, model: str, dataset: str) -> int:
 
 
 def _states(config: Config, model: str) -> int:
-    """Layers × width of a model."""
+    """Layers × width of a model, estimated where its checkpoint is not on this machine."""
     entry, folder = config.models[model], checkpoint(config, model)
     if entry.train:
         return entry.train.layers * entry.train.width
     if folder and (folder / "config.json").is_file():
-        found = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        found = found.get("text_config", found)
-        return int(found["num_hidden_layers"]) * int(found["hidden_size"])
+        layers, width = families.sizes(loading.read_config(folder), folder / "config.json")
+        return layers * width
     return STATES_PER_GB * max(1, entry.resources.gpus * entry.resources.gpu_mem_gb)

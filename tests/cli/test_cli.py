@@ -5,11 +5,13 @@ import os
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 import yaml
+from conftest import ALL_FAMILIES, LAYERS, WIDTH
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import GatedRepoError
 from snakemake.common.configfile import load_configfile
@@ -21,7 +23,7 @@ from anchorscope.experiments import registry
 from anchorscope.experiments.settings import RunConfig
 from anchorscope.questions import reading
 from anchorscope.storage.files import write_parquet
-from anchorscope.workflow import config, resources, studies
+from anchorscope.workflow import around, config, resources, studies
 from cli.conftest import CONFIG, TOKEN
 
 
@@ -72,7 +74,44 @@ def test_a_local_target_is_checked_without_any_network(run):
     assert said.about("hub") == [] and said.about("gpu") == []
 
 
+@pytest.mark.parametrize("family", ALL_FAMILIES)
+def test_every_family_passes_the_checks_and_the_start_of_a_run(run, clone, checkpoint, family):
+    shutil.rmtree(clone / "checkpoint")
+    shutil.copytree(checkpoint(family), clone / "checkpoint")
+    said = run("check")
+    assert said.code == 0, said.out
+    chosen = loaded()
+    place = SimpleNamespace(root=chosen.root, model="near", dataset="rows")
+    job = SimpleNamespace(
+        rule=SimpleNamespace(name="activations"), wildcards=place, output=[str(clone / "none")]
+    )
+    workflow = SimpleNamespace(
+        dag=SimpleNamespace(needrun_jobs=lambda: [job]), executor_settings=None
+    )
+    (clone / ".snakemake").mkdir()
+    around.check(workflow, chosen, studies.of(chosen))
+    # Samples, passes, read-outs, layers, width, bytes.
+    assert resources.activation_bytes(chosen, "near", "rows") == 10 * 5 * 2 * LAYERS * WIDTH * 4
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [({"model_type": "other"}, "no adapter"), ({"hidden_size": None}, "no number `hidden_size`")],
+)
+def test_a_model_that_cannot_be_measured_is_refused_before_its_size_is_needed(
+    run, clone, change, said
+):
+    path = clone / "checkpoint/config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    found = run("check")
+    assert found.code == 1 and not found.err
+    assert found.about("model")[0][0] == "error" and said in found.about("model")[0][1]
+    assert found.about("target")[0][0] == "error" and not found.about("disk")
+
+
 ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
+ASKED = {"question": "q", "answers": ["a"]}
+FIVE = "\n".join(json.dumps({"q": f"Who is {name}?", "a": "Ann", "z": 1}) for name in "abcde")
 
 
 @pytest.mark.parametrize(
@@ -80,6 +119,8 @@ ANSWERED = {"question": "q", "answers": ["a"], "response": "a", "label": "z"}
     [
         (None, {"local": "rows.txt"}, "files ending in `.txt` are not read"),
         ('{"q": "Who?", "a": "Ann", "z": 1}', {}, "1 samples are fewer than 5 folds"),
+        (FIVE, {"fields": ASKED}, "too few to fit probes: 4 samples are fewer than 5 folds"),
+        (FIVE, {"fields": ASKED | {"subject": "a"}}, "only 1 groups of linked questions"),
         (None, {"fields": ANSWERED | {"label": "one"}}, "all 10 answers are wrong"),
         (None, {"few_shot": {"file": "none.yaml"}}, "none.yaml"),
     ],
@@ -93,6 +134,19 @@ def test_rows_that_a_run_would_refuse_are_refused_in_its_words(run, clone, text,
     found = run("check", "--config", "more.yaml")
     ((status, finding),) = found.about("dataset")
     assert (found.code, status) == (1, "error") and said in finding
+
+
+def test_rows_with_answers_of_their_own_beside_others_are_warned_of(run, clone):
+    rows = [json.loads(line) for line in (clone / "rows.jsonl").read_text().splitlines()]
+    for number, row in enumerate(rows):
+        row["r"] = "Ann" if number < 4 else None
+    (clone / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    entry = {"sample_size": 100, "fields": {"question": "q", "answers": ["a"], "response": "r"}}
+    (clone / "more.yaml").write_text(yaml.safe_dump({"datasets": {"rows": entry}}))
+    (ok, _), (status, text) = run("check", "--config", "more.yaml").about("dataset")
+    assert (ok, status) == ("ok", "warning")
+    assert "4 rows bring an answer of their own, the model answers the other 8" in text
+    assert len(run("check").about("dataset")) == 1
 
 
 def test_a_chat_model_without_a_template_is_an_error(run, clone):

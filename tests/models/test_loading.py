@@ -128,14 +128,14 @@ def test_layers_are_spread_over_the_chosen_gpus_with_a_share_of_each_kept_free(m
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     spread = {"device_map": "auto", "max_memory": {0: 850, 2: 2550}}
-    assert loading._placed("auto:0,2") == spread
-    assert {*loading._placed("auto")["max_memory"]} == {0, 1}
-    assert loading._placed("cpu") == {}
+    assert loading._placement("auto:0,2") == spread
+    assert {*loading._placement("auto")["max_memory"]} == {0, 1}
+    assert loading._placement("cpu") == {}
 
 
 def test_layers_that_the_gpus_do_not_hold_are_not_left_on_the_disk(folder, monkeypatch):
     places = {"model": "disk", "lm_head": "cpu"}
-    monkeypatch.setattr(loading, "_placed", lambda _: {"device_map": places})
+    monkeypatch.setattr(loading, "_placement", lambda _: {"device_map": places})
     assert "does not fit on the GPU" in refused(folder)
 
 

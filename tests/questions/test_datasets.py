@@ -131,7 +131,7 @@ def test_what_a_run_would_refuse_in_ones_own_rows_is_said_before_it(
     tmp_path: Path, rows: list[dict], said: str
 ) -> None:
     sample = {"sample_size": 100, "seed": 0}
-    assert datasets.preflight(judged(tmp_path), **sample).kept == 20
+    assert datasets.preflight(judged(tmp_path), **sample).counts.kept == 20
     with pytest.raises(AnchorscopeError, match=said):
         datasets.preflight(judged(tmp_path, *rows), **sample)
 
@@ -139,7 +139,7 @@ def test_what_a_run_would_refuse_in_ones_own_rows_is_said_before_it(
 def test_rows_without_labels_are_only_counted_before_a_run(tmp_path: Path) -> None:
     entry = {"local": write(tmp_path, 30), "fields": FIELDS}
     sample = {"sample_size": 100, "seed": 0, "hold_back": True}
-    assert datasets.preflight(entry, **sample).kept == 27
+    assert datasets.preflight(entry, **sample).counts.kept == 27
     with pytest.raises(AnchorscopeError, match="no few-shot example is left"):
         datasets.preflight({**entry, "local": write(tmp_path, 9)}, **sample)
 

@@ -100,7 +100,8 @@ def test_jobs_go_where_their_model_needs_them():
 
 def test_activations_are_estimated_from_the_models_config(tmp_path):
     chosen, model = config(models={"llama-3-8b": {"hub": None, "local": "."}}), "llama-3-8b"
-    Path("config.json").write_text(json.dumps({"num_hidden_layers": 32, "hidden_size": 4096}))
+    sizes = {"num_hidden_layers": 32, "hidden_size": 4096}
+    Path("config.json").write_text(json.dumps({"model_type": "llama", **sizes}))
     exact = 2000 * 8 * 2 * 32 * 4096 * 2
     assert resources.activation_bytes(chosen, model, "popqa") == exact
     guess = resources.activation_bytes(config(), model, "popqa")
