@@ -137,7 +137,7 @@ def read(
     conditions hold the samples that were measured so; none at all where no sample has another
     prompt. Raises AnchorscopeError: this was not measured, or a file is missing or broken.
     """
-    from anchorscope.passes.features import Stored
+    from anchorscope.passes.features import StoredFeatures
     from anchorscope.passes.runner import parse
 
     folder = Path(folder)
@@ -150,4 +150,4 @@ def read(
             _, clean = read(folder, readout, "clean")
             return [], clean[:0].new_empty((len(clean), 0, clean.shape[2]))
     ids = where["id"][where["noop"] | (not one.own_batch)].tolist()
-    return ids, Stored.find(folder, name, ids)
+    return ids, StoredFeatures.find(folder, name, ids)
